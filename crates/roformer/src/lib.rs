@@ -1,0 +1,3 @@
+//! RoFormer: attention, position encodings, models. Stands on [`rope`].
+
+pub use rope;

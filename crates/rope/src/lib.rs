@@ -1,0 +1,30 @@
+#![doc = include_str!("../README.md")]
+#![warn(missing_docs)]
+
+mod element;
+mod error;
+mod gradient;
+mod kernel;
+mod pairing;
+mod parity;
+mod position;
+pub mod reference;
+mod rope;
+mod rotate;
+mod schedule;
+mod table;
+#[cfg(test)]
+mod tests;
+mod trig;
+mod wide;
+
+pub use element::{Element, Precision};
+pub use error::{Error, Result};
+pub use half::{bf16, f16};
+pub use kernel::view::{Shape, View, ViewMut};
+pub use pairing::{HeadLayout, Pairing, permute_projection};
+pub use position::{Ids, Positions, image_grid};
+pub use rope::{Axes, Frequencies, Rope, RopeBuilder, XPos};
+pub use rotate::{Rows, Turn};
+pub use schedule::{AnglePrecision, Llama3, LongRope, Ramp, Schedule, Yarn};
+pub use table::Table;
