@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
+#[cfg(feature = "hf")]
+pub mod config;
 mod element;
 mod error;
 mod gradient;
@@ -18,6 +20,8 @@ mod tests;
 mod trig;
 mod wide;
 
+#[cfg(feature = "hf")]
+pub use config::{HfConfig, HfLayer, HfOptions, RopeSet};
 pub use element::{Element, Precision};
 pub use error::{Error, Result};
 pub use half::{bf16, f16};

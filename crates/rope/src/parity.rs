@@ -52,13 +52,14 @@ pub(crate) fn frequencies(
             let (low, high) = (llama.low_freq_factor, llama.high_freq_factor);
             let length = llama.original_length as f64;
             let rule = |theta: f32| {
-                let wavelength = std::f64::consts::TAU as f32 / theta;
+                // torch divides a number by a tensor as number · (1 / tensor).
+                let wavelength = theta.recip() * std::f64::consts::TAU as f32;
                 if wavelength > (length / low) as f32 {
                     theta / factor
                 } else if wavelength < (length / high) as f32 {
                     theta
                 } else {
-                    let smooth = (length as f32 / wavelength - low as f32) / (high - low) as f32;
+                    let smooth = (wavelength.recip() * length as f32 - low as f32) / (high - low) as f32;
                     (1.0 - smooth) * theta / factor + smooth * theta
                 }
             };
