@@ -1,3 +1,9 @@
-//! RoFormer: attention, position encodings, models. Stands on [`rope`].
+//! RoFormer, the Transformer that rotary position embedding was invented for.
+//!
+//! Stands on [`rope`], which computes the rotation. So far this crate holds what the command line needs beyond it:
+//! [`advice`] on stretching a model's context and [`bench`], the timings.
+
+pub mod advice;
+pub mod bench;
 
 pub use rope;

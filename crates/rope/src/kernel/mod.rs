@@ -29,8 +29,8 @@ const PARALLEL_BYTES: usize = 1 << 20;
 #[cfg(feature = "rayon")]
 const PIECES_A_THREAD: usize = 4;
 
-/// Rows of a table worked on at a time when heads are far apart: they stay in the second-level cache for all heads.
-const CACHED_TABLE_BYTES: usize = 256 << 10;
+/// Heads worked on at a time when they are far apart in memory.
+const HEADS_AT_A_TIME: usize = 8;
 
 /// The instruction sets that the loops are written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,9 @@ pub(crate) enum Level {
     Avx2,
     #[cfg(target_arch = "x86_64")]
     Avx512,
+    /// AVX-512 with instructions that round to `bf16`.
+    #[cfg(target_arch = "x86_64")]
+    Avx512Bf16,
 }
 
 impl Level {
@@ -54,6 +57,9 @@ impl Level {
                 levels.push(Level::Avx2);
                 if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
                     levels.push(Level::Avx512);
+                    if has!("avx512bf16") {
+                        levels.push(Level::Avx512Bf16);
+                    }
                 }
             }
         }
@@ -67,26 +73,59 @@ impl Level {
     }
 }
 
-/// A run of vectors that are rotated by one row of a table, or by consecutive rows.
+/// Vectors to rotate: `tokens` × `heads` of them. The tokens take consecutive rows of a table.
 ///
-/// Invariants, kept by whoever makes one: `count` vectors of 2·`pairs` features, `source_step` and `target_step` elements
-/// apart, are valid to read at `source` and to write at `target`; source and target are the same vectors or do not
-/// overlap; with different orders they do not overlap. Vector i takes the `pairs` cosines and sines at
-/// i · `table_step`.
+/// Invariants, kept by whoever makes one: all those vectors, of 2·`pairs` features, are valid to read at `source` and to
+/// write at `target`; source and target are the same vectors or do not overlap; with different orders they do not
+/// overlap. Token t takes the `pairs` cosines and sines at t·`pairs`.
+#[derive(Clone, Copy)]
 pub(crate) struct Run<T: Element> {
     source: *const T,
     target: *mut T,
-    source_step: usize,
-    target_step: usize,
-    count: usize,
+    /// Elements between neighbours.
+    source_steps: Steps,
+    target_steps: Steps,
+    tokens: usize,
+    heads: usize,
     cos: *const T::Table,
     sin: *const T::Table,
-    table_step: usize,
     pairs: usize,
     from: Order,
     to: Order,
     /// Whether the sign of the sine is turned: the rotation back.
     conjugate: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Steps {
+    token: usize,
+    head: usize,
+}
+
+impl<T: Element> Run<T> {
+    /// The vector of one token and head: where it is read, where it is written, its cosines and its sines.
+    ///
+    /// # Safety
+    ///
+    /// The run's invariants hold and it has this token and head.
+    #[inline(always)]
+    unsafe fn vector(
+        &self,
+        token: usize,
+        head: usize,
+    ) -> (*const T, *mut T, *const T::Table, *const T::Table) {
+        let at = |steps: Steps| token * steps.token + head * steps.head;
+        // SAFETY: the invariants: all vectors of the run, and a row of the table for every token.
+        unsafe {
+            let row = token * self.pairs;
+            (
+                self.source.add(at(self.source_steps)),
+                self.target.add(at(self.target_steps)),
+                self.cos.add(row),
+                self.sin.add(row),
+            )
+        }
+    }
 }
 
 /// The loops for one number type at every level. Implemented for the four element types alone, which seals `Element`.
@@ -102,7 +141,7 @@ pub(crate) trait Kernel: Sized {
 }
 
 macro_rules! kernel {
-    ($($type:ty: $avx2:ident, $avx512:ident;)*) => {$(
+    ($($type:ty: $avx2:ident, $avx512:ident, $bf16:ident;)*) => {$(
         impl Kernel for $type {
             #[inline]
             unsafe fn run(level: Level, run: &Run<Self>) {
@@ -111,20 +150,23 @@ macro_rules! kernel {
                     Level::Portable => unsafe { portable::run(run) },
                     #[cfg(target_arch = "x86_64")]
                     // SAFETY: the caller's promise, handed on; the level says that the features are there.
-                    Level::Avx2 => unsafe { x86::run_avx2::<$type, x86::$avx2>(run) },
+                    Level::Avx2 => unsafe { x86::run_avx2::<$type, x86::$avx2, x86::Plain>(run) },
                     #[cfg(target_arch = "x86_64")]
                     // SAFETY: as above.
-                    Level::Avx512 => unsafe { x86::run_avx512::<$type, x86::$avx512>(run) },
+                    Level::Avx512 => unsafe { x86::run_avx512::<$type, x86::$avx512, x86::Plain>(run) },
+                    #[cfg(target_arch = "x86_64")]
+                    // SAFETY: as above.
+                    Level::Avx512Bf16 => unsafe { x86::run_avx512_bf16::<$type, x86::$avx512, x86::$bf16>(run) },
                 }
             }
         }
     )*};
 }
 kernel! {
-    f32: F32x8, F32x16;
-    f64: F64x4, F64x8;
-    f16: F32x8, F32x16;
-    bf16: F32x8, F32x16;
+    f32: F32x8, F32x16, Plain;
+    f64: F64x4, F64x8, Plain;
+    f16: F32x8, F32x16, Plain;
+    bf16: F32x8, F32x16, InHardware;
 }
 
 /// The rows of a table that the tokens of an input take.
@@ -234,90 +276,66 @@ impl<T: Element> Walk<'_, T> {
 
     /// The tokens `first..end` of one sequence, in the order of memory.
     fn tokens(&self, level: Level, batch: usize, first: usize, end: usize) {
-        if self.to.heads <= self.to.length {
-            // Heads side by side: one row of the table for all heads of a token.
-            for token in first..end {
-                self.run(level, batch, token, 0, self.shape.heads, Along::Heads);
+        // With heads side by side, all heads of a token. With tokens side by side, a few heads at a time: each row of
+        // the table then serves them all, and no more streams run through memory than the hardware follows.
+        let group = if self.to.heads <= self.to.length { self.shape.heads } else { HEADS_AT_A_TIME };
+        for head in (0..self.shape.heads).step_by(group) {
+            let heads = group.min(self.shape.heads - head);
+            let mut token = first;
+            while token < end {
+                let rows = self.trig.covered.consecutive(&self.trig.positions, token, self.shape.length);
+                let tokens = rows.min(end - token);
+                self.run(level, batch, (token, tokens), (head, heads));
+                token += tokens;
             }
-            return;
-        }
-        // Tokens side by side: as many as their rows of the table stay cached, for one head after another.
-        let row = 2 * self.trig.pairs.max(1) * size_of::<T::Table>();
-        let cached = (CACHED_TABLE_BYTES / row).max(1);
-        let mut token = first;
-        while token < end {
-            let block = cached.min(end - token);
-            for head in 0..self.shape.heads {
-                let mut at = token;
-                while at < token + block {
-                    let consecutive =
-                        self.trig.covered.consecutive(&self.trig.positions, at, self.shape.length);
-                    let count = consecutive.min(token + block - at);
-                    self.run(level, batch, at, head, count, Along::Tokens);
-                    at += count;
-                }
-            }
-            token += block;
         }
     }
 
-    /// `count` vectors from one head of one token on.
-    #[inline]
-    fn run(&self, level: Level, batch: usize, token: usize, head: usize, count: usize, along: Along) {
+    /// `tokens` tokens from one on, with consecutive rows, and `heads` heads of each.
+    fn run(
+        &self,
+        level: Level,
+        batch: usize,
+        (token, tokens): (usize, usize),
+        (head, heads): (usize, usize),
+    ) {
         let Trig { pairs, covered, positions, cos, sin } = self.trig;
         let row = covered.row(positions, batch, token, self.shape.length);
+        let table = row * pairs..(row + tokens) * pairs;
         let at = |strides: &Strides| batch * strides.batch + token * strides.length + head * strides.heads;
-        let (source_step, target_step, rows, table_step) = match along {
-            Along::Heads => (self.from.heads, self.to.heads, 1, 0),
-            Along::Tokens => (self.from.length, self.to.length, count, *pairs),
-        };
-        let table = row * pairs..(row + rows) * pairs;
+        let steps = |strides: &Strides| Steps { token: strides.length, head: strides.heads };
         let Turning { from, to, conjugate, offset } = self.turning;
-        // SAFETY: batch, token and head are within the shape of both views, so this is their first feature there.
+        // SAFETY: batch, token and head are within the shape of both views, so these are elements of theirs.
         let (source, target) = unsafe { (self.source.add(at(&self.from)), self.target.add(at(&self.to))) };
-        let mut run: Run<T> = Run {
+        let run: Run<T> = Run {
             // SAFETY: the rotary features lie within the head: checked in `all`.
             source: unsafe { source.add(offset) },
             // SAFETY: as above.
             target: unsafe { target.add(offset) },
-            source_step,
-            target_step,
-            count,
+            source_steps: steps(&self.from),
+            target_steps: steps(&self.to),
+            tokens,
+            heads,
             cos: cos[table.clone()].as_ptr(),
             sin: sin[table].as_ptr(),
-            table_step,
             pairs: *pairs,
             from,
             to,
             conjugate,
         };
-        if source == target && from != to {
-            // SAFETY: as below; the copy is what makes the vectors different.
-            return unsafe { rotate_reordered(level, &mut run) };
-        }
-        // SAFETY: the run's vectors are `count` vectors of both views, its rows were sliced above, and the views are
-        // the same or do not overlap. The level comes from `Level::available`.
-        unsafe { T::run(level, &run) };
-        if source != target {
-            let rotary = offset..offset + 2 * pairs;
-            for vector in 0..count {
-                for part in [0..rotary.start, rotary.end..self.shape.head_dim] {
-                    // SAFETY: the features around the rotary ones, of vectors that do not overlap.
-                    unsafe {
-                        let source = source.add(vector * source_step + part.start);
-                        let target = target.add(vector * target_step + part.start);
-                        std::ptr::copy_nonoverlapping(source, target, part.len());
-                    }
-                }
+        // SAFETY: the run's vectors are vectors of both views, its rows were sliced above, and the views are the same
+        // or do not overlap. The level comes from `Level::available`.
+        unsafe {
+            if source == target && from != to {
+                rotate_reordered(level, &run);
+            } else {
+                T::run(level, &run);
+            }
+            if source != target {
+                copy_around(&run, offset, self.shape.head_dim);
             }
         }
     }
-}
-
-#[derive(Clone, Copy)]
-enum Along {
-    Heads,
-    Tokens,
 }
 
 /// Rotates a run in place into another order of features: every vector is copied aside before it is written.
@@ -325,21 +343,36 @@ enum Along {
 /// # Safety
 ///
 /// As [`Kernel::run`], but source and target are the same vectors; at most `MAX_ROTARY_DIM` features.
-unsafe fn rotate_reordered<T: Element>(level: Level, run: &mut Run<T>) {
+unsafe fn rotate_reordered<T: Element>(level: Level, run: &Run<T>) {
     let mut copy = std::mem::MaybeUninit::<[T; MAX_ROTARY_DIM]>::uninit();
     let copy = copy.as_mut_ptr().cast::<T>();
-    let count = std::mem::replace(&mut run.count, 1);
-    for _ in 0..count {
-        // SAFETY: the vector is valid and at most as long as the copy, of which as much is read as was written; then
-        // on to the next of `count` vectors (after the last the pointers are not used again).
-        unsafe {
-            let vector = run.target;
-            std::ptr::copy_nonoverlapping(vector, copy, 2 * run.pairs);
-            run.source = copy;
-            T::run(level, run);
-            run.target = vector.wrapping_add(run.target_step);
-            run.cos = run.cos.wrapping_add(run.table_step);
-            run.sin = run.sin.wrapping_add(run.table_step);
+    for token in 0..run.tokens {
+        for head in 0..run.heads {
+            // SAFETY: a vector of the run, at most as long as the copy, of which as much is read as was written.
+            unsafe {
+                let (source, target, cos, sin) = run.vector(token, head);
+                std::ptr::copy_nonoverlapping(source, copy, 2 * run.pairs);
+                T::run(level, &Run { source: copy, target, cos, sin, tokens: 1, heads: 1, ..*run });
+            }
+        }
+    }
+}
+
+/// Copies the features of a run's heads that lie around the rotary ones, which begin at `offset`.
+///
+/// # Safety
+///
+/// The run's invariants hold for whole heads of `head_dim` features, and source and target do not overlap.
+unsafe fn copy_around<T: Element>(run: &Run<T>, offset: usize, head_dim: usize) {
+    let after = head_dim - offset - 2 * run.pairs;
+    for token in 0..run.tokens {
+        for head in 0..run.heads {
+            // SAFETY: what lies before and after the rotary features of a vector of the run, within its head.
+            unsafe {
+                let (source, target, ..) = run.vector(token, head);
+                std::ptr::copy_nonoverlapping(source.sub(offset), target.sub(offset), offset);
+                std::ptr::copy_nonoverlapping(source.add(2 * run.pairs), target.add(2 * run.pairs), after);
+            }
         }
     }
 }
@@ -350,7 +383,7 @@ pub(crate) fn fill_offsets(high: &[f64], low: &[f64], offsets: &mut fill::Offset
         Level::Portable => fill::offsets(high, low, offsets),
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the level says that the features are there.
-        Level::Avx2 | Level::Avx512 => unsafe { x86::fill_offsets(high, low, offsets) },
+        _ => unsafe { x86::fill_offsets(high, low, offsets) },
     }
 }
 
@@ -371,7 +404,9 @@ pub(crate) fn fill_block<P: Precision>(
         Level::Avx2 => unsafe { x86::fill_block_avx2(high, low, offsets, first, scale, cos, sin) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
-        Level::Avx512 => unsafe { x86::fill_block_avx512(high, low, offsets, first, scale, cos, sin) },
+        Level::Avx512 | Level::Avx512Bf16 => unsafe {
+            x86::fill_block_avx512(high, low, offsets, first, scale, cos, sin)
+        },
     }
 }
 
@@ -388,6 +423,6 @@ pub(crate) fn fill_row<P: Precision>(
         Level::Portable => fill::row(precision, angle, scale, cos, sin),
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the level says that the features are there.
-        Level::Avx2 | Level::Avx512 => unsafe { x86::fill_row(precision, angle, scale, cos, sin) },
+        _ => unsafe { x86::fill_row(precision, angle, scale, cos, sin) },
     }
 }

@@ -11,9 +11,11 @@ use crate::pairing::Order;
 ///
 /// The run's invariants hold.
 pub(super) unsafe fn run<T: Element>(run: &Run<T>) {
-    for vector in 0..run.count {
-        // SAFETY: all pairs of a vector of the run.
-        unsafe { pairs(run, vector, 0) };
+    for token in 0..run.tokens {
+        for head in 0..run.heads {
+            // SAFETY: all pairs of a vector of the run.
+            unsafe { pairs(run, token, head, 0) };
+        }
     }
 }
 
@@ -21,18 +23,16 @@ pub(super) unsafe fn run<T: Element>(run: &Run<T>) {
 ///
 /// # Safety
 ///
-/// The run's invariants hold and `vector` is less than its count.
+/// The run's invariants hold and it has this token and head.
 #[inline(always)]
-pub(super) unsafe fn pairs<T: Element>(run: &Run<T>, vector: usize, first: usize) {
-    // SAFETY (all of it): `vector` is one of the run's; a pair's two features are below 2·pairs in either order.
+pub(super) unsafe fn pairs<T: Element>(run: &Run<T>, token: usize, head: usize, first: usize) {
+    let Run { pairs, conjugate, .. } = *run;
+    // SAFETY (all of it): a vector of the run; a pair's two features are below 2·pairs in either order.
     unsafe {
-        let source = run.source.add(vector * run.source_step);
-        let target = run.target.add(vector * run.target_step);
-        let cos = run.cos.add(vector * run.table_step);
-        let sin = run.sin.add(vector * run.table_step);
+        let (source, target, cos, sin) = run.vector(token, head);
         let rotate = |pair: usize, (a, b): (usize, usize), (x, y): (usize, usize)| {
             let (c, s) = (*cos.add(pair), *sin.add(pair));
-            let s = if run.conjugate { -s } else { s };
+            let s = if conjugate { -s } else { s };
             let (p, q) = ((*source.add(a)).widen(), (*source.add(b)).widen());
             *target.add(x) = T::narrow(p * c - q * s);
             *target.add(y) = T::narrow(q * c + p * s);
@@ -40,8 +40,8 @@ pub(super) unsafe fn pairs<T: Element>(run: &Run<T>, vector: usize, first: usize
         // The order is a constant in each loop, so that each compiles to plain strided accesses.
         macro_rules! each {
             ($from:expr, $to:expr) => {
-                for pair in first..run.pairs {
-                    rotate(pair, $from.features(pair, run.pairs), $to.features(pair, run.pairs));
+                for pair in first..pairs {
+                    rotate(pair, $from.features(pair, pairs), $to.features(pair, pairs));
                 }
             };
         }

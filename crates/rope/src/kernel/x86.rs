@@ -1,5 +1,5 @@
-//! The loop for AVX2 and AVX-512: written once over the traits `Lanes` (a register of numbers) and `Packed` (how an
-//! element type is loaded into one), which each register type implements with intrinsics.
+//! The loop for AVX2 and AVX-512: written once over the traits `Lanes` (a register of numbers) and `Pack` (how
+//! elements are loaded into one), which each register type implements with intrinsics.
 //!
 //! Products are rounded before they are added, as in the portable loop: fused ones would give other bits. Trait methods
 //! are `inline(always)` and carry no `target_feature`, so that they take on that of the loop they end up in.
@@ -33,28 +33,42 @@ pub(super) trait Lanes: Copy {
     unsafe fn join(a: Self, b: Self) -> (Self, Self);
 }
 
-/// An element type that fills the lanes of `L`.
+/// A way to fill the lanes of `L` with elements of type `T`, and to round them back.
 ///
-/// Safety of every method: as for `Lanes`, with pointers valid for `COUNT` elements, or twice as many for pairs.
-pub(super) trait Packed<L: Lanes>: Element<Table = L::Number> {
-    unsafe fn load(from: *const Self) -> L;
-    unsafe fn store(to: *mut Self, lanes: L);
+/// Safety of every method: as for `Lanes`, with pointers valid for `COUNT` elements, or twice as many for pairs and
+/// for two registers.
+pub(super) trait Pack<T: Element<Table = L::Number>, L: Lanes> {
+    unsafe fn load(from: *const T) -> L;
+    unsafe fn store(to: *mut T, lanes: L);
+    /// Two registers' worth of neighbours.
+    #[inline(always)]
+    unsafe fn store_two(to: *mut T, first: L, second: L) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Self::store(to, first);
+            Self::store(to.add(L::COUNT), second);
+        }
+    }
     /// Elements that stand side by side as pairs.
     #[inline(always)]
-    unsafe fn load_pairs(from: *const Self) -> (L, L) {
+    unsafe fn load_pairs(from: *const T) -> (L, L) {
         // SAFETY: the caller's promise.
         unsafe { L::split(Self::load(from), Self::load(from.add(L::COUNT))) }
     }
     #[inline(always)]
-    unsafe fn store_pairs(to: *mut Self, a: L, b: L) {
+    unsafe fn store_pairs(to: *mut T, a: L, b: L) {
         // SAFETY: the caller's promise.
         unsafe {
             let (x, y) = L::join(a, b);
-            Self::store(to, x);
-            Self::store(to.add(L::COUNT), y);
+            Self::store_two(to, x, y);
         }
     }
 }
+
+/// Conversions that AVX2 and AVX-512 F have.
+pub(super) struct Plain;
+/// Rounding to `bf16` by AVX-512 BF16.
+pub(super) struct InHardware;
 
 /// Rotates a run with AVX2.
 ///
@@ -62,9 +76,9 @@ pub(super) trait Packed<L: Lanes>: Element<Table = L::Number> {
 ///
 /// The run's invariants hold; the CPU has AVX2, FMA and F16C.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) unsafe fn run_avx2<T: Packed<L>, L: Lanes>(run: &Run<T>) {
+pub(super) unsafe fn run_avx2<T: Element<Table = L::Number>, L: Lanes, K: Pack<T, L>>(run: &Run<T>) {
     // SAFETY: the caller's promise.
-    unsafe { rotate::<T, L>(run) }
+    unsafe { rotate::<T, L, K>(run) }
 }
 
 /// Rotates a run with AVX-512.
@@ -73,57 +87,108 @@ pub(super) unsafe fn run_avx2<T: Packed<L>, L: Lanes>(run: &Run<T>) {
 ///
 /// The run's invariants hold; the CPU has AVX-512 F, BW, DQ and VL.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-pub(super) unsafe fn run_avx512<T: Packed<L>, L: Lanes>(run: &Run<T>) {
+pub(super) unsafe fn run_avx512<T: Element<Table = L::Number>, L: Lanes, K: Pack<T, L>>(run: &Run<T>) {
     // SAFETY: the caller's promise.
-    unsafe { rotate::<T, L>(run) }
+    unsafe { rotate::<T, L, K>(run) }
+}
+
+/// Rotates a run with AVX-512 and its `bf16` instructions.
+///
+/// # Safety
+///
+/// The run's invariants hold; the CPU has AVX-512 F, BW, DQ, VL and BF16.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
+pub(super) unsafe fn run_avx512_bf16<T: Element<Table = L::Number>, L: Lanes, K: Pack<T, L>>(run: &Run<T>) {
+    // SAFETY: the caller's promise.
+    unsafe { rotate::<T, L, K>(run) }
 }
 
 #[inline(always)]
-unsafe fn rotate<T: Packed<L>, L: Lanes>(run: &Run<T>) {
+unsafe fn rotate<T: Element<Table = L::Number>, L: Lanes, K: Pack<T, L>>(run: &Run<T>) {
     // SAFETY: the caller's promise.
     unsafe {
         match (run.from, run.to) {
-            (Order::Half, Order::Half) => vectors::<T, L, true, true>(run),
-            (Order::Interleaved, Order::Interleaved) => vectors::<T, L, false, false>(run),
-            (Order::Interleaved, Order::Half) => vectors::<T, L, false, true>(run),
-            (Order::Half, Order::Interleaved) => vectors::<T, L, true, false>(run),
+            (Order::Half, Order::Half) => vectors::<T, L, K, true, true>(run),
+            (Order::Interleaved, Order::Interleaved) => vectors::<T, L, K, false, false>(run),
+            (Order::Interleaved, Order::Half) => vectors::<T, L, K, false, true>(run),
+            (Order::Half, Order::Interleaved) => vectors::<T, L, K, true, false>(run),
         }
     }
 }
 
 #[inline(always)]
-unsafe fn vectors<T: Packed<L>, L: Lanes, const FROM_HALF: bool, const TO_HALF: bool>(run: &Run<T>) {
-    let full = run.pairs - run.pairs % L::COUNT;
-    // SAFETY (all of it): the run's vectors, pair indices below `full` ≤ pairs, `COUNT` pairs at a time. Both features
-    // of a group of pairs are read before either is written, so source and target may be the same vectors.
+unsafe fn vectors<T, L, K, const FROM_HALF: bool, const TO_HALF: bool>(run: &Run<T>)
+where
+    T: Element<Table = L::Number>,
+    L: Lanes,
+    K: Pack<T, L>,
+{
+    // A copy of the run: its fields stay in registers, where a store through `target` could not change them.
+    let run = *run;
+    let Run { pairs, .. } = run;
+    let two = 2 * L::COUNT;
+    // SAFETY (all of it): vectors of the run, pair indices below `pairs`. All features of a group of pairs are read
+    // before any is written, so source and target may be the same vectors.
     unsafe {
         let sign = L::sign(run.conjugate);
-        for vector in 0..run.count {
-            let source = run.source.add(vector * run.source_step);
-            let target = run.target.add(vector * run.target_step);
-            let cos = run.cos.add(vector * run.table_step);
-            let sin = run.sin.add(vector * run.table_step);
-            let mut pair = 0;
-            while pair < full {
-                let (c, s) = (L::load(cos.add(pair)), L::load(sin.add(pair)).xor(sign));
-                let (a, b) = if FROM_HALF {
-                    (T::load(source.add(pair)), T::load(source.add(run.pairs + pair)))
-                } else {
-                    T::load_pairs(source.add(2 * pair))
-                };
-                let (x, y) = (a.mul(c).sub(b.mul(s)), b.mul(c).add(a.mul(s)));
-                if TO_HALF {
-                    T::store(target.add(pair), x);
-                    T::store(target.add(run.pairs + pair), y);
-                } else {
-                    T::store_pairs(target.add(2 * pair), x, y);
+        for token in 0..run.tokens {
+            for head in 0..run.heads {
+                let (source, target, cos, sin) = run.vector(token, head);
+                let mut pair = 0;
+                while pair + two <= pairs {
+                    let (x, y) = group::<T, L, K, FROM_HALF>(source, cos, sin, sign, pairs, pair);
+                    let (z, w) = group::<T, L, K, FROM_HALF>(source, cos, sin, sign, pairs, pair + L::COUNT);
+                    if TO_HALF {
+                        K::store_two(target.add(pair), x, z);
+                        K::store_two(target.add(pairs + pair), y, w);
+                    } else {
+                        K::store_pairs(target.add(2 * pair), x, y);
+                        K::store_pairs(target.add(2 * (pair + L::COUNT)), z, w);
+                    }
+                    pair += two;
                 }
-                pair += L::COUNT;
-            }
-            if full < run.pairs {
-                portable::pairs(run, vector, full);
+                if pair + L::COUNT <= pairs {
+                    let (x, y) = group::<T, L, K, FROM_HALF>(source, cos, sin, sign, pairs, pair);
+                    if TO_HALF {
+                        K::store(target.add(pair), x);
+                        K::store(target.add(pairs + pair), y);
+                    } else {
+                        K::store_pairs(target.add(2 * pair), x, y);
+                    }
+                    pair += L::COUNT;
+                }
+                if pair < pairs {
+                    portable::pairs(&run, token, head, pair);
+                }
             }
         }
+    }
+}
+
+/// Rotates `COUNT` pairs of a vector from `pair` on. (A closure would not take on the loop's instruction set.)
+#[inline(always)]
+unsafe fn group<T, L, K, const FROM_HALF: bool>(
+    source: *const T,
+    cos: *const T::Table,
+    sin: *const T::Table,
+    sign: L,
+    pairs: usize,
+    pair: usize,
+) -> (L, L)
+where
+    T: Element<Table = L::Number>,
+    L: Lanes,
+    K: Pack<T, L>,
+{
+    // SAFETY: the caller has a vector of `pairs` pairs there, and `pair` + `COUNT` is at most that.
+    unsafe {
+        let (c, s) = (L::load(cos.add(pair)), L::load(sin.add(pair)).xor(sign));
+        let (a, b) = if FROM_HALF {
+            (K::load(source.add(pair)), K::load(source.add(pairs + pair)))
+        } else {
+            K::load_pairs(source.add(2 * pair))
+        };
+        (a.mul(c).sub(b.mul(s)), b.mul(c).add(a.mul(s)))
     }
 }
 
@@ -190,7 +255,7 @@ macro_rules! lanes {
                 unsafe { $join }
             }
         }
-        impl Packed<$type> for $number {
+        impl Pack<$number, $type> for Plain {
             #[inline(always)]
             unsafe fn load(from: *const $number) -> $type {
                 // SAFETY: see above.
@@ -218,10 +283,11 @@ lanes!(
     _mm256_sub_ps,
     |x, y| {
         // Halves of 128 bits are shuffled each for itself; the last step puts the four quarters in order.
-        let order = |v| _mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_castps_pd(v)));
-        let a = _mm256_shuffle_ps::<0b10_00_10_00>(x.0, y.0);
-        let b = _mm256_shuffle_ps::<0b11_01_11_01>(x.0, y.0);
-        (F32x8(order(a)), F32x8(order(b)))
+        let a = _mm256_castps_pd(_mm256_shuffle_ps::<0b10_00_10_00>(x.0, y.0));
+        let b = _mm256_castps_pd(_mm256_shuffle_ps::<0b11_01_11_01>(x.0, y.0));
+        let a = _mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(a));
+        let b = _mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(b));
+        (F32x8(a), F32x8(b))
     },
     |a, b| {
         let (low, high) = (_mm256_unpacklo_ps(a.0, b.0), _mm256_unpackhi_ps(a.0, b.0));
@@ -296,9 +362,9 @@ lanes!(
     }
 );
 
-// SAFETY of the four implementations below: `Packed` asks its caller for the instruction set and for valid pointers.
+// SAFETY of the implementations below: `Pack` asks its caller for the instruction set and for valid pointers.
 
-impl Packed<F32x8> for f16 {
+impl Pack<f16, F32x8> for Plain {
     #[inline(always)]
     unsafe fn load(from: *const f16) -> F32x8 {
         // SAFETY: see above.
@@ -311,7 +377,7 @@ impl Packed<F32x8> for f16 {
     }
 }
 
-impl Packed<F32x16> for f16 {
+impl Pack<f16, F32x16> for Plain {
     #[inline(always)]
     unsafe fn load(from: *const f16) -> F32x16 {
         // SAFETY: see above.
@@ -351,7 +417,7 @@ unsafe fn round_to_bf16_x16(lanes: F32x16) -> __m512i {
     }
 }
 
-impl Packed<F32x8> for bf16 {
+impl Pack<bf16, F32x8> for Plain {
     #[inline(always)]
     unsafe fn load(from: *const bf16) -> F32x8 {
         // SAFETY: see above.
@@ -390,7 +456,7 @@ impl Packed<F32x8> for bf16 {
     }
 }
 
-impl Packed<F32x16> for bf16 {
+impl Pack<bf16, F32x16> for Plain {
     #[inline(always)]
     unsafe fn load(from: *const bf16) -> F32x16 {
         // SAFETY: see above.
@@ -423,6 +489,61 @@ impl Packed<F32x16> for bf16 {
         unsafe {
             let a = _mm512_srli_epi32::<16>(round_to_bf16_x16(a));
             let pairs = _mm512_mask_blend_epi16(0xAAAA_AAAA, a, round_to_bf16_x16(b));
+            _mm512_storeu_si512(to.cast(), pairs)
+        }
+    }
+}
+
+/// Thirty-two `f32` rounded to `bf16`.
+///
+/// The instruction rounds and quiets NaN as `round_to_bf16_x16` does but takes subnormal numbers for zero, so those,
+/// which are rare, go the long way.
+#[inline(always)]
+unsafe fn round_in_hardware(first: F32x16, second: F32x16) -> __m512i {
+    const SUBNORMAL: i32 = 0x20;
+    // SAFETY: the caller has AVX-512 F, BW, DQ and BF16; the two types are both 512 bits without invalid values.
+    unsafe {
+        let subnormal =
+            _mm512_fpclass_ps_mask::<SUBNORMAL>(first.0) | _mm512_fpclass_ps_mask::<SUBNORMAL>(second.0);
+        if subnormal == 0 {
+            return std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(second.0, first.0));
+        }
+        let first = _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(round_to_bf16_x16(first)));
+        let second = _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(round_to_bf16_x16(second)));
+        _mm512_inserti64x4::<1>(_mm512_castsi256_si512(first), second)
+    }
+}
+
+impl Pack<bf16, F32x16> for InHardware {
+    #[inline(always)]
+    unsafe fn load(from: *const bf16) -> F32x16 {
+        // SAFETY: see above.
+        unsafe { <Plain as Pack<bf16, F32x16>>::load(from) }
+    }
+    #[inline(always)]
+    unsafe fn store(to: *mut bf16, lanes: F32x16) {
+        // SAFETY: see above.
+        unsafe { <Plain as Pack<bf16, F32x16>>::store(to, lanes) }
+    }
+    #[inline(always)]
+    unsafe fn store_two(to: *mut bf16, first: F32x16, second: F32x16) {
+        // SAFETY: see above.
+        unsafe { _mm512_storeu_si512(to.cast(), round_in_hardware(first, second)) }
+    }
+    #[inline(always)]
+    unsafe fn load_pairs(from: *const bf16) -> (F32x16, F32x16) {
+        // SAFETY: see above.
+        unsafe { <Plain as Pack<bf16, F32x16>>::load_pairs(from) }
+    }
+    #[inline(always)]
+    unsafe fn store_pairs(to: *mut bf16, a: F32x16, b: F32x16) {
+        // SAFETY: see above.
+        unsafe {
+            let side_by_side = _mm512_set_epi16(
+                31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19,
+                3, 18, 2, 17, 1, 16, 0,
+            );
+            let pairs = _mm512_permutexvar_epi16(side_by_side, round_in_hardware(a, b));
             _mm512_storeu_si512(to.cast(), pairs)
         }
     }

@@ -1,0 +1,45 @@
+//! How a command fails: one line on stderr, exit code 2 for bad input, 1 for anything else.
+
+use std::process::ExitCode;
+
+/// Why a command did not finish.
+pub enum Failure {
+    /// What the user gave cannot be used.
+    Input(String),
+    /// Something went wrong on the way.
+    Other(String),
+    /// Whoever read the output has gone; nothing more to say.
+    Closed,
+}
+
+impl Failure {
+    /// Says so, and returns the exit code.
+    pub fn report(self) -> ExitCode {
+        let (message, code) = match self {
+            Failure::Input(message) => (message, 2),
+            Failure::Other(message) => (message, 1),
+            Failure::Closed => return ExitCode::SUCCESS,
+        };
+        // One line, whatever the message holds.
+        eprintln!("roformer: {}", message.split_whitespace().collect::<Vec<_>>().join(" "));
+        ExitCode::from(code)
+    }
+}
+
+impl From<rope::Error> for Failure {
+    fn from(error: rope::Error) -> Self {
+        Failure::Input(error.to_string())
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Failure::Closed,
+            _ => Failure::Other(error.to_string()),
+        }
+    }
+}
+
+/// What a command returns.
+pub type Outcome = Result<(), Failure>;
