@@ -24,18 +24,18 @@ impl<P: Precision> Rows<'_, P> {
         if y.shape() != dy.shape() {
             return Err(Error::shape("frequency_gradient", dy.shape().to_string(), y.shape().to_string()));
         }
-        let pairs = self.rope.pairs();
+        let pairs = self.table.rope().pairs();
         if gradient.len() != pairs {
             let got = format!("a gradient of {}", gradient.len());
             return Err(Error::shape("frequency_gradient", got, format!("one value a pair: {pairs}")));
         }
-        let (covered, positions) = (&self.forward.covered, &self.forward.positions);
+        let (covered, positions) = (self.table.covered(), &self.positions);
         let Covered::Range { start, .. } = covered else {
             let expected = "those of a range table";
             return Err(Error::argument("positions", "listed one by one", expected));
         };
         let Shape { batch, length, heads, .. } = y.shape();
-        let (order, offset) = (self.rope.pairing().output(), self.rope.rotary_offset());
+        let (order, offset) = (self.table.rope().pairing().output(), self.table.rope().rotary_offset());
         for sequence in 0..batch {
             for token in 0..length {
                 let row = covered.row(positions, sequence, token, length);

@@ -4,7 +4,8 @@ use crate::element::{Element, Precision};
 use crate::error::{Error, Result};
 use crate::kernel::view::{Shape, View, ViewMut};
 use crate::kernel::{self, Level, Trig, Turning};
-use crate::rope::Rope;
+use crate::position::Positions;
+use crate::table::Table;
 
 /// What to do with a vector x at position m, with R the rotation and a the attention factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,9 +23,8 @@ pub enum Turn {
 /// `P` is `f32` for `f32`, `f16` and `bf16` data and `f64` for `f64` data.
 #[derive(Clone, Copy)]
 pub struct Rows<'a, P> {
-    pub(crate) rope: &'a Rope,
-    pub(crate) forward: Trig<'a, P>,
-    pub(crate) undo: Trig<'a, P>,
+    pub(crate) table: &'a Table<P>,
+    pub(crate) positions: Positions<'a>,
 }
 
 impl<P: Precision> Rows<'_, P> {
@@ -71,37 +71,36 @@ impl<P: Precision> Rows<'_, P> {
             return Err(Error::shape("rotate_to", y.shape().to_string(), x.shape().to_string()));
         }
         let (trig, turning) = self.turning(turn);
-        kernel::rotate_to(Level::best(), trig, turning, x, y);
+        kernel::rotate_to(Level::best(), &trig, turning, x, y);
         Ok(())
     }
 
     /// Rotates with the loops of one level.
     pub(crate) fn rotate_at<T: Element<Table = P>>(&self, level: Level, turn: Turn, x: &mut ViewMut<T>) {
         let (trig, turning) = self.turning(turn);
-        kernel::rotate(level, trig, turning, x);
+        kernel::rotate(level, &trig, turning, x);
     }
 
-    pub(crate) fn turning(&self, turn: Turn) -> (&Trig<'_, P>, Turning) {
-        let (input, output) = (self.rope.pairing().input(), self.rope.pairing().output());
-        let offset = self.rope.rotary_offset();
-        let back = Turning { from: output, to: input, conjugate: true, offset };
-        match turn {
-            Turn::Forward => (&self.forward, Turning { from: input, to: output, conjugate: false, offset }),
-            Turn::Inverse => (&self.undo, back),
-            Turn::Backward => (&self.forward, back),
-        }
+    /// The cosines and sines that a turn takes, and what it does with them.
+    #[inline]
+    pub(crate) fn turning(&self, turn: Turn) -> (Trig<'_, P>, Turning) {
+        let (rope, positions) = (self.table.rope(), self.positions);
+        let (input, output) = (rope.pairing().input(), rope.pairing().output());
+        let offset = rope.rotary_offset();
+        let (from, to) = if turn == Turn::Forward { (input, output) } else { (output, input) };
+        let (cos, sin) = self.table.cos_sin(turn);
+        let trig = Trig { cos, sin, pairs: rope.pairs(), covered: self.table.covered(), positions };
+        (trig, Turning { from, to, conjugate: turn != Turn::Forward, offset })
     }
 
     /// Checks an input's shape against the rope and the positions.
+    #[inline]
     pub(crate) fn check(&self, shape: Shape) -> Result<()> {
-        if shape.head_dim != self.rope.head_dim() {
-            return Err(Error::shape(
-                "rotation",
-                shape.to_string(),
-                format!("head_dim {} as the rope has", self.rope.head_dim()),
-            ));
+        let head_dim = self.table.rope().head_dim();
+        if shape.head_dim != head_dim {
+            let expected = format!("head_dim {head_dim} as the rope has");
+            return Err(Error::shape("rotation", shape.to_string(), expected));
         }
-        let Trig { covered, positions, .. } = &self.forward;
-        covered.check_shape(positions, shape.batch, shape.length)
+        self.table.covered().check_shape(&self.positions, shape.batch, shape.length)
     }
 }

@@ -3,11 +3,11 @@
 use crate::element::Precision;
 use crate::error::{Error, Result};
 use crate::kernel::fill::{BLOCK, Offsets};
-use crate::kernel::{self, Level, Trig};
+use crate::kernel::{self, Level};
 use crate::pairing::{Order, Pairing};
 use crate::position::{Covered, Positions, check_positions};
 use crate::rope::{Axes, Frequencies, Rope};
-use crate::rotate::Rows;
+use crate::rotate::{Rows, Turn};
 use crate::schedule::AnglePrecision;
 use crate::trig::Angle;
 use crate::wide::Wide;
@@ -218,16 +218,21 @@ impl<P: Precision> Table<P> {
     /// Rows for the tokens of an input.
     pub fn at<'a>(&'a self, positions: Positions<'a>) -> Result<Rows<'a, P>> {
         self.covered.check(&positions)?;
-        let trig = |cos: &'a [P], sin: &'a [P]| Trig {
-            cos,
-            sin,
-            pairs: self.rope.pairs(),
-            covered: self.covered,
-            positions,
-        };
-        let forward = trig(&self.cos, &self.sin);
-        let undo = self.undo.as_ref().map_or(forward, |(cos, sin)| trig(cos, sin));
-        Ok(Rows { rope: &self.rope, forward, undo })
+        Ok(Rows { table: self, positions })
+    }
+
+    /// The cosines and sines of a turn: with the inverse scale for the inverse.
+    #[inline]
+    pub(crate) fn cos_sin(&self, turn: Turn) -> (&[P], &[P]) {
+        match (turn, &self.undo) {
+            (Turn::Inverse, Some((cos, sin))) => (cos, sin),
+            _ => (&self.cos, &self.sin),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn covered(&self) -> Covered {
+        self.covered
     }
 
     /// The rope that the table was made from.

@@ -343,6 +343,8 @@ impl<T: Element> Walk<'_, T> {
 /// # Safety
 ///
 /// As [`Kernel::run`], but source and target are the same vectors; at most `MAX_ROTARY_DIM` features.
+// Never inlined: every caller would pay for probing the pages of its copy.
+#[inline(never)]
 unsafe fn rotate_reordered<T: Element>(level: Level, run: &Run<T>) {
     let mut copy = std::mem::MaybeUninit::<[T; MAX_ROTARY_DIM]>::uninit();
     let copy = copy.as_mut_ptr().cast::<T>();

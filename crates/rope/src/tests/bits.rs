@@ -163,7 +163,7 @@ fn check<T: Bits>(case: &Case) -> Result<(), TestCaseError> {
         let source = crate::View::strided(&input, shape, strides).unwrap();
         let (trig, turning) = rows.turning(case.turn);
         let mut view = ViewMut::strided(&mut y, shape, strides).unwrap();
-        crate::kernel::rotate_to(level, trig, turning, &source, &mut view);
+        crate::kernel::rotate_to(level, &trig, turning, &source, &mut view);
         let mut inside = vec![false; size];
         for (b, l, h) in
             (0..batch).flat_map(|b| (0..length).flat_map(move |l| (0..heads).map(move |h| (b, l, h))))

@@ -66,7 +66,7 @@ fn sweep<T: Bits>() {
                         let (trig, turning) = rows.turning(Turn::Forward);
                         let source = View::blhd(x, shape).unwrap();
                         let mut target = ViewMut::blhd(y, shape).unwrap();
-                        crate::kernel::rotate_to(level, trig, turning, &source, &mut target);
+                        crate::kernel::rotate_to(level, &trig, turning, &source, &mut target);
                         rows.rotate_at(level, Turn::Forward, &mut ViewMut::blhd(x, shape).unwrap());
                         let same = |(a, b): (&T, &T)| a.bits() == b.bits() || (a.is_nan() && b.is_nan());
                         assert!(x.iter().zip(y.iter()).all(same));
