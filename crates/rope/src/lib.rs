@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
+pub mod analysis;
 #[cfg(feature = "hf")]
 pub mod config;
 mod element;

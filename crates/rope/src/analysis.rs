@@ -1,0 +1,1 @@
+//! What a set of frequencies does: decay, wavelengths, scores against distance.
