@@ -2,9 +2,11 @@
 
 mod bench;
 mod error;
+mod input;
+mod inspect;
 
 use clap::{Parser, Subcommand};
-use error::Failure;
+
 use std::process::ExitCode;
 
 /// Rotary position embedding, from the equation to the model.
@@ -17,11 +19,13 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Inspect(inspect::Arguments),
     Bench(bench::Arguments),
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
+        Command::Inspect(arguments) => inspect::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
     };
     match outcome {

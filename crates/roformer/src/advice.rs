@@ -1,1 +1,264 @@
-//! advice
+//! What each rule would do to a model at a longer context, and the settings that ask for it.
+
+use crate::bands::slowdown;
+use rope::{Result, Rope, Schedule, Yarn};
+use serde_json::{Value, json};
+
+/// What a rule would do at a context length.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The rule's name as people say it.
+    pub name: &'static str,
+    /// The rope under that rule.
+    pub rope: Rope,
+    /// Pairs whose angles go beyond all that were seen in training: pairs that never completed a turn then and now reach
+    /// further. A model cannot know what those angles mean.
+    pub unseen: usize,
+    /// Pairs that turn as before.
+    pub kept: usize,
+    /// How much closer two neighbouring tokens come, at the fastest pair that turns: 1 is as before.
+    pub crowding: f64,
+    /// The scale of rotated vectors.
+    pub attention_factor: f64,
+}
+
+/// A setting to paste.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// The program it is for.
+    pub tool: &'static str,
+    /// What to paste.
+    pub text: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Advice for one rope at one context length.
+#[derive(Clone, Debug)]
+pub struct Advice {
+    /// The length the frequencies were trained at.
+    pub trained: u64,
+    /// The length asked for.
+    pub context: u64,
+    /// The model's own rule first.
+    pub candidates: Vec<Candidate>,
+    /// In one sentence.
+    pub verdict: String,
+    /// Empty where nothing needs to be set.
+    pub settings: Vec<Setting>,
+}
+
+/// What each rule does to `rope`, trained at `trained` tokens and said to take `longest`, at `context` tokens.
+pub fn advise(rope: &Rope, trained: u64, longest: Option<u64>, context: u64) -> Result<Advice> {
+    let factor = context as f64 / trained as f64;
+    let plain = with_schedule(rope, Schedule::Default)?;
+    let own = candidate("the model's own rule", rope.clone(), &plain, trained, context);
+    let mut candidates = vec![own];
+    if context > trained {
+        let mut others = vec![
+            ("linear", Schedule::Linear { factor }),
+            ("YaRN", Schedule::Yarn(Yarn::new(factor, trained))),
+        ];
+        if rope.rotary_dim() > 2 {
+            others.insert(1, ("NTK-aware", Schedule::NtkAware { factor }));
+            others.push(("dynamic NTK", Schedule::DynamicNtk { factor: 1.0, trained_length: trained }));
+        }
+        for (name, schedule) in others {
+            // Rules that cannot be applied to this base are left out.
+            if let Ok(rope) = with_schedule(rope, schedule) {
+                candidates.push(candidate(name, rope, &plain, trained, context));
+            }
+        }
+    }
+    let (verdict, settings) = verdict(rope, &candidates[0], trained, longest, context, factor);
+    Ok(Advice { trained, context, candidates, verdict, settings })
+}
+
+fn with_schedule(rope: &Rope, schedule: Schedule) -> Result<Rope> {
+    Rope::builder(rope.head_dim())
+        .rotary_dim(rope.rotary_dim())
+        .rotary_offset(rope.rotary_offset())
+        .base(rope.base())
+        .pairing(rope.pairing())
+        .schedule(schedule)
+        .build()
+}
+
+fn candidate(name: &'static str, rope: Rope, plain: &Rope, trained: u64, context: u64) -> Candidate {
+    let frequencies = rope.frequencies(context);
+    let seen = plain.frequencies(None);
+    let reach = |theta: f64, length: u64| theta * length as f64;
+    let turn = std::f64::consts::TAU;
+    let is_unseen = |(&now, &then): (&f64, &f64)| {
+        let (now, then) = (reach(now, context), reach(then, trained));
+        then < turn && now > then * (1.0 + 1e-9)
+    };
+    let unseen = frequencies.inv_freq().iter().zip(seen.inv_freq()).filter(|&pair| is_unseen(pair)).count();
+    let slowdown = slowdown(&rope, Some(context));
+    let kept = slowdown.iter().filter(|&&factor| (factor - 1.0).abs() < 1e-9).count();
+    let crowding = slowdown.first().copied().unwrap_or(1.0);
+    Candidate { name, unseen, kept, crowding, attention_factor: frequencies.attention_factor(), rope }
+}
+
+fn verdict(
+    rope: &Rope,
+    own: &Candidate,
+    trained: u64,
+    longest: Option<u64>,
+    context: u64,
+    factor: f64,
+) -> (String, Vec<Setting>) {
+    if context <= trained {
+        return (format!("{context} is within the {trained} tokens of training: nothing to set"), Vec::new());
+    }
+    if longest.is_some_and(|longest| context <= longest) {
+        let verdict = format!(
+            "the file says the model takes {}: use its own rule ({}) as it is",
+            longest.unwrap_or(context),
+            own.rope.schedule()
+        );
+        return (verdict, Vec::new());
+    }
+    let (verdict, parameters, llama_cpp, reason) = match rope.schedule() {
+        Schedule::Llama3(llama) => {
+            let factor = context as f64 / trained as f64;
+            let verdict = format!(
+                "the model was trained with its own rule; stretch that one further, to factor {factor}, and expect to \
+                 fine-tune: slow pairs then turn {:.3} times slower than the weights know",
+                factor / llama.factor
+            );
+            let parameters = json!({
+                "rope_type": "llama3", "rope_theta": rope.base(), "factor": factor,
+                "low_freq_factor": llama.low_freq_factor, "high_freq_factor": llama.high_freq_factor,
+                "original_max_position_embeddings": trained,
+            });
+            let reason =
+                "one rule at a time: YaRN would replace the llama3 rule that the weights were trained with";
+            (verdict, parameters, None, reason)
+        }
+        Schedule::LongRope(_) => {
+            let verdict = format!(
+                "the model's LongRoPE divisors were searched for at most {} tokens: beyond that there is no list to \
+                 use, and YaRN would replace frequencies that the weights were tuned to",
+                longest.unwrap_or(trained)
+            );
+            return (verdict, Vec::new());
+        }
+        Schedule::Yarn(yarn) => {
+            let factor = context as f64 / yarn.original_length as f64;
+            let verdict = format!("raise the YaRN factor from {} to {factor}", yarn.factor);
+            let parameters = yarn_json(rope.base(), factor, yarn.original_length);
+            let reason = "the rule is the model's own; its factor is the target length over the original one";
+            (verdict, parameters, Some((factor, yarn.original_length)), reason)
+        }
+        _ => {
+            let verdict = format!(
+                "YaRN with factor {factor}: the pairs that turn often keep their resolution, the slow ones stay \
+                 within the angles seen in training"
+            );
+            let reason =
+                "linear crowds all neighbours, NTK-aware leaves some slow pairs beyond what was seen";
+            (verdict, yarn_json(rope.base(), factor, trained), Some((factor, trained)), reason)
+        }
+    };
+    let file = json!({ "max_position_embeddings": context, "rope_parameters": parameters });
+    let mut settings = vec![
+        Setting {
+            tool: "Hugging Face transformers 5, in config.json",
+            text: entries(&file),
+            reason: reason.to_string(),
+        },
+        Setting {
+            tool: "Hugging Face transformers 4, in config.json",
+            text: entries(&older(&file, rope.base())),
+            reason: "the same rule under its older names; rope_theta stands outside the dictionary".into(),
+        },
+        Setting {
+            tool: "vLLM",
+            text: format!("--max-model-len {context} --hf-overrides '{file}'"),
+            reason: "vLLM reads the rule from the configuration; the length is a limit of its own".into(),
+        },
+    ];
+    settings.push(match llama_cpp {
+        Some((factor, original)) => Setting {
+            tool: "llama.cpp",
+            text: format!(
+                "--ctx-size {context} --rope-scaling yarn --rope-scale {factor} --yarn-orig-ctx {original}"
+            ),
+            reason: "llama.cpp counts the stretch from --yarn-orig-ctx and makes the attention factor itself"
+                .into(),
+        },
+        None => Setting {
+            tool: "llama.cpp",
+            text: "convert the model again from the changed config.json".into(),
+            reason: "its converter bakes the llama3 rule into the tensor rope_freqs; no flag changes it"
+                .into(),
+        },
+    });
+    (verdict, settings)
+}
+
+fn yarn_json(base: f64, factor: f64, original: u64) -> Value {
+    json!({
+        "rope_type": "yarn", "rope_theta": base, "factor": factor, "original_max_position_embeddings": original,
+    })
+}
+
+/// The file of version 5 under the names of version 4.
+fn older(file: &Value, base: f64) -> Value {
+    let mut scaling = file["rope_parameters"].clone();
+    if let Some(map) = scaling.as_object_mut() {
+        map.remove("rope_theta");
+    }
+    json!({ "max_position_embeddings": file["max_position_embeddings"], "rope_theta": base, "rope_scaling": scaling })
+}
+
+/// The entries of an object, without its braces.
+fn entries(object: &Value) -> String {
+    let map = object.as_object().into_iter().flatten();
+    map.map(|(key, value)| format!("\"{key}\": {value}")).collect::<Vec<_>>().join(",\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rope::{HfConfig, HfOptions};
+
+    #[test]
+    fn linear_and_yarn_stay_within_what_was_seen_and_default_does_not() {
+        let rope = Rope::builder(128).build().unwrap();
+        let advice = advise(&rope, 4096, Some(4096), 32768).unwrap();
+        let unseen = |name: &str| advice.candidates.iter().find(|c| c.name == name).unwrap().unseen;
+        assert_eq!(unseen("linear"), 0);
+        assert_eq!(unseen("YaRN"), 0);
+        // Pairs with a wavelength above 4096: base^(2j/128)·2π > 4096 from j = 46 on.
+        assert_eq!(unseen("the model's own rule"), 18);
+        assert!(unseen("NTK-aware") > 0);
+        let yarn = advice.candidates.iter().find(|c| c.name == "YaRN").unwrap();
+        assert_eq!(yarn.crowding, 1.0);
+        let linear = advice.candidates.iter().find(|c| c.name == "linear").unwrap();
+        assert!((linear.crowding - 8.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_is_advised_reads_back_as_what_was_meant() {
+        let rope = Rope::builder(128).base(1e6).build().unwrap();
+        let advice = advise(&rope, 32768, Some(32768), 131072).unwrap();
+        for setting in advice.settings.iter().filter(|setting| setting.tool.starts_with("Hugging Face")) {
+            let fields = r#""model_type": "qwen2", "head_dim": 128"#;
+            let file = format!("{{{fields}, {}}}", setting.text);
+            let config = HfConfig::read(file.as_bytes(), &HfOptions::default()).unwrap();
+            assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+            let read = config.layers[0].rope.clone().unwrap();
+            assert_eq!(read.schedule(), &Schedule::Yarn(Yarn::new(4.0, 32768)));
+            assert_eq!(read.base(), 1e6);
+        }
+    }
+
+    #[test]
+    fn nothing_is_advised_where_nothing_is_needed() {
+        let rope = Rope::builder(64).build().unwrap();
+        assert!(advise(&rope, 2048, Some(2048), 2048).unwrap().settings.is_empty());
+        assert!(advise(&rope, 2048, Some(8192), 8192).unwrap().settings.is_empty());
+    }
+}

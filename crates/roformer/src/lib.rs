@@ -4,6 +4,7 @@
 //! [`advice`] on stretching a model's context and [`bench`], the timings.
 
 pub mod advice;
+pub mod bands;
 pub mod bench;
 
 pub use rope;

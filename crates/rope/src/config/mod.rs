@@ -52,6 +52,8 @@ pub struct HfConfig {
 pub struct HfLayer {
     /// The layer type, or `None` where all layers share one rope.
     pub layer_type: Option<String>,
+    /// Hugging Face's name of the rule, older names resolved; `None` for layers without rotary embedding.
+    pub rope_type: Option<String>,
     /// `None` for layers without rotary embedding. With an unknown pairing this is a rope in halves, whose
     /// frequencies are right.
     pub rope: Option<Rope>,
@@ -172,21 +174,28 @@ impl HfConfig {
                 }
                 None => None,
             };
-            let (rope, original_length) = match spec {
-                Some((builder, original)) => {
-                    let builder = builder
-                        .pairing(pairing.unwrap_or(Pairing::Half))
-                        .angle_precision(options.angle_precision);
-                    (Some(builder.build()?), original)
+            layers.push(match spec {
+                Some(Spec { builder, rule, original_length }) => {
+                    let pairing = pairing.unwrap_or(Pairing::Half);
+                    let rope = builder.pairing(pairing).angle_precision(options.angle_precision).build()?;
+                    HfLayer { layer_type, rope_type: Some(rule), rope: Some(rope), original_length }
                 }
-                None => (None, None),
-            };
-            layers.push(HfLayer { layer_type, rope, original_length });
+                None => HfLayer { layer_type, rope_type: None, rope: None, original_length: None },
+            });
         }
         let mut warnings = reader.warnings;
         warnings.dedup();
         Ok(HfConfig { model_type, section, pairing, max_position_embeddings, layers, warnings })
     }
+}
+
+/// What a rope dictionary says.
+struct Spec {
+    builder: RopeBuilder,
+    /// Hugging Face's name of the rule.
+    rule: String,
+    /// The length the frequencies were trained at, where the rule needs one.
+    original_length: Option<u64>,
 }
 
 /// All that a layer's rope depends on besides its dictionary.
@@ -441,13 +450,8 @@ impl Reader<'_> {
         Ok((hidden / heads) as usize)
     }
 
-    /// The rope of one layer type, and the length its frequencies were trained at.
-    fn layer(
-        &mut self,
-        ctx: &Context,
-        dictionary: &Fields,
-        layer_type: Option<&str>,
-    ) -> Result<(RopeBuilder, Option<u64>)> {
+    /// The rope of one layer type.
+    fn layer(&mut self, ctx: &Context, dictionary: &Fields, layer_type: Option<&str>) -> Result<Spec> {
         let head_dim = self.head_dim(ctx, layer_type)?;
         self.rule(ctx, dictionary, head_dim)
     }

@@ -2,9 +2,9 @@
 
 use super::fields::Fields;
 use super::models::{Head, Mrope, Partial};
-use super::{Context, FIXED_BASE, NEOX, PHI_3, Reader};
+use super::{Context, FIXED_BASE, NEOX, PHI_3, Reader, Spec};
 use crate::error::{Error, Result};
-use crate::rope::{Axes, Rope, RopeBuilder};
+use crate::rope::{Axes, Rope};
 use crate::schedule::{Llama3, LongRope, Ramp, Schedule, Yarn};
 
 /// Keys that some rule reads.
@@ -42,13 +42,8 @@ pub(super) fn is_known(key: &str) -> bool {
 }
 
 impl Reader<'_> {
-    /// The rope that a dictionary describes, and the length its frequencies were trained at.
-    pub(super) fn rule(
-        &mut self,
-        ctx: &Context,
-        dictionary: &Fields,
-        head_dim: usize,
-    ) -> Result<(RopeBuilder, Option<u64>)> {
+    /// The rope that a dictionary describes.
+    pub(super) fn rule(&mut self, ctx: &Context, dictionary: &Fields, head_dim: usize) -> Result<Spec> {
         for key in dictionary.keys() {
             if !is_known(key) && !self.options.allow_unknown.contains(key) {
                 return Err(Error::UnknownKey { field: dictionary.path(key), known: READ.join(", ") });
@@ -72,7 +67,7 @@ impl Reader<'_> {
         if let Some(axes) = self.axes(ctx, dictionary, rotary_dim / 2)? {
             builder = builder.axes(axes);
         }
-        Ok((builder, original))
+        Ok(Spec { builder, rule: rule.to_string(), original_length: original })
     }
 
     /// `rope_type`, with older names resolved.

@@ -1,0 +1,30 @@
+//! Reading what the user names: a file, a folder with a `config.json`, or standard input.
+
+use crate::error::Failure;
+use rope::config::MAX_CONFIG_BYTES;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The bytes of a configuration, `-` for standard input. No more is read than a configuration may have.
+pub fn config(path: &Path) -> Result<Vec<u8>, Failure> {
+    if path == Path::new("-") {
+        return limited(std::io::stdin().lock(), "standard input");
+    }
+    let path: PathBuf = if path.is_dir() { path.join("config.json") } else { path.to_path_buf() };
+    let name = path.display().to_string();
+    let file = std::fs::File::open(&path).map_err(|error| Failure::Input(format!("{name}: {error}")))?;
+    limited(file, &name)
+}
+
+fn limited(reader: impl Read, name: &str) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let limit = MAX_CONFIG_BYTES as u64 + 1;
+    reader.take(limit).read_to_end(&mut bytes).map_err(|error| Failure::Input(format!("{name}: {error}")))?;
+    match bytes.len() {
+        0 => Err(Failure::Input(format!("{name} is empty; expected a Hugging Face config.json"))),
+        len if len as u64 == limit => Err(Failure::Input(format!(
+            "{name} has more than {MAX_CONFIG_BYTES} bytes; a config.json has fewer"
+        ))),
+        _ => Ok(bytes),
+    }
+}

@@ -1,0 +1,157 @@
+//! What a rule does to each band of frequencies, and where single precision gives out.
+
+use rope::{AnglePrecision, Rope, Schedule};
+
+/// Neighbouring pairs that a rule treats alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Band {
+    /// The first pair.
+    pub first: usize,
+    /// The last pair.
+    pub last: usize,
+    /// What the rule does to them.
+    pub change: Change,
+}
+
+/// What a rule does to a pair, beside θ_j = base^(−2j/d).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change {
+    /// Turns as without the rule.
+    Kept,
+    /// Turns slower by this factor.
+    Slowed(f64),
+    /// Slower by a factor that grows or falls along the band.
+    Blended {
+        /// At the first pair.
+        from: f64,
+        /// At the last pair.
+        to: f64,
+    },
+    /// Does not turn.
+    Still,
+}
+
+/// By how much a rule slows each pair: θ_j without the rule over θ_j with it; infinite for a pair that stands still.
+pub fn slowdown(rope: &Rope, length: Option<u64>) -> Vec<f64> {
+    let plain = Rope::builder(rope.head_dim())
+        .rotary_dim(rope.rotary_dim())
+        .rotary_offset(rope.rotary_offset())
+        .base(rope.base())
+        .axes(match rope.axes() {
+            axial @ rope::Axes::Axial { .. } => axial.clone(),
+            _ => rope::Axes::One,
+        })
+        .schedule(Schedule::Default)
+        .build();
+    let ruled = rope.frequencies(length);
+    match plain {
+        Ok(plain) => {
+            plain.frequencies(None).inv_freq().iter().zip(ruled.inv_freq()).map(|(p, r)| p / r).collect()
+        }
+        // The default rule accepts whatever another rule accepted.
+        Err(_) => vec![1.0; rope.pairs()],
+    }
+}
+
+/// The bands that a rule makes of all pairs, fastest first.
+pub fn bands(slowdown: &[f64]) -> Vec<Band> {
+    let same = |a: f64, b: f64| a == b || (a / b - 1.0).abs() < 1e-9;
+    let kind = |factor: f64| match factor {
+        _ if factor.is_infinite() => Change::Still,
+        _ if same(factor, 1.0) => Change::Kept,
+        _ => Change::Slowed(factor),
+    };
+    let mut bands: Vec<Band> = Vec::new();
+    for (pair, &factor) in slowdown.iter().enumerate() {
+        let change = kind(factor);
+        let alone = |band: &Band| band.first == band.last;
+        match bands.last_mut() {
+            Some(band) if is_alike(band.change, change, same) => band.last = pair,
+            // A run of factors that differ is one blended band, unless the next two are alike.
+            Some(band)
+                if matches!(change, Change::Slowed(_))
+                    && (matches!(band.change, Change::Blended { .. })
+                        || (alone(band) && matches!(band.change, Change::Slowed(_))))
+                    && !slowdown.get(pair + 1).is_some_and(|&next| same(next, factor)) =>
+            {
+                let from = match band.change {
+                    Change::Blended { from, .. } | Change::Slowed(from) => from,
+                    _ => 1.0,
+                };
+                *band = Band { first: band.first, last: pair, change: Change::Blended { from, to: factor } };
+            }
+            _ => bands.push(Band { first: pair, last: pair, change }),
+        }
+    }
+    bands
+}
+
+fn is_alike(a: Change, b: Change, same: impl Fn(f64, f64) -> bool) -> bool {
+    match (a, b) {
+        (Change::Slowed(a), Change::Slowed(b)) => same(a, b),
+        (a, b) => a == b && matches!(a, Change::Kept | Change::Still),
+    }
+}
+
+/// The largest error of an angle formed in `f32`, as Hugging Face decoders form it, over the last positions before
+/// `length`, in radians.
+pub fn single_precision_error(rope: &Rope, length: u64) -> f64 {
+    let exact = rope.clone().with_angle_precision(AnglePrecision::Exact).frequencies(length);
+    let single = rope.clone().with_angle_precision(AnglePrecision::F32).frequencies(length);
+    let last = length.min(1 << 53);
+    (last.saturating_sub(64)..last)
+        .flat_map(|position| {
+            exact.inv_freq().iter().zip(single.inv_freq()).map(move |(e, s)| (position, e, s))
+        })
+        .map(|(position, exact, single)| {
+            let angle = position as f32 * *single as f32;
+            // exact is an f64: enough to judge an error of 1e-7 and more.
+            (f64::from(angle) - position as f64 * exact).abs()
+        })
+        .fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rope::{Llama3, Yarn};
+
+    fn of(schedule: Schedule, base: f64) -> Vec<Band> {
+        let rope = Rope::builder(128).base(base).schedule(schedule).build().unwrap();
+        bands(&slowdown(&rope, None))
+    }
+
+    #[test]
+    fn rules_make_the_bands_they_are_said_to() {
+        assert_eq!(of(Schedule::Default, 1e4), [Band { first: 0, last: 63, change: Change::Kept }]);
+        let linear = of(Schedule::Linear { factor: 8.0 }, 1e4);
+        assert!(
+            matches!(linear[..], [Band { first: 0, last: 63, change: Change::Slowed(f) }] if (f - 8.0).abs() < 1e-9)
+        );
+        // YaRN at base 10000, trained at 4096: the ramp runs from pair 20 to pair 46.
+        let yarn = of(Schedule::Yarn(Yarn::new(16.0, 4096)), 1e4);
+        assert_eq!(
+            yarn.iter().map(|band| (band.first, band.last)).collect::<Vec<_>>(),
+            [(0, 20), (21, 45), (46, 63)]
+        );
+        assert!(
+            matches!(yarn[1].change, Change::Blended { from, to } if from > 1.0 && to < 16.0 && from < to)
+        );
+        let llama =
+            Llama3 { factor: 8.0, low_freq_factor: 1.0, high_freq_factor: 4.0, original_length: 8192 };
+        let llama = of(Schedule::Llama3(llama), 5e5);
+        assert_eq!(llama.len(), 3);
+        let proportional = of(Schedule::Proportional { fraction: 0.25, factor: 1.0 }, 1e6);
+        assert_eq!(proportional[1], Band { first: 16, last: 63, change: Change::Still });
+        let ntk = of(Schedule::NtkAware { factor: 4.0 }, 1e4);
+        assert_eq!(ntk.len(), 2, "the first pair is kept, the others slowed more and more");
+    }
+
+    #[test]
+    fn single_precision_gives_out_where_it_is_known_to() {
+        let rope = Rope::builder(128).base(5e5).build().unwrap();
+        let error = single_precision_error(&rope, 1 << 20);
+        assert!((1e-2..1e-1).contains(&error), "{error}");
+        assert!(single_precision_error(&rope, 1) == 0.0);
+    }
+}
