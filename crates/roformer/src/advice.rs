@@ -1,6 +1,6 @@
 //! What each rule would do to a model at a longer context, and the settings that ask for it.
 
-use crate::bands::slowdown;
+use crate::bands::{Seen, slowdown};
 use rope::{Result, Rope, Schedule, Yarn};
 use serde_json::{Value, json};
 
@@ -48,30 +48,41 @@ pub struct Advice {
     pub settings: Vec<Setting>,
 }
 
-/// What each rule does to `rope`, trained at `trained` tokens and said to take `longest`, at `context` tokens.
-pub fn advise(rope: &Rope, trained: u64, longest: Option<u64>, context: u64) -> Result<Advice> {
+/// What each rule does at `context` tokens to a rope that has `seen` some angles and is said to take `longest` tokens.
+pub fn advise(rope: &Rope, seen: &Seen, longest: Option<u64>, context: u64) -> Result<Advice> {
+    let trained = seen.length;
     let factor = context as f64 / trained as f64;
-    let plain = with_schedule(rope, Schedule::Default)?;
-    let own = candidate("the model's own rule", rope.clone(), &plain, trained, context);
+    let own = candidate("the model's own rule", rope.clone(), seen, context);
     let mut candidates = vec![own];
     if context > trained {
-        let mut others = vec![
-            ("linear", Schedule::Linear { factor }),
-            ("YaRN", Schedule::Yarn(Yarn::new(factor, trained))),
-        ];
-        if rope.rotary_dim() > 2 {
-            others.insert(1, ("NTK-aware", Schedule::NtkAware { factor }));
-            others.push(("dynamic NTK", Schedule::DynamicNtk { factor: 1.0, trained_length: trained }));
-        }
-        for (name, schedule) in others {
-            // Rules that cannot be applied to this base are left out.
+        for (name, schedule) in rivals(rope, trained, factor) {
+            // Rules that cannot be applied to this base or dimension are left out.
             if let Ok(rope) = with_schedule(rope, schedule) {
-                candidates.push(candidate(name, rope, &plain, trained, context));
+                candidates.push(candidate(name, rope, seen, context));
             }
         }
     }
     let (verdict, settings) = verdict(rope, &candidates[0], trained, longest, context, factor);
     Ok(Advice { trained, context, candidates, verdict, settings })
+}
+
+/// The rules that could take the place of a rope's own, for a stretch by `factor` from `trained` tokens.
+fn rivals(rope: &Rope, trained: u64, factor: f64) -> Vec<(&'static str, Schedule)> {
+    match rope.schedule() {
+        Schedule::Default
+        | Schedule::DynamicNtk { .. }
+        | Schedule::Yarn(_)
+        | Schedule::LongRope(_)
+        | Schedule::Llama3(_) => vec![
+            ("linear", Schedule::Linear { factor }),
+            ("NTK-aware", Schedule::NtkAware { factor }),
+            ("YaRN", Schedule::Yarn(Yarn::new(factor, trained))),
+            ("dynamic NTK", Schedule::DynamicNtk { factor: 1.0, trained_length: trained }),
+        ],
+        // On top of a stretch that training has seen, only more of the same is one rule.
+        Schedule::Linear { factor: own } => vec![("linear", Schedule::Linear { factor: own * factor })],
+        _ => Vec::new(),
+    }
 }
 
 fn with_schedule(rope: &Rope, schedule: Schedule) -> Result<Rope> {
@@ -84,16 +95,12 @@ fn with_schedule(rope: &Rope, schedule: Schedule) -> Result<Rope> {
         .build()
 }
 
-fn candidate(name: &'static str, rope: Rope, plain: &Rope, trained: u64, context: u64) -> Candidate {
+fn candidate(name: &'static str, rope: Rope, seen: &Seen, context: u64) -> Candidate {
     let frequencies = rope.frequencies(context);
-    let seen = plain.frequencies(None);
-    let reach = |theta: f64, length: u64| theta * length as f64;
-    let turn = std::f64::consts::TAU;
-    let is_unseen = |(&now, &then): (&f64, &f64)| {
-        let (now, then) = (reach(now, context), reach(then, trained));
-        then < turn && now > then * (1.0 + 1e-9)
+    let is_unseen = |(&theta, &then): (&f64, &f64)| {
+        then < std::f64::consts::TAU && theta * context as f64 > then * (1.0 + 1e-9)
     };
-    let unseen = frequencies.inv_freq().iter().zip(seen.inv_freq()).filter(|&pair| is_unseen(pair)).count();
+    let unseen = frequencies.inv_freq().iter().zip(&seen.angles).filter(|&pair| is_unseen(pair)).count();
     let slowdown = slowdown(&rope, Some(context));
     let kept = slowdown.iter().filter(|&&factor| (factor - 1.0).abs() < 1e-9).count();
     let crowding = slowdown.first().copied().unwrap_or(1.0);
@@ -119,47 +126,65 @@ fn verdict(
         );
         return (verdict, Vec::new());
     }
+    // By how much the model's own stretch falls short.
+    let more = context as f64 / longest.unwrap_or(trained) as f64;
+    let none = |verdict: String| (verdict, Vec::new());
     let (verdict, parameters, llama_cpp, reason) = match rope.schedule() {
-        Schedule::Llama3(llama) => {
-            let factor = context as f64 / trained as f64;
-            let verdict = format!(
-                "the model was trained with its own rule; stretch that one further, to factor {factor}, and expect to \
-                 fine-tune: slow pairs then turn {:.3} times slower than the weights know",
-                factor / llama.factor
-            );
-            let parameters = json!({
-                "rope_type": "llama3", "rope_theta": rope.base(), "factor": factor,
-                "low_freq_factor": llama.low_freq_factor, "high_freq_factor": llama.high_freq_factor,
-                "original_max_position_embeddings": trained,
-            });
-            let reason =
-                "one rule at a time: YaRN would replace the llama3 rule that the weights were trained with";
-            (verdict, parameters, None, reason)
-        }
-        Schedule::LongRope(_) => {
-            let verdict = format!(
-                "the model's LongRoPE divisors were searched for at most {} tokens: beyond that there is no list to \
-                 use, and YaRN would replace frequencies that the weights were tuned to",
-                longest.unwrap_or(trained)
-            );
-            return (verdict, Vec::new());
-        }
-        Schedule::Yarn(yarn) => {
-            let factor = context as f64 / yarn.original_length as f64;
-            let verdict = format!("raise the YaRN factor from {} to {factor}", yarn.factor);
-            let parameters = yarn_json(rope.base(), factor, yarn.original_length);
-            let reason = "the rule is the model's own; its factor is the target length over the original one";
-            (verdict, parameters, Some((factor, yarn.original_length)), reason)
-        }
-        _ => {
-            let verdict = format!(
+        Schedule::Default => (
+            format!(
                 "YaRN with factor {factor}: the pairs that turn often keep their resolution, the slow ones stay \
                  within the angles seen in training"
-            );
-            let reason =
-                "linear crowds all neighbours, NTK-aware leaves some slow pairs beyond what was seen";
-            (verdict, yarn_json(rope.base(), factor, trained), Some((factor, trained)), reason)
+            ),
+            yarn_json(rope.base(), factor, trained),
+            Ok(format!("--rope-scaling yarn --rope-scale {factor} --yarn-orig-ctx {trained}")),
+            "linear crowds all neighbours, NTK-aware leaves some slow pairs beyond what was seen",
+        ),
+        Schedule::Yarn(yarn) => {
+            let factor = context as f64 / yarn.original_length as f64;
+            (
+                format!("raise the YaRN factor from {} to {factor}", yarn.factor),
+                yarn_json(rope.base(), factor, yarn.original_length),
+                Ok(format!(
+                    "--rope-scaling yarn --rope-scale {factor} --yarn-orig-ctx {}",
+                    yarn.original_length
+                )),
+                "the rule is the model's own; its factor is the target length over the original one",
+            )
         }
+        Schedule::Linear { factor } => (
+            format!("raise the linear factor from {factor} to {}, and expect to fine-tune", factor * more),
+            json!({ "rope_type": "linear", "rope_theta": rope.base(), "factor": factor * more }),
+            Ok(format!("--rope-scaling linear --rope-scale {}", factor * more)),
+            "one rule at a time: another would replace the stretch that the weights were trained with",
+        ),
+        Schedule::Llama3(llama) => (
+            format!(
+                "raise the llama3 factor from {} to {}, and expect to fine-tune: the weights know the slow pairs at the \
+                 old one",
+                llama.factor,
+                llama.factor * more
+            ),
+            json!({
+                "rope_type": "llama3", "rope_theta": rope.base(), "factor": llama.factor * more,
+                "low_freq_factor": llama.low_freq_factor, "high_freq_factor": llama.high_freq_factor,
+                "original_max_position_embeddings": llama.original_length,
+            }),
+            Err("its converter bakes the llama3 rule into the tensor rope_freqs; no flag changes it"),
+            "one rule at a time: YaRN would replace the rule that the weights were trained with",
+        ),
+        Schedule::DynamicNtk { .. } => {
+            return none(
+                "the dynamic rule stretches by itself beyond its trained length: nothing to set".into(),
+            );
+        }
+        Schedule::LongRope(_) => {
+            return none(format!(
+                "the LongRoPE divisors were searched for at most {} tokens: beyond that there is no list to use, and \
+                 another rule would replace frequencies that the weights were tuned to",
+                longest.unwrap_or(trained)
+            ));
+        }
+        other => return none(format!("no common setting stretches the rule {} further", other.name())),
     };
     let file = json!({ "max_position_embeddings": context, "rope_parameters": parameters });
     let mut settings = vec![
@@ -180,19 +205,16 @@ fn verdict(
         },
     ];
     settings.push(match llama_cpp {
-        Some((factor, original)) => Setting {
+        Ok(flags) => Setting {
             tool: "llama.cpp",
-            text: format!(
-                "--ctx-size {context} --rope-scaling yarn --rope-scale {factor} --yarn-orig-ctx {original}"
-            ),
-            reason: "llama.cpp counts the stretch from --yarn-orig-ctx and makes the attention factor itself"
+            text: format!("--ctx-size {context} {flags}"),
+            reason: "flags count from the original length; the attention factor of YaRN is made by llama.cpp"
                 .into(),
         },
-        None => Setting {
+        Err(reason) => Setting {
             tool: "llama.cpp",
             text: "convert the model again from the changed config.json".into(),
-            reason: "its converter bakes the llama3 rule into the tensor rope_freqs; no flag changes it"
-                .into(),
+            reason: reason.into(),
         },
     });
     (verdict, settings)
@@ -227,7 +249,7 @@ mod tests {
     #[test]
     fn linear_and_yarn_stay_within_what_was_seen_and_default_does_not() {
         let rope = Rope::builder(128).build().unwrap();
-        let advice = advise(&rope, 4096, Some(4096), 32768).unwrap();
+        let advice = advise(&rope, &Seen::new(&rope, None, Some(4096)).unwrap(), Some(4096), 32768).unwrap();
         let unseen = |name: &str| advice.candidates.iter().find(|c| c.name == name).unwrap().unseen;
         assert_eq!(unseen("linear"), 0);
         assert_eq!(unseen("YaRN"), 0);
@@ -243,7 +265,8 @@ mod tests {
     #[test]
     fn what_is_advised_reads_back_as_what_was_meant() {
         let rope = Rope::builder(128).base(1e6).build().unwrap();
-        let advice = advise(&rope, 32768, Some(32768), 131072).unwrap();
+        let advice =
+            advise(&rope, &Seen::new(&rope, None, Some(32768)).unwrap(), Some(32768), 131072).unwrap();
         for setting in advice.settings.iter().filter(|setting| setting.tool.starts_with("Hugging Face")) {
             let fields = r#""model_type": "qwen2", "head_dim": 128"#;
             let file = format!("{{{fields}, {}}}", setting.text);
@@ -258,7 +281,17 @@ mod tests {
     #[test]
     fn nothing_is_advised_where_nothing_is_needed() {
         let rope = Rope::builder(64).build().unwrap();
-        assert!(advise(&rope, 2048, Some(2048), 2048).unwrap().settings.is_empty());
-        assert!(advise(&rope, 2048, Some(8192), 8192).unwrap().settings.is_empty());
+        assert!(
+            advise(&rope, &Seen::new(&rope, None, Some(2048)).unwrap(), Some(2048), 2048)
+                .unwrap()
+                .settings
+                .is_empty()
+        );
+        assert!(
+            advise(&rope, &Seen::new(&rope, None, Some(2048)).unwrap(), Some(8192), 8192)
+                .unwrap()
+                .settings
+                .is_empty()
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! What a rule does to each band of frequencies, and where single precision gives out.
 
-use rope::{AnglePrecision, Rope, Schedule};
+use rope::{AnglePrecision, Axes, Rope, Schedule};
 
 /// Neighbouring pairs that a rule treats alike.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,23 +33,57 @@ pub enum Change {
 
 /// By how much a rule slows each pair: θ_j without the rule over θ_j with it; infinite for a pair that stands still.
 pub fn slowdown(rope: &Rope, length: Option<u64>) -> Vec<f64> {
+    let ruled = rope.frequencies(length);
+    plain(rope).iter().zip(ruled.inv_freq()).map(|(plain, ruled)| plain / ruled).collect()
+}
+
+/// θ_j without the rule.
+fn plain(rope: &Rope) -> Vec<f64> {
+    let axes = match rope.axes() {
+        axial @ Axes::Axial { .. } => axial.clone(),
+        _ => Axes::One,
+    };
     let plain = Rope::builder(rope.head_dim())
         .rotary_dim(rope.rotary_dim())
         .rotary_offset(rope.rotary_offset())
         .base(rope.base())
-        .axes(match rope.axes() {
-            axial @ rope::Axes::Axial { .. } => axial.clone(),
-            _ => rope::Axes::One,
-        })
-        .schedule(Schedule::Default)
+        .axes(axes)
         .build();
-    let ruled = rope.frequencies(length);
-    match plain {
-        Ok(plain) => {
-            plain.frequencies(None).inv_freq().iter().zip(ruled.inv_freq()).map(|(p, r)| p / r).collect()
-        }
-        // The default rule accepts whatever another rule accepted.
-        Err(_) => vec![1.0; rope.pairs()],
+    // The default rule takes whatever another rule took.
+    plain.map_or(vec![1.0; rope.pairs()], |plain| plain.frequencies(None).inv_freq().to_vec())
+}
+
+/// The angles that a model has seen in training.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    /// The length of the training sequences.
+    pub length: u64,
+    /// How far each pair turned within it, in radians.
+    pub angles: Vec<f64>,
+}
+
+impl Seen {
+    /// Rules that stretch a trained model name its `original` length, at which it turned without the rule (LongRoPE: by
+    /// the short list). Otherwise the model is taken to be trained under its rule, at the longest it takes.
+    pub fn new(rope: &Rope, original: Option<u64>, longest: Option<u64>) -> Option<Seen> {
+        let (length, theta) = match (rope.schedule(), original) {
+            (Schedule::Yarn(_) | Schedule::Llama3(_), Some(original)) => (original, plain(rope)),
+            (_, original) => {
+                let length = original.or(longest)?;
+                (length, rope.frequencies(length).inv_freq().to_vec())
+            }
+        };
+        Some(Seen { length, angles: theta.iter().map(|theta| theta * length as f64).collect() })
+    }
+
+    /// Pairs that turn but never completed a turn.
+    pub fn never_turned(&self) -> usize {
+        self.angles.iter().filter(|&&angle| angle > 0.0 && angle < std::f64::consts::TAU).count()
+    }
+
+    /// The part of the circle that a pair has seen.
+    pub fn coverage(&self, pair: usize) -> f64 {
+        (self.angles[pair] / std::f64::consts::TAU).min(1.0)
     }
 }
 

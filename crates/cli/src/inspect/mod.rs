@@ -42,7 +42,10 @@ pub fn run(arguments: Arguments) -> Outcome {
         allow_unknown: arguments.allow_unknown,
         ..HfOptions::default()
     };
-    let name = arguments.config.display();
+    let name = match arguments.config.as_os_str() == "-" {
+        true => "standard input".to_string(),
+        false => arguments.config.display().to_string(),
+    };
     let config =
         HfConfig::read(&bytes, &options).map_err(|error| Failure::Input(format!("{name}: {error}")))?;
     let mut out = std::io::stdout().lock();

@@ -1,7 +1,7 @@
 //! The page that `roformer inspect` prints for people.
 
 use roformer::advice::{Advice, advise};
-use roformer::bands::{Band, Change, bands, single_precision_error, slowdown};
+use roformer::bands::{Band, Change, Seen, bands, single_precision_error, slowdown};
 use rope::analysis::first_negative;
 use rope::{Axes, HfConfig, HfLayer, Pairing, Rope, Schedule};
 use std::io::{Result, Write};
@@ -38,8 +38,8 @@ fn layer(
     context: Option<u64>,
 ) -> Result<()> {
     let longest = config.max_position_embeddings;
-    let trained = layer.original_length.or(longest);
-    let length = context.or(longest);
+    let seen = Seen::new(rope, layer.original_length, longest);
+    let length = context.or(longest).or(layer.original_length);
     writeln!(out, "rule         {}", describe(rope.schedule()))?;
     writeln!(out, "base         {}", rope.base())?;
     writeln!(out, "head         {}", head(rope))?;
@@ -48,14 +48,15 @@ fn layer(
         writeln!(out, "attention    rotated vectors are scaled by {factor:.6}, scores by its square")?;
     }
     writeln!(out)?;
-    let at = length.or(trained);
-    bands_table(out, rope, trained, at)?;
+    bands_table(out, rope, length)?;
     writeln!(out)?;
-    pairs_table(out, rope, trained, at)?;
-    writeln!(out)?;
-    findings(out, rope, trained, at)?;
-    if let (Some(context), Some(trained)) = (context, trained) {
-        match advise(rope, trained, longest, context) {
+    if let (Some(seen), Some(length)) = (&seen, length) {
+        pairs_table(out, rope, seen, length)?;
+        writeln!(out)?;
+        findings(out, rope, seen, length)?;
+    }
+    if let (Some(context), Some(seen)) = (context, &seen) {
+        match advise(rope, seen, longest, context) {
             Ok(advice) => advice_table(out, &advice)?,
             Err(error) => writeln!(out, "no advice for {context} tokens: {error}")?,
         }
@@ -95,14 +96,14 @@ fn describe(schedule: &Schedule) -> String {
             format!("beyond {trained_length} tokens the base grows with the length (factor {factor})")
         }
         Schedule::Yarn(yarn) => format!(
-            "pairs that turn {} times or more within {} kept, {} times or less divided by {}",
+            "pairs with {} turns or more within {} kept, with {} or fewer divided by {}",
             yarn.beta_fast, yarn.original_length, yarn.beta_slow, yarn.factor
         ),
         Schedule::LongRope(long) => {
             format!("a divisor of its own for each pair; another list beyond {} tokens", long.original_length)
         }
         Schedule::Llama3(llama) => format!(
-            "pairs that turn {} times or more within {} kept, {} times or less divided by {}",
+            "pairs with {} turns or more within {} kept, with {} or fewer divided by {}",
             llama.high_freq_factor, llama.original_length, llama.low_freq_factor, llama.factor
         ),
         Schedule::Proportional { fraction, factor } => {
@@ -116,7 +117,7 @@ fn describe(schedule: &Schedule) -> String {
     format!("{}: {words}", schedule.name())
 }
 
-fn bands_table(out: &mut impl Write, rope: &Rope, trained: Option<u64>, length: Option<u64>) -> Result<()> {
+fn bands_table(out: &mut impl Write, rope: &Rope, length: Option<u64>) -> Result<()> {
     let theta = rope.frequencies(length);
     let theta = theta.inv_freq();
     let turns = |pair: usize, length: u64| length as f64 * theta[pair] / std::f64::consts::TAU;
@@ -138,64 +139,46 @@ fn bands_table(out: &mut impl Write, rope: &Rope, trained: Option<u64>, length: 
         };
         writeln!(out, "{pairs:<9} {waves:>21} {turned:>23}   {words}")?;
     }
-    if let Some(trained) = trained.filter(|&trained| Some(trained) != length) {
-        writeln!(out, "(trained at {trained} before the rule)")?;
-    }
     Ok(())
 }
 
 /// A few pairs from fast to slow: how much of the circle each saw in training.
-fn pairs_table(out: &mut impl Write, rope: &Rope, trained: Option<u64>, length: Option<u64>) -> Result<()> {
+fn pairs_table(out: &mut impl Write, rope: &Rope, seen: &Seen, length: u64) -> Result<()> {
     let frequencies = rope.frequencies(length);
     let theta = frequencies.inv_freq();
-    let (Some(seen), Some(length)) = (trained, length) else { return Ok(()) };
-    let plain = slowdown(rope, Some(length));
+    let turns = format!("turns in {length}");
     writeln!(
         out,
-        "{:>4}  {:>12}  {:>12}  {:>20}  circle seen in training",
-        "pair",
-        "θ",
-        "wavelength",
-        format!("turns in {length}")
+        "pair             θ    wavelength  {turns:>20}  circle seen in training at {}",
+        seen.length
     )?;
     let rows = 9.min(theta.len());
     for row in 0..rows {
         let pair = if rows > 1 { row * (theta.len() - 1) / (rows - 1) } else { 0 };
-        let turns = length as f64 * theta[pair] / std::f64::consts::TAU;
-        // In training the pair turned as without the rule, where the rule was added later.
-        let covered = (seen as f64 * theta[pair] * plain[pair] / std::f64::consts::TAU).min(1.0);
-        let covered = if theta[pair] == 0.0 { 0.0 } else { covered };
-        let bar: String = (0..20).map(|i| if (i as f64) < covered * 20.0 { '█' } else { '·' }).collect();
+        let turns = brief(length as f64 * theta[pair] / std::f64::consts::TAU);
+        let covered = seen.coverage(pair);
+        let bar: String = (0..20).map(|i| if f64::from(i) < covered * 20.0 { '█' } else { '·' }).collect();
         let wavelength = brief(std::f64::consts::TAU / theta[pair]);
+        let percent = covered * 100.0;
         writeln!(
             out,
-            "{pair:>4}  {:>12.6e}  {wavelength:>12}  {:>20}  {bar} {:>3.0} %",
-            theta[pair],
-            brief(turns),
-            covered * 100.0
+            "{pair:>4}  {:>12.6e}  {wavelength:>12}  {turns:>20}  {bar} {percent:>3.0} %",
+            theta[pair]
         )?;
     }
     Ok(())
 }
 
-fn findings(out: &mut impl Write, rope: &Rope, trained: Option<u64>, length: Option<u64>) -> Result<()> {
+fn findings(out: &mut impl Write, rope: &Rope, seen: &Seen, length: u64) -> Result<()> {
     let frequencies = rope.frequencies(length);
     let theta = frequencies.inv_freq();
-    if let Some(trained) = trained {
-        let plain = slowdown(rope, length);
-        let never = theta
-            .iter()
-            .zip(&plain)
-            .filter(|&(theta, slow)| *theta != 0.0 && trained as f64 * theta * slow < std::f64::consts::TAU)
-            .count();
-        writeln!(
-            out,
-            "- {never} of {} pairs never complete a turn within the {trained} tokens of training: beyond it they \
-            would reach angles the model has not seen",
-            theta.len()
-        )?;
-    }
-    let Some(length) = length else { return Ok(()) };
+    writeln!(
+        out,
+        "- {} of {} pairs never completed a turn within the {} tokens of training: beyond it they would reach angles the model has not seen",
+        seen.never_turned(),
+        theta.len(),
+        seen.length
+    )?;
     // A longer search than a person waits for is not made.
     let limit = length.min(1 << 22);
     match first_negative(theta, limit) {
