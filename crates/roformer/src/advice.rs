@@ -49,7 +49,14 @@ pub struct Advice {
 }
 
 /// What each rule does at `context` tokens to a rope that has `seen` some angles and is said to take `longest` tokens.
-pub fn advise(rope: &Rope, seen: &Seen, longest: Option<u64>, context: u64) -> Result<Advice> {
+/// With a layer type, settings are for the layers of that type.
+pub fn advise(
+    rope: &Rope,
+    layer_type: Option<&str>,
+    seen: &Seen,
+    longest: Option<u64>,
+    context: u64,
+) -> Advice {
     let trained = seen.length;
     let factor = context as f64 / trained as f64;
     let own = candidate("the model's own rule", rope.clone(), seen, context);
@@ -62,8 +69,9 @@ pub fn advise(rope: &Rope, seen: &Seen, longest: Option<u64>, context: u64) -> R
             }
         }
     }
-    let (verdict, settings) = verdict(rope, &candidates[0], trained, longest, context, factor);
-    Ok(Advice { trained, context, candidates, verdict, settings })
+    let (verdict, stretch) = verdict(rope, &candidates[0], trained, longest, context);
+    let settings = stretch.map_or(Vec::new(), |stretch| settings(rope.base(), layer_type, context, stretch));
+    Advice { trained, context, candidates, verdict, settings }
 }
 
 /// The rules that could take the place of a rope's own, for a stretch by `factor` from `trained` tokens.
@@ -107,108 +115,141 @@ fn candidate(name: &'static str, rope: Rope, seen: &Seen, context: u64) -> Candi
     Candidate { name, unseen, kept, crowding, attention_factor: frequencies.attention_factor(), rope }
 }
 
+/// A rule that reaches further, ready to be written down.
+struct Stretch {
+    /// The rope dictionary.
+    parameters: Value,
+    /// The flags of llama.cpp, or why there are none.
+    llama_cpp: std::result::Result<String, &'static str>,
+    reason: &'static str,
+}
+
 fn verdict(
     rope: &Rope,
     own: &Candidate,
     trained: u64,
     longest: Option<u64>,
     context: u64,
-    factor: f64,
-) -> (String, Vec<Setting>) {
+) -> (String, Option<Stretch>) {
     if context <= trained {
-        return (format!("{context} is within the {trained} tokens of training: nothing to set"), Vec::new());
+        return (format!("{context} is within the {trained} tokens of training: nothing to set"), None);
     }
-    if longest.is_some_and(|longest| context <= longest) {
+    if let Some(longest) = longest.filter(|&longest| context <= longest) {
         let verdict = format!(
-            "the file says the model takes {}: use its own rule ({}) as it is",
-            longest.unwrap_or(context),
-            own.rope.schedule()
+            "the file says the model takes {longest}: use its own rule ({}) as it is",
+            rope.schedule()
         );
-        return (verdict, Vec::new());
+        return (verdict, None);
     }
-    // By how much the model's own stretch falls short.
+    if own.unseen == 0 {
+        return ("its own rule reaches no angle that training has not seen: nothing to set".into(), None);
+    }
+    // From the length of training, and by how much the model's own stretch falls short.
+    let factor = context as f64 / trained as f64;
     let more = context as f64 / longest.unwrap_or(trained) as f64;
-    let none = |verdict: String| (verdict, Vec::new());
-    let (verdict, parameters, llama_cpp, reason) = match rope.schedule() {
+    match rope.schedule() {
         Schedule::Default => (
             format!(
                 "YaRN with factor {factor}: the pairs that turn often keep their resolution, the slow ones stay \
                  within the angles seen in training"
             ),
-            yarn_json(rope.base(), factor, trained),
-            Ok(format!("--rope-scaling yarn --rope-scale {factor} --yarn-orig-ctx {trained}")),
-            "linear crowds all neighbours, NTK-aware leaves some slow pairs beyond what was seen",
+            Some(Stretch {
+                parameters: yarn_json(rope.base(), factor, trained),
+                llama_cpp: Ok(format!("--rope-scaling yarn --rope-scale {factor} --yarn-orig-ctx {trained}")),
+                reason: "linear crowds all neighbours, NTK-aware leaves slow pairs beyond what was seen",
+            }),
         ),
         Schedule::Yarn(yarn) => {
-            let factor = context as f64 / yarn.original_length as f64;
-            (
-                format!("raise the YaRN factor from {} to {factor}", yarn.factor),
-                yarn_json(rope.base(), factor, yarn.original_length),
-                Ok(format!(
-                    "--rope-scaling yarn --rope-scale {factor} --yarn-orig-ctx {}",
-                    yarn.original_length
+            let original = yarn.original_length;
+            let factor = context as f64 / original as f64;
+            let stretch = Stretch {
+                parameters: yarn_json(rope.base(), factor, original),
+                llama_cpp: Ok(format!(
+                    "--rope-scaling yarn --rope-scale {factor} --yarn-orig-ctx {original}"
                 )),
-                "the rule is the model's own; its factor is the target length over the original one",
+                reason: "the rule is the model's own; its factor is the target length over the original one",
+            };
+            (format!("raise the YaRN factor from {} to {factor}", yarn.factor), Some(stretch))
+        }
+        Schedule::Linear { factor } => {
+            let raised = factor * more;
+            let stretch = Stretch {
+                parameters: json!({ "rope_type": "linear", "rope_theta": rope.base(), "factor": raised }),
+                llama_cpp: Ok(format!("--rope-scaling linear --rope-scale {raised}")),
+                reason: "another rule would replace the stretch that the weights were trained with",
+            };
+            (
+                format!("raise the linear factor from {factor} to {raised}, and expect to fine-tune"),
+                Some(stretch),
             )
         }
-        Schedule::Linear { factor } => (
-            format!("raise the linear factor from {factor} to {}, and expect to fine-tune", factor * more),
-            json!({ "rope_type": "linear", "rope_theta": rope.base(), "factor": factor * more }),
-            Ok(format!("--rope-scaling linear --rope-scale {}", factor * more)),
-            "one rule at a time: another would replace the stretch that the weights were trained with",
-        ),
-        Schedule::Llama3(llama) => (
-            format!(
-                "raise the llama3 factor from {} to {}, and expect to fine-tune: the weights know the slow pairs at the \
-                 old one",
-                llama.factor,
-                llama.factor * more
-            ),
-            json!({
-                "rope_type": "llama3", "rope_theta": rope.base(), "factor": llama.factor * more,
-                "low_freq_factor": llama.low_freq_factor, "high_freq_factor": llama.high_freq_factor,
-                "original_max_position_embeddings": llama.original_length,
-            }),
-            Err("its converter bakes the llama3 rule into the tensor rope_freqs; no flag changes it"),
-            "one rule at a time: YaRN would replace the rule that the weights were trained with",
-        ),
-        Schedule::DynamicNtk { .. } => {
-            return none(
-                "the dynamic rule stretches by itself beyond its trained length: nothing to set".into(),
+        Schedule::Llama3(llama) => {
+            let raised = llama.factor * more;
+            let stretch = Stretch {
+                parameters: json!({
+                    "rope_type": "llama3", "rope_theta": rope.base(), "factor": raised,
+                    "low_freq_factor": llama.low_freq_factor, "high_freq_factor": llama.high_freq_factor,
+                    "original_max_position_embeddings": llama.original_length,
+                }),
+                llama_cpp: Err(
+                    "its converter bakes the llama3 rule into the tensor rope_freqs; no flag changes it",
+                ),
+                reason: "YaRN would replace the rule that the weights were trained with",
+            };
+            let verdict = format!(
+                "raise the llama3 factor from {} to {raised}, and expect to fine-tune: the weights know the slow pairs \
+                 at the old one",
+                llama.factor
             );
+            (verdict, Some(stretch))
+        }
+        Schedule::DynamicNtk { .. } => {
+            ("the dynamic rule stretches by itself beyond its trained length: nothing to set".into(), None)
         }
         Schedule::LongRope(_) => {
-            return none(format!(
+            let verdict = format!(
                 "the LongRoPE divisors were searched for at most {} tokens: beyond that there is no list to use, and \
                  another rule would replace frequencies that the weights were tuned to",
                 longest.unwrap_or(trained)
-            ));
+            );
+            (verdict, None)
         }
-        other => return none(format!("no common setting stretches the rule {} further", other.name())),
+        other => (format!("no common setting stretches the rule {} further", other.name()), None),
+    }
+}
+
+/// The same stretch for each program.
+fn settings(base: f64, layer_type: Option<&str>, context: u64, stretch: Stretch) -> Vec<Setting> {
+    let Stretch { parameters, llama_cpp, reason } = stretch;
+    let nested = match layer_type {
+        Some(name) => json!({ name: parameters }),
+        None => parameters.clone(),
     };
-    let file = json!({ "max_position_embeddings": context, "rope_parameters": parameters });
-    let mut settings = vec![
-        Setting {
-            tool: "Hugging Face transformers 5, in config.json",
-            text: entries(&file),
-            reason: reason.to_string(),
-        },
-        Setting {
-            tool: "Hugging Face transformers 4, in config.json",
-            text: entries(&older(&file, rope.base())),
-            reason: "the same rule under its older names; rope_theta stands outside the dictionary".into(),
-        },
-        Setting {
-            tool: "vLLM",
-            text: format!("--max-model-len {context} --hf-overrides '{file}'"),
-            reason: "vLLM reads the rule from the configuration; the length is a limit of its own".into(),
-        },
-    ];
+    let file = json!({ "max_position_embeddings": context, "rope_parameters": nested });
+    let mut settings = vec![Setting {
+        tool: "Hugging Face transformers 5, in config.json",
+        text: entries(&file),
+        reason: reason.to_string(),
+    }];
+    if layer_type.is_some() {
+        settings[0].reason += "; keep the entries of the other layer types beside it";
+        return settings;
+    }
+    settings.push(Setting {
+        tool: "Hugging Face transformers 4, in config.json",
+        text: entries(&older(&file, base)),
+        reason: "the same rule under its older names; rope_theta stands outside the dictionary".into(),
+    });
+    settings.push(Setting {
+        tool: "vLLM",
+        text: format!("--max-model-len {context} --hf-overrides '{file}'"),
+        reason: "vLLM reads the rule from the configuration; the length is a limit of its own".into(),
+    });
     settings.push(match llama_cpp {
         Ok(flags) => Setting {
             tool: "llama.cpp",
             text: format!("--ctx-size {context} {flags}"),
-            reason: "flags count from the original length; the attention factor of YaRN is made by llama.cpp"
+            reason: "its flags count from the original length; it makes YaRN's attention factor itself"
                 .into(),
         },
         Err(reason) => Setting {
@@ -217,7 +258,7 @@ fn verdict(
             reason: reason.into(),
         },
     });
-    (verdict, settings)
+    settings
 }
 
 fn yarn_json(base: f64, factor: f64, original: u64) -> Value {
@@ -249,7 +290,7 @@ mod tests {
     #[test]
     fn linear_and_yarn_stay_within_what_was_seen_and_default_does_not() {
         let rope = Rope::builder(128).build().unwrap();
-        let advice = advise(&rope, &Seen::new(&rope, None, Some(4096)).unwrap(), Some(4096), 32768).unwrap();
+        let advice = advise(&rope, None, &Seen::new(&rope, None, Some(4096)).unwrap(), Some(4096), 32768);
         let unseen = |name: &str| advice.candidates.iter().find(|c| c.name == name).unwrap().unseen;
         assert_eq!(unseen("linear"), 0);
         assert_eq!(unseen("YaRN"), 0);
@@ -265,8 +306,7 @@ mod tests {
     #[test]
     fn what_is_advised_reads_back_as_what_was_meant() {
         let rope = Rope::builder(128).base(1e6).build().unwrap();
-        let advice =
-            advise(&rope, &Seen::new(&rope, None, Some(32768)).unwrap(), Some(32768), 131072).unwrap();
+        let advice = advise(&rope, None, &Seen::new(&rope, None, Some(32768)).unwrap(), Some(32768), 131072);
         for setting in advice.settings.iter().filter(|setting| setting.tool.starts_with("Hugging Face")) {
             let fields = r#""model_type": "qwen2", "head_dim": 128"#;
             let file = format!("{{{fields}, {}}}", setting.text);

@@ -56,10 +56,7 @@ fn layer(
         findings(out, rope, seen, length)?;
     }
     if let (Some(context), Some(seen)) = (context, &seen) {
-        match advise(rope, seen, longest, context) {
-            Ok(advice) => advice_table(out, &advice)?,
-            Err(error) => writeln!(out, "no advice for {context} tokens: {error}")?,
-        }
+        advice_table(out, &advise(rope, layer.layer_type.as_deref(), seen, longest, context))?;
     }
     Ok(())
 }
