@@ -4,8 +4,10 @@ mod bench;
 mod error;
 mod input;
 mod inspect;
+mod rotate;
 
 use clap::{Parser, Subcommand};
+use error::Failure;
 
 use std::process::ExitCode;
 
@@ -20,16 +22,36 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Inspect(inspect::Arguments),
+    Rotate(rotate::Arguments),
     Bench(bench::Arguments),
 }
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return usage(error),
+    };
+    let outcome = match arguments.command {
         Command::Inspect(arguments) => inspect::run(arguments),
+        Command::Rotate(arguments) => rotate::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// Help and version as they are; what is wrong with the arguments in one line.
+fn usage(error: clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        // A reader that has gone needs no help.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = error.to_string();
+    let message = text.split("\n\nUsage:").next().unwrap_or(&text);
+    let message = message.strip_prefix("error: ").unwrap_or(message);
+    let message = message.trim_end_matches("For more information, try '--help'.").trim_end();
+    Failure::Input(format!("{message} (try --help)")).report()
 }

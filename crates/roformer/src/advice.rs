@@ -321,17 +321,9 @@ mod tests {
     #[test]
     fn nothing_is_advised_where_nothing_is_needed() {
         let rope = Rope::builder(64).build().unwrap();
-        assert!(
-            advise(&rope, &Seen::new(&rope, None, Some(2048)).unwrap(), Some(2048), 2048)
-                .unwrap()
-                .settings
-                .is_empty()
-        );
-        assert!(
-            advise(&rope, &Seen::new(&rope, None, Some(2048)).unwrap(), Some(8192), 8192)
-                .unwrap()
-                .settings
-                .is_empty()
-        );
+        let seen = Seen::new(&rope, None, Some(2048)).unwrap();
+        assert!(advise(&rope, None, &seen, Some(2048), 2048).settings.is_empty());
+        assert!(advise(&rope, None, &seen, Some(8192), 8192).settings.is_empty());
+        assert!(!advise(&rope, None, &seen, Some(2048), 8192).settings.is_empty());
     }
 }

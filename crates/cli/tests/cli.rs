@@ -1,0 +1,254 @@
+//! The commands as a user types them: what they print, what they refuse, and how.
+
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use serde_json::Value;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+struct Run {
+    out: String,
+    error: String,
+    code: i32,
+}
+
+fn roformer(arguments: &[&str], input: &str) -> Run {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_roformer"))
+        .args(arguments)
+        .current_dir(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that fails before it reads closes the pipe; that is no failure of the test.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    Run {
+        out: String::from_utf8(output.stdout).unwrap(),
+        error: String::from_utf8(output.stderr).unwrap(),
+        code: output.status.code().unwrap(),
+    }
+}
+
+fn json(arguments: &[&str], input: &str) -> Value {
+    let run = roformer(arguments, input);
+    assert_eq!(run.code, 0, "{}", run.error);
+    serde_json::from_str(&run.out).unwrap()
+}
+
+/// Refused: exit code 2, nothing on stdout, one line on stderr that says all of this.
+fn refused(arguments: &[&str], input: &str, says: &[&str]) {
+    let run = roformer(arguments, input);
+    assert_eq!((run.code, run.out.as_str()), (2, ""), "{arguments:?}: {}", run.error);
+    assert_eq!(run.error.trim_end().lines().count(), 1, "{}", run.error);
+    for word in says {
+        assert!(run.error.contains(word), "`{word}` is not in: {}", run.error);
+    }
+}
+
+const LLAMA: &str = "examples/llama-3.1-8b.json";
+
+#[test]
+fn inspect_prints_the_stable_object() {
+    let object = json(&["inspect", LLAMA, "--json"], "");
+    assert_eq!(object["rope_type"], "llama3");
+    assert_eq!(object["base"], 500000.0);
+    assert_eq!((object["head_dim"].as_u64(), object["rotary_dim"].as_u64()), (Some(128), Some(128)));
+    assert_eq!(object["pairing"], "half");
+    assert_eq!(object["attention_factor"], 1.0);
+    assert_eq!(object["max_position_embeddings"], 131072);
+    assert_eq!(object["warnings"], Value::Array(Vec::new()));
+    let inv_freq = object["inv_freq"].as_array().unwrap();
+    assert_eq!((inv_freq.len(), inv_freq[0].as_f64()), (64, Some(1.0)));
+}
+
+#[test]
+fn inspect_prints_one_object_a_layer_type_and_null_for_none() {
+    let object = json(&["inspect", "examples/gemma-3-4b.json", "--json"], "");
+    let layers = &object["layer_types"];
+    assert_eq!(layers["full_attention"]["rope_type"], "linear");
+    assert_eq!(layers["full_attention"]["base"], 1e6);
+    assert_eq!(layers["sliding_attention"]["base"], 1e4);
+    assert!(layers["full_attention"]["warnings"][0].as_str().unwrap().contains("text_config"));
+    let nope = r#"{"model_type": "gemma4_text", "head_dim": 64, "global_head_dim": 64,
+        "rope_parameters": {"sliding_attention": {"rope_type": "default"}, "full_attention": null}}"#;
+    let object = json(&["inspect", "-", "--json"], nope);
+    assert_eq!(object["layer_types"]["full_attention"], Value::Null);
+}
+
+#[test]
+fn inspect_with_a_context_gives_the_values_for_that_length() {
+    let dynamic = r#"{"model_type": "llama", "head_dim": 64, "max_position_embeddings": 2048,
+        "rope_scaling": {"type": "dynamic", "factor": 2.0}}"#;
+    let slowest = |arguments: &[&str]| json(arguments, dynamic)["inv_freq"][31].as_f64().unwrap();
+    let short = slowest(&["inspect", "-", "--json"]);
+    assert_eq!(short, slowest(&["inspect", "-", "--json", "--context", "1000"]));
+    // base' = base·(2·2 − 1)^(64/62): the slowest pair is 3 times slower.
+    assert!((short / slowest(&["inspect", "-", "--json", "--context", "4096"]) - 3.0).abs() < 1e-12);
+}
+
+#[test]
+fn inspect_goes_on_without_a_known_model_type() {
+    let unknown = r#"{"model_type": "mystery", "head_dim": 64, "rope_theta": 10000}"#;
+    let object = json(&["inspect", "-", "--json"], unknown);
+    assert_eq!(object["pairing"], Value::Null);
+    assert!(object["warnings"][0].as_str().unwrap().contains("--pairing"));
+    let object = json(&["inspect", "-", "--json", "--pairing", "interleaved"], unknown);
+    assert_eq!(object["pairing"], "interleaved");
+    assert_eq!(roformer(&["inspect", "-"], unknown).code, 0);
+}
+
+#[test]
+fn inspect_prints_a_page_for_people() {
+    let run = roformer(&["inspect", "examples/qwen2.5-7b.json", "--context", "131072"], "");
+    assert_eq!(run.code, 0);
+    for word in [
+        "half",
+        "wavelength",
+        "never completed a turn",
+        "YaRN with factor 4",
+        "--hf-overrides",
+        "--yarn-orig-ctx 32768",
+    ] {
+        assert!(run.out.contains(word), "`{word}` is not in:\n{}", run.out);
+    }
+}
+
+#[test]
+fn inspect_refuses_in_one_line() {
+    refused(&["inspect", "no/such/file.json"], "", &["no/such/file.json"]);
+    refused(&["inspect", "-"], "", &["standard input", "empty"]);
+    refused(&["inspect", "-"], "{", &["standard input", "not a configuration"]);
+    refused(&["inspect", "-"], &" ".repeat(17 << 20), &["standard input", "16777216"]);
+    let config = |rope: &str| format!(r#"{{"model_type": "llama", "head_dim": 64, "rope_scaling": {rope}}}"#);
+    refused(
+        &["inspect", "-"],
+        &config(r#"{"type": "linear", "factor": 2, "facter": 3}"#),
+        &["rope_scaling.facter", "--allow-unknown facter"],
+    );
+    let allowed = roformer(
+        &["inspect", "-", "--allow-unknown", "facter"],
+        &config(r#"{"type": "linear", "factor": 2, "facter": 3}"#),
+    );
+    assert_eq!(allowed.code, 0, "{}", allowed.error);
+    refused(
+        &["inspect", "-"],
+        &config(r#"{"type": "liner", "factor": 2}"#),
+        &["rope_scaling.type", "liner", "linear"],
+    );
+    refused(&["inspect", "-"], &config(r#"{"type": "linear"}"#), &["rope_scaling.factor", "missing"]);
+    refused(&["inspect", LLAMA, "--context", "0"], "", &["--context"]);
+    refused(&["inspect", LLAMA, "--pairing", "hlaf"], "", &["hlaf", "interleaved_to_half"]);
+    refused(&["inspct"], "", &["inspct", "inspect"]);
+}
+
+#[test]
+fn rotate_prints_the_notes_examples() {
+    let vector = |arguments: &[&str]| {
+        let run = roformer(arguments, "");
+        assert_eq!(run.code, 0, "{}", run.error);
+        let line = run.out.lines().last().unwrap().to_string();
+        let numbers = line.split(['[', ']']).nth(1).unwrap().to_string();
+        numbers.split(',').map(|x| x.trim().parse::<f64>().unwrap()).collect::<Vec<_>>()
+    };
+    let close = |a: Vec<f64>, b: &[f64]| {
+        assert!(a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() < 6e-5), "{a:?} {b:?}");
+    };
+    let base = ["rotate", "--vector", "1,2,3,4", "--positions", "2", "--base", "10000", "--pairing"];
+    close(vector(&[&base[..], &["half"]].concat()), &[-3.1440, 1.9196, -0.3391, 4.0392]);
+    close(vector(&[&base[..], &["interleaved"]].concat()), &[-2.2347, 0.0770, 2.9194, 4.0592]);
+    close(
+        vector(&["rotate", "--vector", "1,0,0,1", "--positions", "2", "--pairing", "half"]),
+        &[-0.4161, -0.0200, 0.9093, 0.9998],
+    );
+    close(
+        vector(&["rotate", "--vector", "1,2,3,4", "--positions", "0..2", "--base", "1000000"]),
+        &[-1.984111, 1.995999, 2.462378, 4.001998],
+    );
+    close(
+        vector(&[
+            "rotate",
+            "--vector=-2.2347,0.0770,2.9194,4.0592",
+            "--positions",
+            "2",
+            "--pairing",
+            "interleaved",
+            "--inverse",
+        ]),
+        &[1.0, 2.0, 3.0, 4.0],
+    );
+}
+
+#[test]
+fn rotate_refuses_in_one_line() {
+    refused(&["rotate"], "", &["--vector"]);
+    refused(&["rotate", "--vector", "1,2,3"], "", &["rotary_dim", "3"]);
+    refused(&["rotate", "--vector", "1,x"], "", &["x"]);
+    refused(&["rotate", "--vector", "1,2", "--positions", "a"], "", &["--positions", "`a`"]);
+    refused(&["rotate", "--vector", "1,2", "--positions", "0..9999999999"], "", &["2^20"]);
+    refused(&["rotate", "--vector", "1,2", "--positions", "1e300"], "", &["position", "2^53"]);
+    refused(&["rotate", "--vector", "1,2", "--config", "examples/roformer-base.json"], "", &["64 features"]);
+    refused(&["rotate", "--vector", "1,2", "--base", "0"], "", &["base", "0"]);
+    refused(&["rotate", "no.safetensors", "out.safetensors"], "", &["no.safetensors"]);
+}
+
+#[test]
+fn rotate_rotates_the_tensors_of_a_file_and_back() {
+    let folder = std::env::temp_dir().join(format!("roformer-cli-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_string();
+    let (input, there, back) = (path("in.safetensors"), path("there.safetensors"), path("back.safetensors"));
+    let q: Vec<u8> =
+        (0..2 * 3 * 5 * 8).flat_map(|i| ((i * 37 % 23) as f32 / 7.0 - 1.5).to_le_bytes()).collect();
+    let mask: Vec<u8> = vec![1; 5];
+    let views = [
+        ("q", TensorView::new(Dtype::F32, vec![2, 3, 5, 8], &q).unwrap()),
+        ("mask", TensorView::new(Dtype::U8, vec![5], &mask).unwrap()),
+    ];
+    std::fs::write(&input, safetensors::serialize(views, None).unwrap()).unwrap();
+
+    // The mask is no number that can be rotated, so the tensor must be named.
+    refused(&["rotate", &input, &there], "", &["mask", "U8"]);
+    assert!(!std::path::Path::new(&there).exists(), "nothing half-written");
+    refused(&["rotate", &input, &there, "--tensor", "k"], "", &["`k`", "mask"]);
+    let rotate = ["--tensor", "q", "--positions", "7", "--pairing", "interleaved"];
+    let run = roformer(&[&["rotate", &input, &there], &rotate[..]].concat(), "");
+    assert_eq!(run.code, 0, "{}", run.error);
+    let run = roformer(&[&["rotate", &there, &back, "--inverse"], &rotate[..]].concat(), "");
+    assert_eq!(run.code, 0, "{}", run.error);
+
+    let numbers = |path: &str| {
+        let bytes = std::fs::read(path).unwrap();
+        let file = SafeTensors::deserialize(&bytes).unwrap();
+        assert_eq!(file.tensor("mask").unwrap().data(), mask);
+        let tensor = file.tensor("q").unwrap();
+        assert_eq!(tensor.shape(), [2, 3, 5, 8]);
+        let list = tensor.data().chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap()));
+        list.collect::<Vec<f32>>()
+    };
+    let (x, y, z) = (numbers(&input), numbers(&there), numbers(&back));
+    assert!(x.iter().zip(&z).all(|(x, z)| (x - z).abs() < 1e-6));
+    // Token 4 of head 1 of batch 1 stands at position 11.
+    let at = ((3 + 1) * 5 + 4) * 8;
+    let wide: Vec<f64> = x[at..at + 8].iter().map(|&x| x.into()).collect();
+    let theta = [1.0, 0.1, 0.01, 0.001];
+    let exact = rope::reference::rotate(&wide, 11.0, &theta, 1.0, rope::Pairing::Interleaved);
+    assert!(y[at..at + 8].iter().zip(exact).all(|(y, e)| (f64::from(*y) - e).abs() < 1e-6));
+    // Truncated and lying files.
+    let bytes = std::fs::read(&input).unwrap();
+    for cut in [0, 4, 8, 40, bytes.len() - 1] {
+        std::fs::write(path("cut.safetensors"), &bytes[..cut]).unwrap();
+        refused(&["rotate", &path("cut.safetensors"), &there], "", &["cut.safetensors"]);
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    for command in [&["inspect"][..], &["rotate"], &["bench", "rope"]] {
+        let run = roformer(&[command, &["--help"]].concat(), "");
+        assert_eq!(run.code, 0);
+        assert!(run.out.contains("Example") && run.out.contains("roformer "), "{}", run.out);
+    }
+}
