@@ -208,14 +208,11 @@ impl RopeBuilder {
         let dim = self.exponent_dim.unwrap_or(rotary_dim) / share;
         let ladder = Ladder { base: self.base, dim, pairs: pairs / share };
         self.schedule.validate(&ladder)?;
-        if let Some(xpos) = self.xpos {
-            if !xpos.reference.is_finite() || !xpos.scale_base.is_finite() || xpos.scale_base <= 0.0 {
-                return Err(Error::argument(
-                    "xpos",
-                    format!("{xpos:?}"),
-                    "a finite reference and a positive scale_base",
-                ));
-            }
+        let is_sound =
+            |xpos: &XPos| xpos.reference.is_finite() && xpos.scale_base.is_finite() && xpos.scale_base > 0.0;
+        if let Some(xpos) = self.xpos.filter(|xpos| !is_sound(xpos)) {
+            let expected = "a finite reference and a positive scale_base";
+            return Err(Error::argument("xpos", format!("{xpos:?}"), expected));
         }
         let rope = Rope {
             head_dim,

@@ -80,11 +80,10 @@ fn parse(name: &'static str, mut fields: std::str::Split<'static, char>) -> Opti
         name => PairingRule::Fixed(name.parse().ok()?),
     };
     let base = next()?.parse().ok()?;
-    let partial = match next()? {
-        part => match part.strip_prefix("rotary_dim=") {
-            Some(features) => Partial::Features(features.parse().ok()?),
-            None => Partial::Factor(part.parse().ok()?),
-        },
+    let partial = next()?;
+    let partial = match partial.strip_prefix("rotary_dim=") {
+        Some(features) => Partial::Features(features.parse().ok()?),
+        None => Partial::Factor(partial.parse().ok()?),
     };
     let head = match next()? {
         "" => Head::Derived,

@@ -27,7 +27,7 @@ pub(super) unsafe fn run<T: Element>(run: &Run<T>) {
 #[inline(always)]
 pub(super) unsafe fn pairs<T: Element>(run: &Run<T>, token: usize, head: usize, first: usize) {
     let Run { pairs, conjugate, .. } = *run;
-    // SAFETY (all of it): a vector of the run; a pair's two features are below 2·pairs in either order.
+    // SAFETY: all of it: a vector of the run; a pair's two features are below 2·pairs in either order.
     unsafe {
         let (source, target, cos, sin) = run.vector(token, head);
         let rotate = |pair: usize, (a, b): (usize, usize), (x, y): (usize, usize)| {
