@@ -262,13 +262,27 @@ impl Covered {
         (position - start) as usize
     }
 
-    /// How many tokens from `token` on certainly take consecutive rows.
+    /// How many tokens of `token..end` take consecutive rows, from the first on.
     #[inline(always)]
-    pub fn consecutive(&self, positions: &Positions, token: usize, length: usize) -> usize {
+    pub fn consecutive(
+        &self,
+        positions: &Positions,
+        batch: usize,
+        token: usize,
+        end: usize,
+        length: usize,
+    ) -> usize {
+        let run = |ids: &Ids, first: usize| {
+            let count = end - token;
+            (1..count)
+                .find(|&i| ids.get(first + i) != ids.get(first + i - 1).wrapping_add(1))
+                .unwrap_or(count)
+        };
         match positions {
-            Positions::From(_) | Positions::Rows | Positions::BatchRows => length - token,
-            Positions::Ids(_) | Positions::BatchIds(_) => 1,
-            Positions::Packed { ends } => ends.get(ends.ended(token)) as usize - token,
+            Positions::From(_) | Positions::Rows | Positions::BatchRows => end - token,
+            Positions::Ids(ids) => run(ids, token),
+            Positions::BatchIds(ids) => run(ids, batch * length + token),
+            Positions::Packed { ends } => (ends.get(ends.ended(token)) as usize).min(end) - token,
         }
     }
 }

@@ -283,8 +283,8 @@ impl<T: Element> Walk<'_, T> {
             let heads = group.min(self.shape.heads - head);
             let mut token = first;
             while token < end {
-                let rows = self.trig.covered.consecutive(&self.trig.positions, token, self.shape.length);
-                let tokens = rows.min(end - token);
+                let Trig { covered, positions, .. } = self.trig;
+                let tokens = covered.consecutive(positions, batch, token, end, self.shape.length);
                 self.run(level, batch, (token, tokens), (head, heads));
                 token += tokens;
             }
