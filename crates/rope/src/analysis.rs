@@ -1,8 +1,9 @@
 //! What a set of frequencies does: decay, wavelengths, scores against distance, the receptive field.
 //!
-//! Plain functions in `f64` on frequencies θ_j `[pairs]`, as [`Frequencies::inv_freq`](crate::Frequencies::inv_freq)
-//! gives them, fastest first. A distance is Δ = m − n for a query at position m and a key at position n. Nothing here
-//! is on the way of a model; for plots, reports and tests.
+//! Plain functions in `f64` on frequencies θ_j `[pairs]`, as
+//! [`Frequencies::inv_freq`](crate::Frequencies::inv_freq) gives them, fastest first. A distance is Δ = m − n
+//! for a query at position m and a key at position n. Nothing here is on the way of a model; for plots,
+//! reports and tests.
 //!
 //! ```
 //! use rope::{Rope, analysis};
@@ -19,11 +20,12 @@ use crate::error::{Error, Result};
 use crate::pairing::Pairing;
 use std::f64::consts::TAU;
 
-/// The RoFormer paper's bound on how large a score can be at a distance: the mean over j = 1, …, pairs of |S_j|, with
-/// S_j = Σ_{i<j} e^{i·Δ·θ_i}.
+/// The RoFormer paper's bound on how large a score can be at a distance: the mean over j = 1, …, pairs of
+/// |S_j|, with S_j = Σ_{i<j} e^{i·Δ·θ_i}.
 ///
-/// For fixed q and k a score is at most this times a constant of q and k. It falls on the whole and oscillates on the
-/// way; and it is a bound: the score itself need not fall (see [`random_score`]). 0 if there are no pairs.
+/// For fixed q and k a score is at most this times a constant of q and k. It falls on the whole and
+/// oscillates on the way; and it is a bound: the score itself need not fall (see [`random_score`]). 0 if
+/// there are no pairs.
 pub fn decay_bound(theta: &[f64], distance: f64) -> f64 {
     let (mut real, mut imaginary, mut sum) = (0.0f64, 0.0f64, 0.0);
     for theta in theta {
@@ -34,17 +36,17 @@ pub fn decay_bound(theta: &[f64], distance: f64) -> f64 {
     sum / theta.len().max(1) as f64
 }
 
-/// Σ_j cos(Δ·θ_j): the score of a query and a key all of whose pairs are alike and of length 1, and the inner product
-/// of two sinusoidal position codes Δ apart.
+/// Σ_j cos(Δ·θ_j): the score of a query and a key all of whose pairs are alike and of length 1, and the inner
+/// product of two sinusoidal position codes Δ apart.
 pub fn cosine_sum(theta: &[f64], distance: f64) -> f64 {
     theta.iter().map(|theta| (distance * theta).cos()).sum()
 }
 
-/// The first whole distance from 0 to `limit` at which [`cosine_sum`] is negative: there a key like the query scores
-/// less than an unrelated key does on average, which is 0. `None` if there is no such distance.
+/// The first whole distance from 0 to `limit` at which [`cosine_sum`] is negative: there a key like the query
+/// scores less than an unrelated key does on average, which is 0. `None` if there is no such distance.
 ///
-/// Every distance is looked at, because the sum does not fall steadily: the time grows with `limit` · pairs, about
-/// 0.1 s for a million distances and 64 pairs.
+/// Every distance is looked at, because the sum does not fall steadily: the time grows with `limit` · pairs,
+/// about 0.1 s for a million distances and 64 pairs.
 pub fn first_negative(theta: &[f64], limit: u64) -> Option<u64> {
     // Distances in blocks: the angle of a block's start by sine and cosine, the rest by cos(a + b).
     const BLOCK: usize = 64;
@@ -72,8 +74,9 @@ pub fn first_negative(theta: &[f64], limit: u64) -> Option<u64> {
     }
 }
 
-/// The score of a query and a key at distance Δ = m − n: the inner product of q turned by m and k turned by n, as
-/// Σ_j ⟨q_j, k_j⟩·cos(Δθ_j) + ⟨q_j⊥, k_j⟩·sin(Δθ_j), where q_j is pair j of q and (q₀, q₁)⊥ = (−q₁, q₀).
+/// The score of a query and a key at distance Δ = m − n: the inner product of q turned by m and k turned by
+/// n, as Σ_j ⟨q_j, k_j⟩·cos(Δθ_j) + ⟨q_j⊥, k_j⟩·sin(Δθ_j), where q_j is pair j of q and (q₀, q₁)⊥ = (−q₁,
+/// q₀).
 ///
 /// `q` and `k` are `[2 · pairs]`, not yet turned, in the order in which the pairing reads a vector.
 ///
@@ -98,12 +101,12 @@ pub struct RandomScore {
     pub deviation: f64,
 }
 
-/// The score at distance Δ of a query and a key that are independent of each other, each with a mean `[2 · pairs]` and
-/// independent features of standard deviation `deviation_q` and `deviation_k`.
+/// The score at distance Δ of a query and a key that are independent of each other, each with a mean `[2 ·
+/// pairs]` and independent features of standard deviation `deviation_q` and `deviation_k`.
 ///
-/// The mean is the score of the means, so for means of zero the expected score is 0 at **every** distance: without
-/// something that q and k share there is no long-term decay. A rotation keeps lengths, so the variance is
-/// σ_q²·|mean_k|² + σ_k²·|mean_q|² + σ_q²·σ_k²·2·pairs whatever the distance.
+/// The mean is the score of the means, so for means of zero the expected score is 0 at **every** distance:
+/// without something that q and k share there is no long-term decay. A rotation keeps lengths, so the
+/// variance is σ_q²·|mean_k|² + σ_k²·|mean_q|² + σ_q²·σ_k²·2·pairs whatever the distance.
 ///
 /// ```
 /// use rope::{Pairing, analysis};
@@ -138,8 +141,8 @@ pub struct PairReport {
     pub wavelength: f64,
     /// Full turns within the context, context·|θ|/2π.
     pub turns: f64,
-    /// The part of the circle that the pair passes through within the context, min(1, turns). With the trained length
-    /// as context: what is missing from 1 are angles that the model has never seen.
+    /// The part of the circle that the pair passes through within the context, min(1, turns). With the
+    /// trained length as context: what is missing from 1 are angles that the model has never seen.
     pub coverage: f64,
 }
 
@@ -160,17 +163,19 @@ pub fn pairs(theta: &[f64], context: u64) -> Vec<PairReport> {
     theta.iter().enumerate().map(report).collect()
 }
 
-/// How many pairs do not finish a single turn within a context: beyond it they reach angles they have never been at.
+/// How many pairs do not finish a single turn within a context: beyond it they reach angles they have never
+/// been at.
 pub fn never_turning(theta: &[f64], context: u64) -> usize {
     pairs(theta, context).iter().filter(|report| report.turns < 1.0).count()
 }
 
-/// The two parts of a score under the receptive-field rule θ*_j = φ + (1−α)·θ_j, φ = α/10000^ρ, at one distance Δ:
-/// the real and the imaginary part of Σ_j q_j·k_j*·e^{iΔ(1−α)θ_j}, with the pairs as complex numbers.
+/// The two parts of a score under the receptive-field rule θ*_j = φ + (1−α)·θ_j, φ = α/10000^ρ, at one
+/// distance Δ: the real and the imaginary part of Σ_j q_j·k_j*·e^{iΔ(1−α)θ_j}, with the pairs as complex
+/// numbers.
 ///
-/// As functions of Δ they are a Hilbert pair (b is the Hilbert transform of a) only where every (1−α)·θ_j is positive:
-/// for α < 1. At α = 1 both are constants, and the transform of a constant is 0; above 1 the transform is −b. Made by
-/// [`receptive_field`].
+/// As functions of Δ they are a Hilbert pair (b is the Hilbert transform of a) only where every (1−α)·θ_j is
+/// positive: for α < 1. At α = 1 both are constants, and the transform of a constant is 0; above 1 the
+/// transform is −b. Made by [`receptive_field`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HilbertPair {
     /// a′(Δ), the real part: the score under linear interpolation by 1/(1−α).
@@ -180,8 +185,8 @@ pub struct HilbertPair {
 }
 
 impl HilbertPair {
-    /// The score under the whole rule, a*(Δ) = cos(Δφ)·a′(Δ) − sin(Δφ)·b′(Δ), for φ from [`shared_frequency`] and the
-    /// distance at which the pair was taken.
+    /// The score under the whole rule, a*(Δ) = cos(Δφ)·a′(Δ) − sin(Δφ)·b′(Δ), for φ from [`shared_frequency`]
+    /// and the distance at which the pair was taken.
     pub fn score(self, phi: f64, distance: f64) -> f64 {
         let (sin, cos) = (distance * phi).sin_cos();
         cos * self.a - sin * self.b
@@ -193,7 +198,8 @@ pub fn shared_frequency(alpha: f64, rho: f64) -> f64 {
     alpha * 10_000f64.powf(-rho)
 }
 
-/// a′(Δ) and b′(Δ) of a query and a key `[2 · pairs]`, for the usual frequencies `theta` (those before the rule).
+/// a′(Δ) and b′(Δ) of a query and a key `[2 · pairs]`, for the usual frequencies `theta` (those before the
+/// rule).
 ///
 /// ```
 /// use rope::{Pairing, Rope, Schedule, analysis};

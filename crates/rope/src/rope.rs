@@ -225,18 +225,17 @@ impl RopeBuilder {
             axes: self.axes,
             xpos: self.xpos,
         };
-        let frequencies = rope.frequencies(None);
-        match frequencies.high.iter().find(|theta| !theta.is_finite()) {
-            None => Ok(rope),
-            Some(theta) => Err(Error::argument(
-                "base",
-                rope.ladder.base,
-                format!(
-                    "one whose frequencies are ordinary numbers under the rule {}; one of them is {theta}",
-                    rope.schedule
-                ),
-            )),
-        }
+        // The rules that depend on the length are furthest from ordinary numbers at the longest.
+        let ends = [rope.frequencies(None), rope.frequencies(u64::MAX)];
+        let odd = ends.iter().flat_map(Frequencies::inv_freq).find(|theta| !theta.is_finite());
+        let Some(theta) = odd else { return Ok(rope) };
+        let (name, value) = match rope.schedule {
+            Schedule::ReceptiveField { rho, .. } => ("rho", rho),
+            Schedule::DynamicNtk { factor, .. } | Schedule::NtkAware { factor } => ("factor", factor),
+            _ => ("base", rope.ladder.base),
+        };
+        let expected = format!("one whose frequencies are ordinary numbers; one of them would be {theta}");
+        Err(Error::argument(name, format!("{value:e}"), expected))
     }
 }
 

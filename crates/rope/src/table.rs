@@ -9,7 +9,7 @@ use crate::position::{Covered, Positions, check_positions};
 use crate::rope::{Axes, Frequencies, Rope};
 use crate::rotate::{Rows, Turn};
 use crate::schedule::AnglePrecision;
-use crate::trig::Angle;
+use crate::trig::{Angle, MAX_ANGLE};
 use crate::wide::Wide;
 use std::fmt;
 use std::ops::Range;
@@ -93,6 +93,7 @@ impl<P: Precision> Table<P> {
         }
         // Axes that all stand at the same position turn as one: the text part of a multi-axis model.
         self.load_frequencies(sequence_length.into());
+        self.frequencies.check_angles([positions.start as f64, positions.end as f64].into_iter())?;
         let factor = self.frequencies.attention_factor;
         self.resize(covered, factor != 1.0)?;
         if self.frequencies.precision == AnglePrecision::Exact && covered.rows() > BLOCK {
@@ -123,6 +124,7 @@ impl<P: Precision> Table<P> {
         let rows = positions.len() / axes;
         let mut table = Table::new(rope);
         table.load_frequencies(length);
+        table.frequencies.check_angles(positions.iter().copied())?;
         let factor = table.frequencies.attention_factor;
         table.resize(Covered::Listed { rows }, factor != 1.0)?;
         let axis = rope.axis_of_pairs();
@@ -140,13 +142,24 @@ impl<P: Precision> Table<P> {
         let covered = check_range(&positions)?;
         let mut table = Table::new(rope);
         table.load_frequencies(length);
-        table.resize(covered, true)?;
+        let ends = [positions.start as f64, positions.end as f64];
+        table.frequencies.check_angles(ends.into_iter())?;
         let (factor, dim) = (table.frequencies.attention_factor, rope.rotary_dim() as f64);
         let position = |row: usize| (positions.start + row as i64) as f64;
         let scale = |row: usize, pair: usize| {
             let zeta = (2.0 * pair as f64 + 0.4 * dim) / (1.4 * dim);
             factor * zeta.powf(sign * (position(row) - xpos.reference) / xpos.scale_base)
         };
+        // ζ is smallest for pair 0, so if its scale fits at both ends, both ways, all do.
+        for row in [0, covered.rows().saturating_sub(1)] {
+            let fits = |scale: f64| P::from_f64(scale).to_f64().is_finite();
+            if !fits(scale(row, 0)) || !fits(1.0 / scale(row, 0)) {
+                let expected =
+                    "positions nearer to the reference: the scale of xPos leaves the range of the type";
+                return Err(Error::argument("position", position(row), expected));
+            }
+        }
+        table.resize(covered, true)?;
         table.fill_rows(|frequencies, row, pair| frequencies.angle(position(row), pair), scale);
         Ok(table)
     }
@@ -175,6 +188,8 @@ impl<P: Precision> Table<P> {
             return Err(Error::argument("rope", "one with xPos or several axes", "one with neither"));
         }
         let (old, new) = (rope.frequencies(length), target.frequencies(target_length));
+        old.check_angles(from.iter().copied())?;
+        new.check_angles(to.iter().copied())?;
         let mut table = Table::new(target);
         table.rope.set_pairing(match target.pairing().output() {
             Order::Interleaved => Pairing::Interleaved,
@@ -186,6 +201,7 @@ impl<P: Precision> Table<P> {
         table.resize(Covered::Listed { rows: from.len() }, factor != 1.0)?;
         table.frequencies = new.clone();
         table.frequencies.precision = AnglePrecision::Exact;
+        table.frequencies.attention_factor = factor;
         let angle = |_: &Frequencies, row: usize, pair: usize| {
             let (to, from) = (new.angle(to[row], pair), old.angle(from[row], pair));
             let difference = Wide { hi: to.rounded, lo: to.rest } - Wide { hi: from.rounded, lo: from.rest };
@@ -279,6 +295,17 @@ impl<P> fmt::Display for Table<P> {
 }
 
 impl Frequencies {
+    /// Checks that the angles at these positions can be computed: larger ones have no digits left after the point.
+    fn check_angles(&self, positions: impl Iterator<Item = f64>) -> Result<()> {
+        let farthest = positions.fold(0.0, |farthest: f64, position| farthest.max(position.abs()));
+        let fastest = self.high.iter().fold(0.0, |fastest: f64, theta| fastest.max(theta.abs()));
+        if farthest * fastest <= MAX_ANGLE {
+            return Ok(());
+        }
+        let expected = format!("at most 2^52 / {fastest:e}, the fastest frequency");
+        Err(Error::argument("position", format!("{farthest:e}"), expected))
+    }
+
     /// The angle of a pair at a position.
     #[inline(always)]
     pub(crate) fn angle(&self, position: f64, pair: usize) -> Angle {

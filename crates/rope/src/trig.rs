@@ -11,6 +11,9 @@ const HALF_PI: Wide = Wide { hi: std::f64::consts::FRAC_PI_2, lo: 6.123_233_995_
 /// Positions beyond this magnitude are not whole numbers in an `f64`.
 pub(crate) const MAX_POSITION: i64 = 1 << 53;
 
+/// Angles beyond this magnitude are not reduced.
+pub(crate) const MAX_ANGLE: f64 = (1u64 << 52) as f64;
+
 /// An angle as a rounded part and the rest that the rounding left over.
 #[derive(Clone, Copy)]
 pub(crate) struct Angle {
