@@ -183,7 +183,7 @@ fn rotate_prints_the_notes_examples() {
 #[test]
 fn rotate_refuses_in_one_line() {
     refused(&["rotate"], "", &["--vector"]);
-    refused(&["rotate", "--vector", "1,2,3"], "", &["rotary_dim", "3"]);
+    refused(&["rotate", "--vector", "1,2,3"], "", &["head_dim", "3"]);
     refused(&["rotate", "--vector", "1,x"], "", &["x"]);
     refused(&["rotate", "--vector", "1,2", "--positions", "a"], "", &["--positions", "`a`"]);
     refused(&["rotate", "--vector", "1,2", "--positions", "0..9999999999"], "", &["2^20"]);

@@ -21,6 +21,8 @@ pub enum Error {
     UnknownKey {
         /// Where it stands, as a path: `rope_scaling.facter`.
         field: String,
+        /// The key itself.
+        key: String,
         /// The keys that are read there.
         known: String,
     },
@@ -73,6 +75,16 @@ impl Error {
     }
 }
 
+/// A number as a message shows it: no hundreds of digits.
+pub(crate) fn brief(value: f64) -> String {
+    let size = value.abs();
+    if size != 0.0 && size.is_finite() && !(1e-6..1e16).contains(&size) {
+        format!("{value:e}")
+    } else {
+        value.to_string()
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -80,14 +92,11 @@ impl fmt::Display for Error {
             Error::Field { field, value, expected } => {
                 write!(f, "`{field}` is {value}; expected {expected}")
             }
-            Error::UnknownKey { field, known } => {
-                let key = field.rsplit('.').next().unwrap_or(field);
-                write!(
-                    f,
-                    "`{field}` is a key that no rule reads (read there: {known}); \
-                     if it changes nothing about the rotation, pass --allow-unknown {key}"
-                )
-            }
+            Error::UnknownKey { field, key, known } => write!(
+                f,
+                "`{field}` is a key that no rule reads (read there: {known}); \
+                 if it changes nothing about the rotation, pass --allow-unknown {key}"
+            ),
             Error::Argument { name, value, expected } => {
                 write!(f, "{name} is {value}; expected {expected}")
             }

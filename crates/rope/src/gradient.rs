@@ -34,6 +34,9 @@ impl<P: Precision> Rows<'_, P> {
             let expected = "those of a range table";
             return Err(Error::argument("positions", "listed one by one", expected));
         };
+        if y.shape().is_empty() {
+            return Ok(());
+        }
         let Shape { batch, length, heads, .. } = y.shape();
         let (order, offset) = (self.table.rope().pairing().output(), self.table.rope().rotary_offset());
         for sequence in 0..batch {

@@ -137,6 +137,9 @@ pub fn permute_projection<T: Copy>(
         ));
     }
     out.copy_from_slice(weight);
+    if weight.is_empty() {
+        return Ok(());
+    }
     let (from, to, pairs) = (from.input(), to.input(), rotary_dim / 2);
     for head in 0..heads {
         for pair in 0..pairs {

@@ -1,6 +1,6 @@
 //! Where each token stands: which row of a table it takes.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, brief};
 use crate::trig::MAX_POSITION;
 
 /// The positions of the tokens of a `[batch, length]` input, shared by all heads.
@@ -120,7 +120,7 @@ impl<'a> Positions<'a> {
 /// Positions `[2, height · width]` of an image's patches, row by row: the row of each, then the column of each.
 /// For [`Axes::Axial`](crate::Axes::Axial) with two axes, or as the image part of M-RoPE positions.
 pub fn image_grid(height: usize, width: usize) -> Result<Vec<f64>> {
-    let bytes = height as u128 * width as u128 * 16;
+    let bytes = (height as u128 * width as u128).saturating_mul(16);
     let mut positions = Vec::new();
     let patches = height.checked_mul(width).and_then(|patches| {
         positions.try_reserve_exact(patches.checked_mul(2)?).ok()?;
@@ -204,7 +204,7 @@ impl Covered {
         };
         match positions {
             Positions::From(start) if length > 0 => {
-                let last = start.checked_add(length as i64 - 1);
+                let last = i64::try_from(length - 1).ok().and_then(|reach| start.checked_add(reach));
                 let last = last.ok_or_else(|| self.missing(i64::MAX))?;
                 self.check_range(*start, last)
             }
@@ -292,7 +292,7 @@ pub(crate) fn check_positions(positions: impl Iterator<Item = f64>) -> Result<()
     let limit = MAX_POSITION as f64;
     for position in positions {
         if !(-limit..=limit).contains(&position) {
-            return Err(Error::argument("position", position, "a number from −2^53 to 2^53"));
+            return Err(Error::argument("position", brief(position), "a number from −2^53 to 2^53"));
         }
     }
     Ok(())

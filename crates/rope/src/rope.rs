@@ -1,7 +1,7 @@
 //! `Rope`: one rotary embedding, from its settings to its frequencies and tables.
 
 use crate::element::Precision;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, brief};
 use crate::kernel::MAX_ROTARY_DIM;
 use crate::pairing::Pairing;
 use crate::parity;
@@ -175,8 +175,9 @@ impl RopeBuilder {
         let head_dim = self.head_dim;
         let rotary_dim = self.rotary_dim.unwrap_or(head_dim);
         if rotary_dim == 0 || !rotary_dim.is_multiple_of(2) || rotary_dim > MAX_ROTARY_DIM {
+            let name = if self.rotary_dim.is_some() { "rotary_dim" } else { "head_dim" };
             let expected = format!("an even number from 2 to {MAX_ROTARY_DIM}");
-            return Err(Error::argument("rotary_dim", rotary_dim, expected));
+            return Err(Error::argument(name, rotary_dim, expected));
         }
         if self.rotary_offset.checked_add(rotary_dim).is_none_or(|end| end > head_dim) {
             let value = format!("{} with rotary_dim {rotary_dim}", self.rotary_offset);
@@ -225,9 +226,16 @@ impl RopeBuilder {
             axes: self.axes,
             xpos: self.xpos,
         };
-        // The rules that depend on the length are furthest from ordinary numbers at the longest.
-        let ends = [rope.frequencies(None), rope.frequencies(u64::MAX)];
-        let odd = ends.iter().flat_map(Frequencies::inv_freq).find(|theta| !theta.is_finite());
+        // Rules that depend on the length are furthest from ordinary numbers at the longest; and the precision may be
+        // changed later.
+        let precisions = [AnglePrecision::Exact, AnglePrecision::F32];
+        let odd = precisions
+            .iter()
+            .flat_map(|&precision| {
+                let rope = rope.clone().with_angle_precision(precision);
+                [rope.frequencies(None), rope.frequencies(u64::MAX)]
+            })
+            .find_map(|frequencies| frequencies.high.into_iter().find(|theta| !theta.is_finite()));
         let Some(theta) = odd else { return Ok(rope) };
         let (name, value) = match rope.schedule {
             Schedule::ReceptiveField { rho, .. } => ("rho", rho),
@@ -235,7 +243,7 @@ impl RopeBuilder {
             _ => ("base", rope.ladder.base),
         };
         let expected = format!("one whose frequencies are ordinary numbers; one of them would be {theta}");
-        Err(Error::argument(name, format!("{value:e}"), expected))
+        Err(Error::argument(name, brief(value), expected))
     }
 }
 

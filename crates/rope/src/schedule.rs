@@ -4,7 +4,7 @@
 //! a context change these frequencies; some also scale the rotated vectors by an attention factor. All arithmetic is
 //! done to about 106 bits (see `wide.rs`), so that an angle is right at every position to 2^31 and beyond.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, brief};
 use crate::wide::{TAU, Wide};
 use std::fmt;
 
@@ -230,56 +230,60 @@ impl Schedule {
                 let got = format!("a list of {}", list.len());
                 return Err(Error::argument(name, got, format!("one value a pair: {}", ladder.pairs)));
             }
-            list.iter().try_for_each(|&value| positive(name, value))
+            list.iter().try_for_each(|&value| stretch(name, value))
         };
         match self {
             Schedule::Default => Ok(()),
-            Schedule::Linear { factor } => positive("factor", *factor),
-            Schedule::NtkAware { factor } => positive("factor", *factor).and(needs_dim(3)),
+            Schedule::Linear { factor } => stretch("factor", *factor),
+            Schedule::NtkAware { factor } => stretch("factor", *factor).and(needs_dim(3)),
             Schedule::DynamicNtk { factor, trained_length } => {
-                positive("factor", *factor)?;
+                stretch("factor", *factor)?;
                 positive("trained_length", *trained_length as f64)?;
                 needs_dim(3)
             }
             Schedule::Yarn(yarn) => {
-                positive("factor", yarn.factor)?;
+                stretch("factor", yarn.factor)?;
                 positive("original_length", yarn.original_length as f64)?;
                 positive("beta_fast", yarn.beta_fast)?;
                 positive("beta_slow", yarn.beta_slow)?;
                 if yarn.beta_fast < yarn.beta_slow {
                     let expected = format!("at least beta_slow, which is {}", yarn.beta_slow);
-                    return Err(Error::argument("beta_fast", yarn.beta_fast, expected));
+                    return Err(Error::argument("beta_fast", brief(yarn.beta_fast), expected));
                 }
                 if ladder.base <= 1.0 {
-                    return Err(Error::argument("base", ladder.base, "more than 1 for YaRN"));
+                    return Err(Error::argument("base", brief(ladder.base), "more than 1 for YaRN"));
                 }
                 finite("mscale", yarn.mscale.unwrap_or(1.0))?;
                 finite("mscale_all_dim", yarn.mscale_all_dim.unwrap_or(1.0))?;
-                positive("attention_factor", yarn.attention_factor())
+                usable_factor(yarn.attention_factor())
             }
             Schedule::LongRope(long) => {
                 divisors("short_factor", &long.short)?;
                 divisors("long_factor", &long.long)?;
-                positive("factor", long.factor)?;
+                stretch("factor", long.factor)?;
                 positive("original_length", long.original_length as f64)?;
-                positive("attention_factor", long.attention_factor())
+                if long.attention_factor.is_none() && long.factor > 1.0 && long.original_length < 2 {
+                    let expected = "at least 2: the attention factor divides by its logarithm";
+                    return Err(Error::argument("original_length", long.original_length, expected));
+                }
+                usable_factor(long.attention_factor())
             }
             Schedule::Llama3(llama) => {
-                positive("factor", llama.factor)?;
+                stretch("factor", llama.factor)?;
                 positive("low_freq_factor", llama.low_freq_factor)?;
                 positive("high_freq_factor", llama.high_freq_factor)?;
                 positive("original_length", llama.original_length as f64)?;
                 if llama.high_freq_factor < llama.low_freq_factor {
                     let expected = format!("at least low_freq_factor, which is {}", llama.low_freq_factor);
-                    return Err(Error::argument("high_freq_factor", llama.high_freq_factor, expected));
+                    return Err(Error::argument("high_freq_factor", brief(llama.high_freq_factor), expected));
                 }
                 Ok(())
             }
             Schedule::Proportional { fraction, factor } => {
                 if !(0.0..=1.0).contains(fraction) {
-                    return Err(Error::argument("fraction", fraction, "a number from 0 to 1"));
+                    return Err(Error::argument("fraction", brief(*fraction), "a number from 0 to 1"));
                 }
-                positive("factor", *factor)
+                stretch("factor", *factor)
             }
             Schedule::ReceptiveField { alpha, rho } => finite("alpha", *alpha).and(finite("rho", *rho)),
             Schedule::Given(list) => {
@@ -433,13 +437,29 @@ fn blend(theta: Wide, factor: Wide, slow: Wide) -> Wide {
 fn positive(name: &'static str, value: f64) -> Result<()> {
     match value.is_finite() && value > 0.0 {
         true => Ok(()),
-        false => Err(Error::argument(name, value, "a finite number greater than 0")),
+        false => Err(Error::argument(name, brief(value), "a finite number greater than 0")),
+    }
+}
+
+/// Checks a factor that frequencies are divided by: beyond these bounds they are no ordinary numbers any more.
+fn stretch(name: &'static str, value: f64) -> Result<()> {
+    match (1e-9..=1e15).contains(&value) {
+        true => Ok(()),
+        false => Err(Error::argument(name, brief(value), "a number from 1e-9 to 1e15")),
+    }
+}
+
+/// Checks that neither the attention factor nor its inverse takes ordinary numbers out of the range of an `f32`.
+fn usable_factor(value: f64) -> Result<()> {
+    match (1e-6..=1e6).contains(&value) {
+        true => Ok(()),
+        false => Err(Error::argument("attention_factor", brief(value), "a number from 1e-6 to 1e6")),
     }
 }
 
 fn finite(name: &'static str, value: f64) -> Result<()> {
     match value.is_finite() {
         true => Ok(()),
-        false => Err(Error::argument(name, value, "a finite number")),
+        false => Err(Error::argument(name, brief(value), "a finite number")),
     }
 }

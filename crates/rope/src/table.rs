@@ -1,7 +1,7 @@
 //! Frequencies × positions → rows of cosines and sines: a value that holds everything it depends on.
 
 use crate::element::Precision;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, brief};
 use crate::kernel::fill::{BLOCK, Offsets};
 use crate::kernel::{self, Level};
 use crate::pairing::{Order, Pairing};
@@ -28,6 +28,8 @@ pub struct Table<P> {
     /// The same with the inverse scale, where there is one: what turns vectors back.
     undo: Option<(Vec<P>, Vec<P>)>,
     frequencies: Frequencies,
+    /// Memory for a refill.
+    spare: Frequencies,
     offsets: Offsets,
     scratch: Vec<Wide>,
 }
@@ -41,30 +43,34 @@ impl<P: Precision> Table<P> {
             sin: Vec::new(),
             undo: None,
             frequencies: Frequencies::default(),
+            spare: Frequencies::default(),
             offsets: Offsets::default(),
             scratch: Vec::new(),
         }
     }
 
-    /// Makes room for this many rows, in memory that is there already where possible.
+    /// Makes room for this many rows, in memory that is there already where possible. All or nothing: without the memory
+    /// the table stays as it was.
     fn resize(&mut self, covered: Covered, scaled: bool) -> Result<()> {
         let (rows, pairs) = (covered.rows(), self.rope.pairs());
-        let bytes = rows as u128 * pairs as u128 * 2 * size_of::<P>() as u128;
+        let lists = if scaled { 4 } else { 2 };
+        let bytes = rows as u128 * pairs as u128 * lists * size_of::<P>() as u128;
         let entries = rows.checked_mul(pairs).ok_or(Error::Memory { bytes })?;
-        let fit = |list: &mut Vec<P>| {
-            let missing = entries.saturating_sub(list.len());
-            list.try_reserve_exact(missing).map_err(|_| Error::Memory { bytes })?;
-            list.resize(entries, P::default());
-            Ok(())
-        };
-        fit(&mut self.cos)?;
-        fit(&mut self.sin)?;
+        let mut undo = self.undo.take().unwrap_or_default();
+        let reserve = |list: &mut Vec<P>| list.try_reserve_exact(entries.saturating_sub(list.len())).is_ok();
+        let fits = reserve(&mut self.cos)
+            && reserve(&mut self.sin)
+            && (!scaled || (reserve(&mut undo.0) && reserve(&mut undo.1)));
+        if !fits {
+            self.undo = Some(undo).filter(|undo| !undo.0.is_empty());
+            return Err(Error::Memory { bytes });
+        }
+        self.cos.resize(entries, P::default());
+        self.sin.resize(entries, P::default());
         if scaled {
-            let (cos, sin) = self.undo.get_or_insert_default();
-            fit(cos)?;
-            fit(sin)?;
-        } else {
-            self.undo = None;
+            undo.0.resize(entries, P::default());
+            undo.1.resize(entries, P::default());
+            self.undo = Some(undo);
         }
         self.covered = covered;
         Ok(())
@@ -91,11 +97,13 @@ impl<P: Precision> Table<P> {
                 "one without: queries and keys need tables of their own, from `xpos_tables`",
             ));
         }
-        // Axes that all stand at the same position turn as one: the text part of a multi-axis model.
-        self.load_frequencies(sequence_length.into());
-        self.frequencies.check_angles([positions.start as f64, positions.end as f64].into_iter())?;
-        let factor = self.frequencies.attention_factor;
+        // Into the spare ones, so that a refill that fails changes nothing. Axes that all stand at the same position
+        // turn as one: the text part of a multi-axis model.
+        self.rope.frequencies_into(sequence_length.into(), &mut self.scratch, &mut self.spare);
+        self.spare.check_angles([positions.start as f64, positions.end as f64].into_iter())?;
+        let factor = self.spare.attention_factor;
         self.resize(covered, factor != 1.0)?;
+        std::mem::swap(&mut self.frequencies, &mut self.spare);
         if self.frequencies.precision == AnglePrecision::Exact && covered.rows() > BLOCK {
             let entries = BLOCK * self.rope.pairs();
             self.offsets.cos.resize(entries, 0.0);
@@ -156,7 +164,7 @@ impl<P: Precision> Table<P> {
             if !fits(scale(row, 0)) || !fits(1.0 / scale(row, 0)) {
                 let expected =
                     "positions nearer to the reference: the scale of xPos leaves the range of the type";
-                return Err(Error::argument("position", position(row), expected));
+                return Err(Error::argument("position", brief(position(row)), expected));
             }
         }
         table.resize(covered, true)?;
@@ -302,8 +310,8 @@ impl Frequencies {
         if farthest * fastest <= MAX_ANGLE {
             return Ok(());
         }
-        let expected = format!("at most 2^52 / {fastest:e}, the fastest frequency");
-        Err(Error::argument("position", format!("{farthest:e}"), expected))
+        let expected = format!("at most 2^52 / {}, the fastest frequency", brief(fastest));
+        Err(Error::argument("position", brief(farthest), expected))
     }
 
     /// The angle of a pair at a position.

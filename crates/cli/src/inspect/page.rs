@@ -8,7 +8,8 @@ use std::io::{Result, Write};
 
 /// Prints the page.
 pub fn print(out: &mut impl Write, config: &HfConfig, context: Option<u64>) -> Result<()> {
-    let model = config.model_type.as_deref().unwrap_or("unknown");
+    // Names come from the file: control characters are shown, not sent to the terminal.
+    let model = config.model_type.as_deref().unwrap_or("unknown").escape_debug();
     writeln!(out, "model type   {model}")?;
     writeln!(out, "pairing      {}", pairing(config.pairing))?;
     if let Some(longest) = config.max_position_embeddings {
@@ -20,7 +21,7 @@ pub fn print(out: &mut impl Write, config: &HfConfig, context: Option<u64>) -> R
     for layer in &config.layers {
         writeln!(out)?;
         if let Some(name) = &layer.layer_type {
-            writeln!(out, "== {name}")?;
+            writeln!(out, "== {}", name.escape_debug())?;
         }
         match &layer.rope {
             Some(rope) => self::layer(out, config, layer, rope, context)?,

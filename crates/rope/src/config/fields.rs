@@ -17,7 +17,8 @@ impl<'a> Fields<'a> {
 
     /// The path of a key.
     pub fn path(&self, key: &str) -> String {
-        if self.path.is_empty() { key.to_string() } else { format!("{}.{key}", self.path) }
+        let key = plain(key);
+        if self.path.is_empty() { key } else { format!("{}.{key}", self.path) }
     }
 
     /// The error for a key whose value is not what is `expected`.
@@ -57,6 +58,16 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// A base of frequencies.
+    pub fn base(&self, key: &str) -> Result<Option<f64>> {
+        match self.number(key)? {
+            Some(base) if !(1e-30..=1e30).contains(&base) => {
+                Err(self.error(key, "a number from 1e-30 to 1e30"))
+            }
+            base => Ok(base),
+        }
+    }
+
     /// A whole number from 1 to 2^53, written as an integer or as a float without a fraction.
     pub fn count(&self, key: &str) -> Result<Option<u64>> {
         let expected = "a whole number from 1 to 2^53";
@@ -69,11 +80,11 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The first of several names of one thing that is there.
-    pub fn count_of(&self, keys: &[&str]) -> Result<Option<u64>> {
+    /// The first of several names of one thing that is there, with its value.
+    pub fn count_of<'k>(&self, keys: &[&'k str]) -> Result<Option<(&'k str, u64)>> {
         for key in keys {
             if let Some(count) = self.count(key)? {
-                return Ok(Some(count));
+                return Ok(Some((key, count)));
             }
         }
         Ok(None)
@@ -114,11 +125,27 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A value as a message shows it.
+/// A value as a message shows it. (JSON escapes most control characters, `plain` the others.)
 fn shorten(value: &Value) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(60) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
+    match value {
+        Value::Array(list) => format!("a list of {}", list.len()),
+        Value::Object(map) => format!("an object of {}", map.len()),
+        value => plain(&value.to_string()),
     }
+}
+
+/// Text of a file as a message may show it: no control characters, no end of it.
+pub(super) fn plain(text: &str) -> String {
+    let mut out = String::new();
+    for (count, character) in text.chars().enumerate() {
+        if count == 60 {
+            out.push('…');
+            break;
+        }
+        match character {
+            '"' | '\'' => out.push(character),
+            other => out.extend(other.escape_debug()),
+        }
+    }
+    out
 }

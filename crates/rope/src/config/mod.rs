@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::pairing::Pairing;
 use crate::rope::{Rope, RopeBuilder};
 use crate::schedule::AnglePrecision;
-use fields::Fields;
+use fields::{Fields, plain};
 use models::{Head, Model, PairingRule};
 use serde_json::Value;
 
@@ -125,7 +125,7 @@ impl HfConfig {
         if self.pairing.is_none() {
             return Err(Error::Field {
                 field: "model_type".into(),
-                value: self.model_type.map_or("missing".into(), |name| format!("\"{name}\"")),
+                value: self.model_type.map_or("missing".into(), |name| format!("\"{}\"", plain(&name))),
                 expected: "a known model type, or a pairing given in HfOptions: \
                            interleaved and half are different models"
                     .into(),
@@ -150,13 +150,9 @@ impl HfConfig {
         let (top, section, model_type) = reader.descend(Fields::new(map, ""))?;
         let model = model_type.as_deref().and_then(models::find);
         let pairing = reader.pairing(&top, model.as_ref())?;
-        let max_position_embeddings = top.count_of(&[
-            "max_position_embeddings",
-            "n_positions",
-            "max_seq_len",
-            "seq_length",
-            "model_max_length",
-        ])?;
+        let names =
+            ["max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length"];
+        let max_position_embeddings = top.count_of(&names)?.map(|(_, count)| count);
         let ctx = Context { top, model, max_position_embeddings, nested: false };
         let mut layers = Vec::new();
         for (layer_type, dictionary) in reader.dictionaries(&ctx)? {
@@ -165,7 +161,7 @@ impl HfConfig {
                     let map =
                         dictionary.as_object().ok_or_else(|| Error::Json("a rope dictionary".into()))?;
                     let nested = layer_type.is_some();
-                    let path = ctx.top.path(&reader.dictionary_path(&ctx, layer_type.as_deref()));
+                    let path = reader.dictionary_path(&ctx, layer_type.as_deref());
                     Some(reader.layer(
                         &Context { nested, ..ctx.clone() },
                         &Fields::new(map, path),
@@ -175,9 +171,10 @@ impl HfConfig {
                 None => None,
             };
             layers.push(match spec {
-                Some(Spec { builder, rule, original_length }) => {
+                Some(Spec { builder, rule, original_length, sources }) => {
                     let pairing = pairing.unwrap_or(Pairing::Half);
-                    let rope = builder.pairing(pairing).angle_precision(options.angle_precision).build()?;
+                    let builder = builder.pairing(pairing).angle_precision(options.angle_precision);
+                    let rope = builder.build().map_err(|error| sources.rename(error))?;
                     HfLayer { layer_type, rope_type: Some(rule), rope: Some(rope), original_length }
                 }
                 None => HfLayer { layer_type, rope_type: None, rope: None, original_length: None },
@@ -196,6 +193,25 @@ struct Spec {
     rule: String,
     /// The length the frequencies were trained at, where the rule needs one.
     original_length: Option<u64>,
+    sources: Sources,
+}
+
+/// The fields of a file that the builder's arguments come from, so that its errors name the field.
+#[derive(Default)]
+struct Sources(Vec<(&'static str, String)>);
+
+impl Sources {
+    fn add(&mut self, argument: &'static str, field: String) {
+        self.0.push((argument, field));
+    }
+
+    fn rename(&self, error: Error) -> Error {
+        let Error::Argument { name, value, expected } = error else { return error };
+        match self.0.iter().find(|(argument, _)| *argument == name) {
+            Some((_, field)) => Error::Field { field: field.clone(), value, expected },
+            None => Error::Argument { name, value, expected },
+        }
+    }
 }
 
 /// All that a layer's rope depends on besides its dictionary.
@@ -212,6 +228,22 @@ impl Context<'_> {
     fn is(&self, names: &[&str]) -> bool {
         self.model.as_ref().is_some_and(|model| names.contains(&model.name))
     }
+}
+
+/// A rope dictionary for each layer type; `None` for layers without rope.
+type Dictionaries = Vec<(Option<String>, Option<Value>)>;
+
+/// More layer types than any model has.
+const MAX_LAYER_TYPES: usize = 16;
+
+/// The entries of a rope dictionary that is nested by layer type: one whose keys are none of a rule's.
+fn by_layer(value: &Value) -> Option<Dictionaries> {
+    let map = value.as_object()?;
+    let nested = map.values().any(Value::is_object) && !map.keys().any(|key| rule::is_known(key));
+    let entry = |(key, value): (&String, &Value)| {
+        (Some(key.clone()), Some(value.clone()).filter(|value| !value.is_null()))
+    };
+    nested.then(|| map.iter().map(entry).collect())
 }
 
 /// Types whose flat files give the two bases of their layer types in fields of their own.
@@ -280,7 +312,8 @@ impl Reader<'_> {
                 Some(Pairing::Half)
             }
             None => {
-                let name = top.string("model_type")?.map_or("missing".into(), |name| format!("\"{name}\""));
+                let name = top.string("model_type")?;
+                let name = name.map_or("missing".into(), |name| format!("\"{}\"", plain(name)));
                 self.warn(format!(
                     "`model_type` is {name}, which is not known here, so the pairing is not either: \
                      give --pairing interleaved, half or interleaved_to_half"
@@ -294,12 +327,12 @@ impl Reader<'_> {
     fn dictionary_path(&self, ctx: &Context, layer_type: Option<&str>) -> String {
         let scaling =
             ctx.top.get("rope_scaling").and_then(Value::as_object).is_some_and(|map| !map.is_empty());
-        let name = if scaling { "rope_scaling" } else { "rope_parameters" };
-        layer_type.map_or(name.to_string(), |layer| format!("{name}.{layer}"))
+        let path = ctx.top.path(if scaling { "rope_scaling" } else { "rope_parameters" });
+        layer_type.map_or(path.clone(), |layer| format!("{path}.{}", plain(layer)))
     }
 
     /// The rope dictionaries of a model: one, or one a layer type, `None` for layers without rope.
-    fn dictionaries(&mut self, ctx: &Context) -> Result<Vec<(Option<String>, Option<Value>)>> {
+    fn dictionaries(&mut self, ctx: &Context) -> Result<Dictionaries> {
         let top = &ctx.top;
         if top.boolean("alibi")? == Some(true) {
             self.warn("`alibi` is true: this model has no rotary embedding");
@@ -318,18 +351,24 @@ impl Reader<'_> {
             Some(json) => Some(serde_json::from_str(json).map_err(|error| Error::Json(error.to_string()))?),
             None => None,
         };
-        let by_layer = |value: &Value| -> Option<Vec<(Option<String>, Option<Value>)>> {
-            let map = value.as_object()?;
-            let nested = map.values().any(Value::is_object)
-                && map
-                    .iter()
-                    .all(|(key, value)| value.is_object() || (value.is_null() && !rule::is_known(key)));
-            let entry = |(key, value): (&String, &Value)| {
-                (Some(key.clone()), Some(value.clone()).filter(|value| !value.is_null()))
-            };
-            nested.then(|| map.iter().map(entry).collect())
-        };
         if let Some(layers) = given.and_then(by_layer) {
+            let path = |layer: &str| self.dictionary_path(ctx, Some(layer));
+            if layers.len() > MAX_LAYER_TYPES {
+                let expected = format!("at most {MAX_LAYER_TYPES} layer types");
+                let value = format!("an object of {}", layers.len());
+                return Err(Error::Field { field: self.dictionary_path(ctx, None), value, expected });
+            }
+            for (layer, value) in &layers {
+                if value.as_ref().is_some_and(|value| !value.is_object()) {
+                    let value = value.as_ref().map_or(String::new(), |value| plain(&value.to_string()));
+                    let field = path(layer.as_deref().unwrap_or(""));
+                    return Err(Error::Field {
+                        field,
+                        value,
+                        expected: "an object or null: a layer type".into(),
+                    });
+                }
+            }
             return Ok(layers);
         }
         match default.as_ref().and_then(by_layer) {
@@ -352,9 +391,9 @@ impl Reader<'_> {
     fn layered_from_flat(
         &mut self,
         ctx: &Context,
-        mut layers: Vec<(Option<String>, Option<Value>)>,
+        mut layers: Dictionaries,
         given: Option<&Value>,
-    ) -> Result<Vec<(Option<String>, Option<Value>)>> {
+    ) -> Result<Dictionaries> {
         let top = &ctx.top;
         let flat_scaling = top.object("rope_scaling")?.is_some_and(|fields| !fields.is_empty());
         let is_gemma = ctx.is(GEMMA_3);
@@ -368,11 +407,11 @@ impl Reader<'_> {
             let full = layer_type.as_deref() == Some("full_attention");
             let Some(Value::Object(map)) = dictionary else { continue };
             let base = match (is_gemma, is_bert, is_olmo) {
-                (true, ..) if full => top.positive("rope_theta")?,
-                (true, ..) => top.positive("rope_local_base_freq")?,
-                (_, true, _) if full => top.positive("global_rope_theta")?,
-                (_, true, _) => top.positive("local_rope_theta")?,
-                (_, _, true) if full => top.positive("rope_theta")?,
+                (true, ..) if full => top.base("rope_theta")?,
+                (true, ..) => top.base("rope_local_base_freq")?,
+                (_, true, _) if full => top.base("global_rope_theta")?,
+                (_, true, _) => top.base("local_rope_theta")?,
+                (_, _, true) if full => top.base("rope_theta")?,
                 _ => None,
             };
             if let Some(base) = base {
@@ -415,39 +454,42 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The width of a head, or of its rotary slice in latent attention.
-    fn head_dim(&self, ctx: &Context, layer_type: Option<&str>) -> Result<usize> {
+    /// The width of a head, or of its rotary slice in latent attention, and the field it comes from.
+    fn head_dim(&self, ctx: &Context, layer_type: Option<&str>) -> Result<(usize, String)> {
         let top = &ctx.top;
         let head = ctx.model.as_ref().map_or(Head::Derived, |model| model.head);
-        let given = match head {
+        let (names, default): (&[&str], Option<usize>) = match head {
             // A wider head for full attention is a field of its own.
             Head::Default { global: Some(global), .. } if layer_type == Some("full_attention") => {
-                Some(top.count("global_head_dim")?.unwrap_or(global as u64))
+                (&["global_head_dim"], Some(global))
             }
-            Head::Latent(dim) => top.count_of(&["head_dim", "qk_rope_head_dim"])?.or(Some(dim as u64)),
-            Head::KvChannels(dim) => top.count_of(&["head_dim", "kv_channels"])?.or(Some(dim as u64)),
-            Head::Default { dim, .. } => top.count("head_dim")?.or(Some(dim as u64)),
+            Head::Latent(dim) => (&["head_dim", "qk_rope_head_dim"], Some(dim)),
+            Head::KvChannels(dim) => (&["head_dim", "kv_channels"], Some(dim)),
+            Head::Default { dim, .. } => (&["head_dim"], Some(dim)),
             Head::Derived if ctx.model.is_none() => {
-                top.count_of(&["qk_rope_head_dim", "head_dim", "attention_head_dim"])?
+                (&["qk_rope_head_dim", "head_dim", "attention_head_dim"], None)
             }
-            Head::Derived if ctx.is(&["zamba2"]) => top.count("attention_head_dim")?,
-            Head::Derived => top.count("head_dim")?,
+            Head::Derived if ctx.is(&["zamba2"]) => (&["attention_head_dim"], None),
+            Head::Derived => (&["head_dim"], None),
         };
-        if let Some(dim) = given {
-            return Ok(dim as usize);
+        match (top.count_of(names)?, default) {
+            (Some((name, dim)), _) => return Ok((dim as usize, top.path(name))),
+            (None, Some(dim)) => return Ok((dim, top.path(names[0]))),
+            (None, None) => {}
         }
         let hidden = top.count_of(&["hidden_size", "n_embd", "d_model"])?;
-        let hidden = hidden
+        let (name, hidden) = hidden
             .ok_or_else(|| top.error("head_dim", "head_dim, or hidden_size and num_attention_heads"))?;
         let names = ["num_attention_heads", "n_head", "num_heads", "n_heads", "decoder_num_attention_heads"];
         let heads = top.count_of(&names)?;
-        let heads =
+        let (heads_name, heads) =
             heads.ok_or_else(|| top.error("num_attention_heads", "a whole number: hidden_size / heads"))?;
         let hidden = if ctx.is(&["zamba2"]) { hidden.saturating_mul(2) } else { hidden };
         if !hidden.is_multiple_of(heads) {
-            return Err(top.error("hidden_size", format!("a multiple of the {heads} heads, or a head_dim")));
+            let expected = format!("a multiple of `{heads_name}`, which is {heads}, or a head_dim");
+            return Err(top.error(name, expected));
         }
-        Ok((hidden / heads) as usize)
+        Ok(((hidden / heads) as usize, top.path(name)))
     }
 
     /// The rope of one layer type.

@@ -1,8 +1,8 @@
 //! One rope dictionary → one rope: the rule, its settings, the rotary part of the head, the axes.
 
-use super::fields::Fields;
+use super::fields::{Fields, plain};
 use super::models::{Head, Mrope, Partial};
-use super::{Context, FIXED_BASE, NEOX, PHI_3, Reader, Spec};
+use super::{Context, FIXED_BASE, NEOX, PHI_3, Reader, Sources, Spec};
 use crate::error::{Error, Result};
 use crate::rope::{Axes, Rope};
 use crate::schedule::{Llama3, LongRope, Ramp, Schedule, Yarn};
@@ -43,16 +43,35 @@ pub(super) fn is_known(key: &str) -> bool {
 
 impl Reader<'_> {
     /// The rope that a dictionary describes.
-    pub(super) fn rule(&mut self, ctx: &Context, dictionary: &Fields, head_dim: usize) -> Result<Spec> {
+    pub(super) fn rule(
+        &mut self,
+        ctx: &Context,
+        dictionary: &Fields,
+        (head_dim, head_field): (usize, String),
+    ) -> Result<Spec> {
         for key in dictionary.keys() {
             if !is_known(key) && !self.options.allow_unknown.contains(key) {
-                return Err(Error::UnknownKey { field: dictionary.path(key), known: READ.join(", ") });
+                let (field, key) = (dictionary.path(key), plain(key));
+                return Err(Error::UnknownKey { field, key, known: READ.join(", ") });
             }
         }
         let rule = self.rule_name(ctx, dictionary)?;
-        let base = self.base(ctx, dictionary)?;
+        let mut sources = Sources::default();
+        for argument in ["head_dim", "rotary_dim", "rotary_offset"] {
+            sources.add(argument, head_field.clone());
+        }
+        let base = self.base(ctx, dictionary, &mut sources)?;
         let (rotary_dim, partial) = self.rotary_dim(ctx, dictionary, head_dim, rule)?;
-        let original = self.original_length(ctx, dictionary, rule)?;
+        let original = self.original_length(ctx, dictionary, rule, &mut sources)?;
+        for key in ["factor", "mscale", "mscale_all_dim", "short_factor", "long_factor"] {
+            if dictionary.get(key).is_some() {
+                sources.add(key, dictionary.path(key));
+            }
+        }
+        // What follows from other fields is named by them.
+        let scales = dictionary.path("mscale, mscale_all_dim, short_mscale or long_mscale");
+        let given = dictionary.get("attention_factor").is_some();
+        sources.add("attention_factor", if given { dictionary.path("attention_factor") } else { scales });
         let schedule = self.schedule(ctx, dictionary, rule, original, partial)?;
 
         let mut builder = Rope::builder(head_dim).base(base).schedule(schedule);
@@ -67,7 +86,7 @@ impl Reader<'_> {
         if let Some(axes) = self.axes(ctx, dictionary, rotary_dim / 2)? {
             builder = builder.axes(axes);
         }
-        Ok(Spec { builder, rule: rule.to_string(), original_length: original })
+        Ok(Spec { builder, rule: rule.to_string(), original_length: original, sources })
     }
 
     /// `rope_type`, with older names resolved.
@@ -100,36 +119,38 @@ impl Reader<'_> {
         })
     }
 
-    fn base(&mut self, ctx: &Context, dictionary: &Fields) -> Result<f64> {
+    fn base(&mut self, ctx: &Context, dictionary: &Fields, sources: &mut Sources) -> Result<f64> {
         let top = &ctx.top;
         let default = ctx.model.as_ref().map_or(10_000.0, |model| model.base);
         if ctx.is(FIXED_BASE) {
-            if top.positive("rope_theta")?.is_some_and(|base| base != default) {
+            if top.base("rope_theta")?.is_some_and(|base| base != default) {
                 self.warn(format!(
                     "`rope_theta` is ignored: the base of this model type is {default} in its code"
                 ));
             }
             return Ok(default);
         }
-        let outer = match ctx.is(NEOX) {
-            true => top.positive("rotary_emb_base")?,
-            false if ctx.model.is_none() => top.positive("rope_theta")?.or(top.positive("rotary_emb_base")?),
-            false => top.positive("rope_theta")?,
+        let outer: &[&str] = match ctx.is(NEOX) {
+            true => &["rotary_emb_base"],
+            false if ctx.model.is_none() => &["rope_theta", "rotary_emb_base"],
+            false => &["rope_theta"],
         };
         if ctx.is(NEOX) && top.has("rope_theta") {
             self.warn("`rope_theta` is ignored by this model's class, which reads `rotary_emb_base`");
         }
-        let base = match dictionary.positive("rope_theta")?.or(outer) {
-            Some(base) => base,
-            None => {
-                if ctx.model.is_none() {
-                    self.warn(
-                        "no `rope_theta`, and the model type is unknown: the base is taken to be 10000",
-                    );
-                }
-                default
+        let places = std::iter::once((dictionary, "rope_theta")).chain(outer.iter().map(|key| (top, *key)));
+        let mut given = None;
+        for (fields, key) in places {
+            if let Some(base) = fields.base(key)? {
+                sources.add("base", fields.path(key));
+                given = Some(base);
+                break;
             }
-        };
+        }
+        if given.is_none() && ctx.model.is_none() {
+            self.warn("no `rope_theta`, and the model type is unknown: the base is taken to be 10000");
+        }
+        let base = given.unwrap_or(default);
         // ChatGLM stretches its base by a field of its own.
         Ok(if ctx.is(&["chatglm"]) { base * top.positive("rope_ratio")?.unwrap_or(1.0) } else { base })
     }
@@ -156,6 +177,7 @@ impl Reader<'_> {
             return Ok((features as usize, features as f64 / head_dim as f64));
         }
         let mut given = None;
+        let mut source = (dictionary, "partial_rotary_factor");
         for (fields, key) in [
             (dictionary, "partial_rotary_factor"),
             (top, if ctx.is(NEOX) { "rotary_pct" } else { "partial_rotary_factor" }),
@@ -168,6 +190,7 @@ impl Reader<'_> {
                 part => part,
             };
             if given.is_some() {
+                source = (fields, key);
                 break;
             }
         }
@@ -189,13 +212,19 @@ impl Reader<'_> {
         let features = (head_dim as f64 * part) as usize;
         if features == 0 {
             let message = format!("a part of head_dim {head_dim} that leaves at least one feature");
-            return Err(dictionary.error("partial_rotary_factor", message));
+            return Err(source.0.error(source.1, message));
         }
         Ok((features, part))
     }
 
     /// The length the frequencies were trained at, for the rules that need one.
-    fn original_length(&mut self, ctx: &Context, dictionary: &Fields, rule: &str) -> Result<Option<u64>> {
+    fn original_length(
+        &mut self,
+        ctx: &Context,
+        dictionary: &Fields,
+        rule: &str,
+        sources: &mut Sources,
+    ) -> Result<Option<u64>> {
         if !["yarn", "longrope", "llama3"].contains(&rule) {
             return Ok(None);
         }
@@ -209,6 +238,11 @@ impl Reader<'_> {
                 "`{key}` is {outer} at the top and {inner} in the rope dictionary; the top counts"
             ));
         }
+        let field = if outer.is_some() { ctx.top.path(key) } else { dictionary.path(key) };
+        if dictionary.get("factor").is_none() {
+            sources.add("factor", field.clone());
+        }
+        sources.add("original_length", field);
         let class = if ctx.is(PHI_3) && !ctx.nested { Some(4096) } else { None };
         match outer.or(inner).or(class).or(ctx.max_position_embeddings) {
             Some(length) => Ok(Some(length)),
@@ -385,7 +419,7 @@ impl Reader<'_> {
             Mrope::Sections(default) => (sections(default), false),
             Mrope::Interleaved(default) => (sections(default), true),
         };
-        if sections.is_empty() {
+        if sections.is_empty() && given.is_none() {
             return Ok(None);
         }
         if sections.iter().sum::<usize>() != pairs || sections.len() > 16 {
