@@ -9,18 +9,14 @@ See README.md for the files that are written.
 
 import copy
 import functools
-import hashlib
 import importlib
 import json
-import platform
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
 import mpmath
-import numpy
-import safetensors
 import safetensors.torch
 import torch
 import transformers
@@ -30,12 +26,12 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.gptj import modeling_gptj
 from transformers.models.roformer import modeling_roformer
 
+import manifest
 import rope_configs as configs
 from rope_exact import exact_frequencies
 
 SEED = 20240229
-HERE = Path(__file__).resolve().parent
-OUT = HERE / "rope"
+OUT = Path(__file__).resolve().parent / "rope"
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 Q_HEADS = 3
 
@@ -338,26 +334,6 @@ def write_cases(name, rows):
     (OUT / name).write_text(f'{{"cases":[\n{lines}\n]}}\n')
 
 
-def write_manifest():
-    files = {}
-    for path in sorted(OUT.iterdir()):
-        data = path.read_bytes()
-        files[f"rope/{path.name}"] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-        print(f"{path.name}: {len(data)} bytes")
-    manifest = {
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "numpy": numpy.__version__,
-        "safetensors": safetensors.__version__,
-        "mpmath": mpmath.__version__,
-        "torch_cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        "seed": SEED,
-        "files": files,
-    }
-    (HERE / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n")
-
-
 def main():
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
@@ -366,7 +342,7 @@ def main():
     make_frequencies()
     make_rotations()
     make_tables()
-    write_manifest()
+    manifest.update("rope", mpmath=mpmath.__version__, seed=SEED)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,10 @@
 //! [`advice`] on stretching a model's context and [`bench`], the timings.
 
 pub mod advice;
+pub mod attention;
 pub mod bands;
 pub mod bench;
+pub mod ops;
+pub mod weights;
 
 pub use rope;

@@ -1,0 +1,3 @@
+//! Attention over queries, keys and values that already carry their positions.
+
+pub mod softmax;

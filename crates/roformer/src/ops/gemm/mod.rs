@@ -1,0 +1,257 @@
+//! Products with weights that were packed once: out = x·Wᵀ + bias, then an activation.
+//!
+//! A weight `[outputs, inputs]` is stored in panels of some outputs each, input by input, so that the inner loop reads it
+//! in the order of memory and never again packs it. Rows of x are read where they stand. A tile of rows × one panel is
+//! accumulated in registers over all inputs: no partial sum is ever stored, and the order of additions does not depend on
+//! the number of rows or threads.
+
+mod portable;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use super::activation::Activation;
+use super::memory::Memory;
+use super::real::Real;
+use rayon::prelude::*;
+use std::sync::OnceLock;
+
+/// The instruction sets that the loops are written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Level {
+    /// All that this machine can run, the best last.
+    pub fn available() -> Vec<Level> {
+        #[allow(unused_mut, reason = "other machines have the portable loops alone")]
+        let mut levels = vec![Level::Portable];
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::is_x86_feature_detected as has;
+            if has!("avx2") && has!("fma") {
+                levels.push(Level::Avx2);
+                if has!("avx512f") && has!("avx512vl") && has!("avx512dq") && has!("avx512bw") {
+                    levels.push(Level::Avx512);
+                }
+            }
+        }
+        levels
+    }
+
+    /// The best, found once.
+    pub fn best() -> Level {
+        static BEST: OnceLock<Level> = OnceLock::new();
+        *BEST.get_or_init(|| *Level::available().last().unwrap_or(&Level::Portable))
+    }
+}
+
+/// What a tile starts from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start<T> {
+    Zero,
+    /// One number a column.
+    Bias(*const T),
+    /// What is in the target already.
+    Target,
+}
+
+/// Rows of x times one panel.
+///
+/// Invariants, kept by whoever makes one: `rows` rows of `inputs` numbers, `x_step` apart, are valid to read at `x`; a
+/// panel of `inputs` × `width` numbers is valid to read at `panel`; `rows` rows of `columns` ≤ `width` numbers,
+/// `out_step` apart, are valid to read and write at `out` and touched by nobody else; a bias has `width` numbers.
+#[derive(Clone, Copy)]
+pub(crate) struct Run<T> {
+    pub x: *const T,
+    pub x_step: usize,
+    pub rows: usize,
+    pub inputs: usize,
+    pub panel: *const T,
+    pub width: usize,
+    pub out: *mut T,
+    pub out_step: usize,
+    pub columns: usize,
+    pub start: Start<T>,
+}
+
+/// The loops for one number type.
+pub(crate) trait Kernel: Sized {
+    /// The best width of a panel for this many outputs.
+    fn width(level: Level, outputs: usize) -> usize;
+    /// Computes a run.
+    ///
+    /// # Safety
+    ///
+    /// The run's invariants hold, its width is one that `width` gave for this level, and the level is available.
+    unsafe fn run(level: Level, run: &Run<Self>);
+}
+
+impl Kernel for f32 {
+    fn width(level: Level, outputs: usize) -> usize {
+        match level {
+            Level::Portable => portable::WIDTH,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => x86::width_avx2(),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => x86::width_avx512(outputs),
+        }
+    }
+
+    unsafe fn run(level: Level, run: &Run<f32>) {
+        match level {
+            // SAFETY: the caller's promise, handed on.
+            Level::Portable => unsafe { portable::run(run) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above; the level says that the features are there.
+            Level::Avx2 => unsafe { x86::run_avx2(run) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
+            Level::Avx512 => unsafe { x86::run_avx512(run) },
+        }
+    }
+}
+
+impl Kernel for f64 {
+    fn width(_: Level, _: usize) -> usize {
+        portable::WIDTH
+    }
+
+    unsafe fn run(_: Level, run: &Run<f64>) {
+        // SAFETY: the caller's promise, handed on.
+        unsafe { portable::run(run) }
+    }
+}
+
+/// A weight packed for products, with its bias.
+pub struct Matrix<T> {
+    /// `[panels, inputs, width]`, the last panel filled up with zeros.
+    panels: Memory<T>,
+    /// `[panels · width]`
+    bias: Memory<T>,
+    inputs: usize,
+    outputs: usize,
+    width: usize,
+    level: Level,
+}
+
+impl<T: Real> Matrix<T> {
+    /// Room for a weight `[outputs, inputs]` and its bias, all zero; `None` if there is not enough memory.
+    pub fn zeros(outputs: usize, inputs: usize) -> Option<Self> {
+        Self::zeros_at(Level::best(), outputs, inputs)
+    }
+
+    fn zeros_at(level: Level, outputs: usize, inputs: usize) -> Option<Self> {
+        let width = T::width(level, outputs);
+        let padded = outputs.checked_next_multiple_of(width)?;
+        let panels = Memory::zeros(padded.checked_mul(inputs)?)?;
+        Some(Matrix { panels, bias: Memory::zeros(padded)?, inputs, outputs, width, level })
+    }
+
+    /// Packs rows `first`, `first` + 1, … of the weight from `rows`, `[count, inputs]`.
+    pub fn set_rows(&mut self, first: usize, rows: &[T]) {
+        let (inputs, width) = (self.inputs, self.width);
+        for (index, row) in rows.chunks_exact(inputs.max(1)).enumerate() {
+            let output = first + index;
+            assert!(output < self.outputs, "a row of the weight");
+            let panel = &mut self.panels[output / width * inputs * width..][..inputs * width];
+            for (input, &value) in row.iter().enumerate() {
+                panel[input * width + output % width] = value;
+            }
+        }
+    }
+
+    /// Sets the bias of the outputs from `first` on.
+    pub fn set_bias(&mut self, first: usize, bias: &[T]) {
+        self.bias[first..first + bias.len()].copy_from_slice(bias);
+    }
+
+    /// Inputs of the product.
+    pub fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// Outputs of the product.
+    pub fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// The memory it takes, in bytes.
+    pub fn bytes(&self) -> usize {
+        (self.panels.len() + self.bias.len()) * size_of::<T>()
+    }
+
+    /// out = activation(x·Wᵀ + bias), for x `[rows, inputs]` and out `[rows, outputs]`, over the threads of the pool.
+    pub fn apply(&self, x: &[T], out: &mut [T], activation: Activation) {
+        let (inputs, outputs, width) = (self.inputs, self.outputs, self.width);
+        let rows = out.len() / outputs.max(1);
+        assert_eq!((x.len(), out.len()), (rows * inputs, rows * outputs), "shapes of a product");
+        if rows == 0 || outputs == 0 {
+            return;
+        }
+        let panels = outputs.div_ceil(width);
+        let target = Target(out.as_mut_ptr());
+        // Panels next to each other go to one thread, so that memory is read in order; few enough rows at a
+        // time that they stay in the second-level cache beside a panel.
+        let threads = rayon::current_num_threads();
+        let block = rows.min((ROW_BLOCK_BYTES / (inputs.max(1) * size_of::<T>())).max(64));
+        let row_blocks = rows.div_ceil(block);
+        let pieces = (threads * 4).div_ceil(row_blocks).clamp(1, panels);
+        let piece = panels.div_ceil(pieces);
+        let tasks = panels.div_ceil(piece) * row_blocks;
+        (0..tasks).into_par_iter().with_max_len(1).for_each(|task| {
+            let (row_block, piece_index) = (task % row_blocks, task / row_blocks);
+            let first_row = row_block * block;
+            let count = block.min(rows - first_row);
+            for panel in piece_index * piece..panels.min((piece_index + 1) * piece) {
+                let columns = width.min(outputs - panel * width);
+                let at = panel * inputs * width;
+                let data = &self.panels[at..at + inputs * width];
+                let run = Run {
+                    x: x[first_row * inputs..].as_ptr(),
+                    x_step: inputs,
+                    rows: count,
+                    inputs,
+                    panel: data.as_ptr(),
+                    width,
+                    // SAFETY: row and column are within `out`, whose size was checked.
+                    out: unsafe { target.pointer().add(first_row * outputs + panel * width) },
+                    out_step: outputs,
+                    columns,
+                    start: Start::Bias(self.bias[panel * width..(panel + 1) * width].as_ptr()),
+                };
+                // SAFETY: the slices above have the sizes that a run asks for; each task has rows and columns of `out`
+                // for itself; the level is the one that the weight was packed for.
+                unsafe { T::run(self.level, &run) };
+                if activation != Activation::Identity {
+                    for row in 0..count {
+                        // SAFETY: the columns that this task has just written.
+                        let line =
+                            unsafe { std::slice::from_raw_parts_mut(run.out.add(row * outputs), columns) };
+                        activation.apply(line);
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Rows of x worked on at a time.
+const ROW_BLOCK_BYTES: usize = 512 << 10;
+
+/// A target that several threads write different parts of.
+struct Target<T>(*mut T);
+// SAFETY: threads are given different rows or columns.
+unsafe impl<T: Send> Sync for Target<T> {}
+impl<T> Target<T> {
+    fn pointer(&self) -> *mut T {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! Products against sums written out in `f64`, on every instruction set and odd sizes.
+
+use super::*;
+
+fn numbers(count: usize, seed: u64) -> Vec<f64> {
+    let mut state = seed;
+    (0..count)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 40) as f64 / (1u64 << 23) as f64 - 1.0
+        })
+        .collect()
+}
+
+fn check<T: Real>(level: Level, rows: usize, inputs: usize, outputs: usize, epsilon: f64) {
+    let cast = |list: &[f64]| list.iter().map(|&x| T::of(x)).collect::<Vec<T>>();
+    let (x, weight) = (cast(&numbers(rows * inputs, 1)), cast(&numbers(outputs * inputs, 2)));
+    let bias = cast(&numbers(outputs, 3));
+    let mut matrix = Matrix::zeros_at(level, outputs, inputs).unwrap();
+    matrix.set_rows(0, &weight);
+    matrix.set_bias(0, &bias);
+    let mut out = vec![T::of(7.0); rows * outputs];
+    matrix.apply(&x, &mut out, Activation::Identity);
+    for row in 0..rows {
+        for output in 0..outputs {
+            let terms =
+                (0..inputs).map(|i| x[row * inputs + i].to_f64() * weight[output * inputs + i].to_f64());
+            let exact = bias[output].to_f64() + terms.sum::<f64>();
+            let got = out[row * outputs + output].to_f64();
+            // A sum of n rounded terms below 1 is off by at most n half units of the largest partial sum.
+            let bound = epsilon * (inputs as f64 + 1.0) * (inputs as f64 + 1.0).sqrt();
+            assert!((got - exact).abs() <= bound, "{level:?} {rows}×{inputs}×{outputs}: {got} {exact}");
+        }
+    }
+}
+
+#[test]
+fn products_are_sums() {
+    for level in Level::available() {
+        for (rows, inputs, outputs) in [
+            (1, 1, 1),
+            (1, 7, 3),
+            (2, 5, 16),
+            (3, 17, 17),
+            (5, 64, 31),
+            (7, 33, 33),
+            (8, 48, 48),
+            (9, 31, 49),
+            (13, 20, 64),
+            (17, 12, 65),
+            (25, 3, 97),
+            (6, 0, 5),
+            (0, 6, 5),
+            (31, 40, 144),
+            (130, 9, 50),
+        ] {
+            check::<f32>(level, rows, inputs, outputs, f64::from(f32::EPSILON));
+            check::<f64>(level, rows, inputs, outputs, f64::EPSILON);
+        }
+    }
+}
+
+#[test]
+fn bits_do_not_depend_on_the_number_of_threads_or_rows() {
+    let (rows, inputs, outputs) = (37, 65, 131);
+    let x: Vec<f32> = numbers(rows * inputs, 5).iter().map(|&x| x as f32).collect();
+    let weight: Vec<f32> = numbers(outputs * inputs, 6).iter().map(|&x| x as f32).collect();
+    let mut matrix = Matrix::zeros(outputs, inputs).unwrap();
+    matrix.set_rows(0, &weight);
+    let run = |threads: usize, x: &[f32]| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let mut out = vec![0.0f32; x.len() / inputs * outputs];
+        pool.install(|| matrix.apply(x, &mut out, Activation::Gelu));
+        out
+    };
+    let all = run(1, &x);
+    assert_eq!(all, run(2, &x));
+    assert_eq!(all, run(3, &x));
+    assert_eq!(all[5 * outputs..6 * outputs], run(2, &x[5 * inputs..6 * inputs]));
+}

@@ -1,0 +1,54 @@
+//! Large memory: zeroed, aligned to cache lines, on huge pages where the system has them.
+//!
+//! A fresh allocation of a model's size costs a page fault every 4 KiB, and products that stream through it a translation
+//! every 4 KiB; huge pages cost neither.
+
+use memmap2::MmapMut;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+/// `len` numbers. Like a boxed slice.
+pub struct Memory<T> {
+    map: Option<MmapMut>,
+    len: usize,
+    kind: PhantomData<T>,
+}
+
+impl<T: super::Real> Memory<T> {
+    /// Zeros; `None` if there is not enough memory.
+    pub fn zeros(len: usize) -> Option<Self> {
+        if len == 0 {
+            return Some(Memory { map: None, len, kind: PhantomData });
+        }
+        let bytes = len.checked_mul(size_of::<T>())?;
+        let map = MmapMut::map_anon(bytes).ok()?;
+        #[cfg(target_os = "linux")]
+        if bytes >= 1 << 21 {
+            // Without huge pages everything works, more slowly.
+            let _ = map.advise(memmap2::Advice::HugePage);
+        }
+        Some(Memory { map: Some(map), len, kind: PhantomData })
+    }
+}
+
+impl<T> Deref for Memory<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        match &self.map {
+            None => &[],
+            // SAFETY: a fresh anonymous mapping of len·size_of::<T>() zero bytes, aligned to a page; all bit patterns,
+            // zero among them, are numbers; borrowed as long as self is.
+            Some(map) => unsafe { std::slice::from_raw_parts(map.as_ptr().cast(), self.len) },
+        }
+    }
+}
+
+impl<T> DerefMut for Memory<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        match &mut self.map {
+            None => &mut [],
+            // SAFETY: as above, exclusively.
+            Some(map) => unsafe { std::slice::from_raw_parts_mut(map.as_mut_ptr().cast(), self.len) },
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The two number types that every operation is written for: `f32` to run, `f64` to check.
+
+use super::gemm::Kernel;
+use rope::Precision;
+use std::fmt::Debug;
+use std::iter::Sum;
+use std::ops::{AddAssign, Div, MulAssign};
+
+/// `f32` or `f64`. Sealed by its kernels.
+#[expect(private_bounds, reason = "the kernels seal the trait")]
+pub trait Real:
+    Precision + Kernel + Debug + PartialOrd + Div<Output = Self> + AddAssign + MulAssign + Sum
+{
+    /// 0.
+    const ZERO: Self;
+    /// 1.
+    const ONE: Self;
+    /// −∞.
+    const NEG_INFINITY: Self;
+    /// The nearest number to an `f64`.
+    fn of(value: f64) -> Self {
+        <Self as Precision>::from_f64(value)
+    }
+    /// e^self: for `f32` branch-free and accurate to about a unit in the last place, so that loops over it vectorise.
+    fn exp(self) -> Self;
+    /// The square root.
+    fn sqrt(self) -> Self;
+    /// ½·erfc(x/√2), the upper tail of the normal distribution, for x ≥ 0.
+    fn normal_tail(self) -> Self;
+    /// |self|
+    fn abs(self) -> Self;
+    /// The larger of two numbers.
+    fn maximum(self, other: Self) -> Self;
+}
+
+impl Real for f32 {
+    const ZERO: f32 = 0.0;
+    const ONE: f32 = 1.0;
+    const NEG_INFINITY: f32 = f32::NEG_INFINITY;
+
+    #[inline(always)]
+    fn exp(self) -> f32 {
+        // e^x = 2^n·e^r, |r| ≤ ln 2 / 2; below −87 the result is 0, above 88 infinite. The comparisons are written so
+        // that NaN stays NaN.
+        let x = if self < -87.0 { -87.0 } else { self };
+        let x = if x > 88.7 { 88.7 } else { x };
+        let n = (x * std::f32::consts::LOG2_E).round_ties_even();
+        let r = n.mul_add(-0.693_359_4, x);
+        let r = n.mul_add(2.121_944_4e-4, r);
+        let mut sum = 1.0 / 5040.0;
+        for coefficient in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0f32] {
+            sum = r.mul_add(sum, coefficient);
+        }
+        // n is from −126 to 128: two factors keep each within the range of exponents.
+        let half = (n * 0.5).round_ties_even();
+        let power = |n: f32| f32::from_bits(((n as i32 + 127) << 23) as u32);
+        let y = sum * power(half) * power(n - half);
+        if self < -87.0 { 0.0 } else { y }
+    }
+
+    #[inline(always)]
+    fn sqrt(self) -> f32 {
+        f32::sqrt(self)
+    }
+
+    #[inline(always)]
+    fn normal_tail(self) -> f32 {
+        // erfc(z) = e^(−z²)·P(1/(1 + 0.4·z)): P fitted by least squares, 4e-10 off at most.
+        const P: [f32; 8] = ERFC;
+        let z = self * std::f32::consts::FRAC_1_SQRT_2;
+        let t = 1.0 / z.mul_add(0.4, 1.0);
+        let mut sum = P[7];
+        for coefficient in [P[6], P[5], P[4], P[3], P[2], P[1], P[0]] {
+            sum = t.mul_add(sum, coefficient);
+        }
+        0.5 * t * sum * Real::exp(-z * z)
+    }
+
+    #[inline(always)]
+    fn abs(self) -> f32 {
+        f32::abs(self)
+    }
+
+    #[inline(always)]
+    fn maximum(self, other: f32) -> f32 {
+        if self > other { self } else { other }
+    }
+}
+
+/// The coefficients of t, t², … in erfc(z)·e^(z²), t = 1/(1 + 0.4·z).
+const ERFC: [f32; 8] = [
+    0.225753173,
+    0.229878664,
+    0.161791772,
+    0.369336694,
+    -0.334828347,
+    0.663974524,
+    -0.390261829,
+    0.0743553564,
+];
+
+impl Real for f64 {
+    const ZERO: f64 = 0.0;
+    const ONE: f64 = 1.0;
+    const NEG_INFINITY: f64 = f64::NEG_INFINITY;
+
+    fn exp(self) -> f64 {
+        f64::exp(self)
+    }
+
+    fn sqrt(self) -> f64 {
+        f64::sqrt(self)
+    }
+
+    fn normal_tail(self) -> f64 {
+        let z = self * std::f64::consts::FRAC_1_SQRT_2;
+        if z < 2.0 {
+            // erf z = 2/√π·e^(−z²)·Σ 2^n z^(2n+1)/(2n+1)!!: all terms positive, so nothing cancels.
+            let (mut term, mut sum) = (z, z);
+            for n in 1..200 {
+                term *= 2.0 * z * z / f64::from(2 * n + 1);
+                sum += term;
+            }
+            return 0.5 - std::f64::consts::FRAC_1_PI.sqrt() * (-z * z).exp() * sum;
+        }
+        // erfc z = e^(−z²)/√π · 1/(z + ½/(z + 1/(z + 3/2/(z + …)))).
+        let fraction = (1..400).rev().fold(z, |below, n| z + 0.5 * f64::from(n) / below);
+        0.5 * (-z * z).exp() * std::f64::consts::FRAC_1_PI.sqrt() / fraction
+    }
+
+    fn abs(self) -> f64 {
+        f64::abs(self)
+    }
+
+    fn maximum(self, other: f64) -> f64 {
+        if self > other { self } else { other }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exponentials_are_right_to_two_units() {
+        for step in -1_000_000..=1_000_000 {
+            let x = step as f32 * 8.8e-5;
+            let exact = f64::from(x).exp();
+            let got = f64::from(Real::exp(x));
+            if x > -87.0 {
+                assert!((got - exact).abs() <= exact * 2.0 * f64::from(f32::EPSILON), "{x}: {got} {exact}");
+            }
+        }
+        assert_eq!(Real::exp(f32::NEG_INFINITY), 0.0);
+        assert_eq!(Real::exp(-200.0f32), 0.0);
+        assert_eq!(Real::exp(0.0f32), 1.0);
+        assert!(Real::exp(f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn normal_tails_are_those_of_the_error_function() {
+        // ½·erfc(x/√2) to sixteen digits.
+        for (x, tail) in [
+            (0.0, 0.5),
+            (0.5, 0.308_537_538_725_986_9),
+            (1.0, 0.158_655_253_931_457_05),
+            (2.0, 0.022_750_131_948_179_21),
+            (3.5, 2.326_290_790_355_25e-4),
+            (5.0, 2.866_515_718_791_939e-7),
+        ] {
+            let wide = Real::normal_tail(x);
+            assert!((wide - tail).abs() <= 1e-13 * tail + 1e-16, "{x}: {wide} {tail}");
+            let single = f64::from(Real::normal_tail(x as f32));
+            assert!((single - tail).abs() <= 1e-6 * tail + 1e-9, "{x}: {single} {tail}");
+        }
+    }
+}

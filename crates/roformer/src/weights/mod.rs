@@ -1,0 +1,240 @@
+//! Weights in files: safetensors and PyTorch's `.bin`, one file or many, read on demand and never twice in memory.
+//!
+//! Opening reads what stands before the numbers (headers, indexes, pickles) and checks all of it. A tensor is mapped when
+//! it is read and unmapped when it has been copied, so that the pages of a file are never in memory beside the whole copy.
+//!
+//! ```no_run
+//! # fn main() -> roformer::weights::Result<()> {
+//! let weights = roformer::weights::Weights::open("chinese_roformer_base")?;
+//! let mut bias = vec![0.0; 768];
+//! weights.read_f32("roformer.encoder.layer.0.output.dense.bias", &[768], &mut bias)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! ```text
+//! mod.rs          what is asked of weights; which kind of file it is
+//! shards.rs       an index that spreads the tensors over several files
+//! safetensors.rs  the header of a safetensors file
+//! torch.rs        the two layouts that torch.save has written
+//! zip.rs          the archive around the newer one
+//! pickle.rs       reads a pickle and runs nothing
+//! source.rs       a file and the parts of it that are mapped
+//! tensor.rs       one tensor: where it stands, and its conversion to f32 or f64
+//! write.rs        safetensors out
+//! error.rs        what can go wrong
+//! ```
+
+mod error;
+mod pickle;
+mod safetensors;
+mod shards;
+mod source;
+mod tensor;
+mod torch;
+mod write;
+mod zip;
+
+pub use error::{Error, Result};
+pub use tensor::{Dtype, Target, Tensor};
+pub use write::save;
+
+use error::brief;
+use source::Source;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What a folder is searched for, in this order.
+const FILES: [&str; 4] = [
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+];
+
+/// The most that is read of a header, an index or a pickle. The largest models have some 100,000 tensors at about 100 bytes
+/// each; what claims to need more is damaged or hostile.
+const LIMIT: u64 = 64 << 20;
+
+/// The tensors of one file, by name.
+type Tensors = BTreeMap<String, Tensor>;
+
+/// The tensors of a model, wherever its files keep them.
+#[derive(Debug)]
+pub struct Weights {
+    path: PathBuf,
+    files: Vec<Source>,
+    tensors: Tensors,
+}
+
+impl Weights {
+    /// Opens a file of weights, an index of several, or a folder that holds one of these: `model.safetensors`,
+    /// `model.safetensors.index.json`, `pytorch_model.bin` or `pytorch_model.bin.index.json`, the first that exists.
+    ///
+    /// What a file is is told by what it holds, not by its name.
+    pub fn open(path: impl AsRef<Path>) -> Result<Weights> {
+        let path = path.as_ref();
+        let meta = fs::metadata(path).map_err(|error| Error::io(path, "open", &error))?;
+        let file = if meta.is_dir() {
+            // A link that leads nowhere counts as there: opening it names the file that is missing.
+            let found = FILES.iter().map(|name| path.join(name)).find(|file| file.symlink_metadata().is_ok());
+            found.ok_or_else(|| Error::NoWeights { folder: path.into(), looked_for: FILES.join(", ") })?
+        } else {
+            path.to_owned()
+        };
+        let source = Source::open(&file)?;
+        let (files, tensors) = match kind(&source)? {
+            Kind::Index => shards::open(&source)?,
+            single => {
+                let tensors = read_single(&source, single)?;
+                (vec![source], tensors)
+            }
+        };
+        if tensors.is_empty() {
+            return Err(Error::format(
+                &file,
+                "no tensor at all",
+                "the weights of a model; download it again",
+            ));
+        }
+        Ok(Weights { path: file, files, tensors })
+    }
+
+    /// The file that was opened: the one found in the folder, if a folder was given.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The names of all tensors, in alphabetical order.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.tensors.keys().map(String::as_str)
+    }
+
+    /// How many tensors there are.
+    pub fn len(&self) -> usize {
+        self.tensors.len()
+    }
+
+    /// Whether there is no tensor; never true of weights that were opened.
+    pub fn is_empty(&self) -> bool {
+        self.tensors.is_empty()
+    }
+
+    /// The shape and type of a tensor, or nothing if there is none of that name.
+    pub fn get(&self, name: &str) -> Option<&Tensor> {
+        self.tensors.get(name)
+    }
+
+    /// Copies a tensor into `out`, row by row, as f32. It must have the shape `expected`.
+    pub fn read_f32(&self, name: &str, expected: &[usize], out: &mut [f32]) -> Result<()> {
+        self.read(name, expected, out)
+    }
+
+    /// Copies a tensor into `out`, row by row, as f32 or f64. It must have the shape `expected`.
+    ///
+    /// Values are those of the file, NaN and infinities too; f64 is rounded to the nearest f32, all else is exact. May be
+    /// called from several threads at once.
+    pub fn read<T: Target>(&self, name: &str, expected: &[usize], out: &mut [T]) -> Result<()> {
+        let tensor = self.tensors.get(name).ok_or_else(|| self.missing(name))?;
+        let source = &self.files[tensor.file];
+        if tensor.shape() != expected {
+            return Err(Error::Shape {
+                path: source.path().into(),
+                tensor: name.into(),
+                found: tensor.shape().into(),
+                expected: expected.into(),
+            });
+        }
+        if !tensor.dtype().is_float() {
+            let path = source.path().into();
+            return Err(Error::Type { path, tensor: name.into(), found: tensor.dtype() });
+        }
+        if tensor.len() != out.len() {
+            return Err(Error::Length { tensor: name.into(), found: out.len(), shape: expected.into() });
+        }
+        if out.is_empty() {
+            return Ok(());
+        }
+        let bytes = source.map(tensor.start, tensor.span)?;
+        tensor.copy(&bytes, out);
+        Ok(())
+    }
+
+    /// Says what is there instead of a name. Most often a prefix is missing or too much.
+    fn missing(&self, name: &str) -> Error {
+        let alike = |other: &&String| {
+            !other.is_empty()
+                && (name.ends_with(other.as_str()) || (!name.is_empty() && other.ends_with(name)))
+        };
+        let instead = match self.tensors.keys().find(alike) {
+            Some(other) => format!("did you mean `{}`?", brief(other)),
+            None => {
+                let some: Vec<_> =
+                    self.tensors.keys().take(3).map(|name| format!("`{}`", brief(name))).collect();
+                format!(
+                    "the {} there begin with {}; check that the weights are of this kind of model",
+                    self.len(),
+                    some.join(", ")
+                )
+            }
+        };
+        Error::Missing { path: self.path.clone(), tensor: name.into(), instead }
+    }
+}
+
+/// What a file holds.
+#[derive(Clone, Copy)]
+enum Kind {
+    Safetensors,
+    Zip,
+    /// PyTorch before 1.6; the first pickle ends here.
+    Legacy(usize),
+    Index,
+}
+
+/// Tells the kinds apart by their first bytes.
+fn kind(source: &Source) -> Result<Kind> {
+    let head = source.map(0, source.len().min(64))?;
+    // By name as well, so that a damaged safetensors file hears what is wrong with it and not that it is of no kind.
+    let named = source.path().extension().is_some_and(|extension| extension == "safetensors");
+    // Its first eight bytes are a length, which can look like any of the marks below. No mark is a length that fits.
+    let fits = safetensors::header_len(&head).is_some_and(|len| len <= source.len() - 8);
+    let kind = if head.starts_with(b"version https://git-lfs") {
+        return Err(Error::format(
+            source.path(),
+            "a Git LFS pointer, which stands for the weights",
+            "the weights themselves; fetch them with `git lfs pull`",
+        ));
+    } else if named || fits && head.get(8) == Some(&b'{') {
+        Kind::Safetensors
+    } else if head.starts_with(b"PK") {
+        Kind::Zip
+    } else if let Some(end) = torch::legacy_magic(&head) {
+        Kind::Legacy(end)
+    } else if head.trim_ascii_start().first() == Some(&b'{') {
+        Kind::Index
+    } else {
+        let start = &head[..head.len().min(8)];
+        return Err(Error::format(
+            source.path(),
+            format!("{} bytes that begin with {start:02x?}", source.len()),
+            "safetensors, a file of torch.save, or an index of such files; download it again",
+        ));
+    };
+    Ok(kind)
+}
+
+/// Reads what a single file says of its tensors.
+fn read_single(source: &Source, kind: Kind) -> Result<Tensors> {
+    match kind {
+        Kind::Safetensors => safetensors::read(source),
+        Kind::Zip => torch::read_zip(source),
+        Kind::Legacy(start) => torch::read_legacy(source, start),
+        Kind::Index => Err(Error::format(
+            source.path(),
+            "an index",
+            "a file with tensors; an index cannot list another index",
+        )),
+    }
+}
