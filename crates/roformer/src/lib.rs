@@ -7,7 +7,10 @@ pub mod advice;
 pub mod attention;
 pub mod bands;
 pub mod bench;
+mod error;
+pub mod model;
 pub mod ops;
 pub mod weights;
 
+pub use error::{Error, Result};
 pub use rope;

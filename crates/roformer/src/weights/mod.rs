@@ -212,6 +212,8 @@ fn kind(source: &Source) -> Result<Kind> {
         Kind::Zip
     } else if let Some(end) = torch::legacy_magic(&head) {
         Kind::Legacy(end)
+    } else if matches!(*head, [0x80, 2..=5, ..]) {
+        return Err(torch::not_saved(source)?);
     } else if head.trim_ascii_start().first() == Some(&b'{') {
         Kind::Index
     } else {

@@ -118,6 +118,17 @@ pub(super) fn read_legacy(source: &Source, mut at: usize) -> Result<Tensors> {
     })
 }
 
+/// The error for a pickle on its own. If it wants to call something, that is what there is to say of it.
+pub(super) fn not_saved(source: &Source) -> Result<Error> {
+    let bytes = source.map(0, source.len().min(LIMIT))?;
+    pickle::read(&bytes, source.path())?;
+    Ok(Error::format(
+        source.path(),
+        "a pickle that torch.save did not write",
+        "a file of torch.save or safetensors",
+    ))
+}
+
 /// The tensors of a state dict, given where each storage begins.
 fn tensors(source: &Source, pickle: &Pickle<'_>, place: impl Fn(&Storage) -> Result<u64>) -> Result<Tensors> {
     let mut tensors = Tensors::new();

@@ -1,0 +1,106 @@
+//! The error type of this crate.
+
+use std::fmt;
+
+/// What went wrong, with the value that was wrong and what was expected instead.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// A configuration that cannot be used.
+    Config {
+        /// The field.
+        field: String,
+        /// What was found there.
+        value: String,
+        /// What is accepted.
+        expected: String,
+    },
+    /// A file that cannot be read.
+    File {
+        /// The file.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// Weights that cannot be read, or do not fit the configuration.
+    Weights(crate::weights::Error),
+    /// Tensors that are missing from a model's weights, or that nothing in the model asks for.
+    Tensors {
+        /// Names that the configuration asks for and the file lacks.
+        missing: Vec<String>,
+        /// Names in the file that nothing asks for.
+        unexpected: Vec<String>,
+        /// What that means.
+        verdict: String,
+    },
+    /// An input that does not fit the model.
+    Input {
+        /// What of it.
+        name: &'static str,
+        /// What was passed.
+        value: String,
+        /// What is accepted.
+        expected: String,
+    },
+    /// A rotary embedding that cannot be made.
+    Rope(rope::Error),
+    /// Not enough memory.
+    Memory {
+        /// For what.
+        what: &'static str,
+    },
+}
+
+/// `Result` with this crate's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub(crate) fn input(name: &'static str, value: impl fmt::Display, expected: impl Into<String>) -> Self {
+        Error::Input { name, value: value.to_string(), expected: expected.into() }
+    }
+}
+
+impl From<rope::Error> for Error {
+    fn from(error: rope::Error) -> Self {
+        Error::Rope(error)
+    }
+}
+
+impl From<crate::weights::Error> for Error {
+    fn from(error: crate::weights::Error) -> Self {
+        Error::Weights(error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Config { field, value, expected } => {
+                write!(f, "config.json: `{field}` is {value}; expected {expected}")
+            }
+            Error::File { path, reason } => write!(f, "{path}: {reason}"),
+            Error::Weights(error) => error.fmt(f),
+            Error::Tensors { missing, unexpected, verdict } => {
+                write!(f, "{verdict}")?;
+                for (what, names) in [("missing", missing), ("unexpected", unexpected)] {
+                    if let Some(first) = names.first() {
+                        let more = if names.len() > 1 {
+                            format!(" and {} more", names.len() - 1)
+                        } else {
+                            String::new()
+                        };
+                        write!(f, "; {what}: {first}{more}")?;
+                    }
+                }
+                Ok(())
+            }
+            Error::Input { name, value, expected } => write!(f, "{name} is {value}; expected {expected}"),
+            Error::Rope(error) => error.fmt(f),
+            Error::Memory { what } => {
+                write!(f, "not enough memory for {what}; use a shorter or smaller input")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,170 @@
+//! `config.json` of a RoFormer, under Hugging Face's field names and defaults.
+
+use super::heads::HeadKind;
+use crate::error::{Error, Result};
+use crate::ops::Activation;
+use serde_json::{Map, Value};
+
+/// The configuration of a RoFormer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RoFormerConfig {
+    /// Tokens of the vocabulary.
+    pub vocab_size: usize,
+    /// Width of the embeddings; projected to `hidden_size` where they differ.
+    pub embedding_size: usize,
+    /// Width of the model.
+    pub hidden_size: usize,
+    /// Layers.
+    pub num_hidden_layers: usize,
+    /// Attention heads.
+    pub num_attention_heads: usize,
+    /// Width between the two products of a feed-forward block.
+    pub intermediate_size: usize,
+    /// Its activation.
+    pub hidden_act: Activation,
+    /// Segments.
+    pub type_vocab_size: usize,
+    /// ε of the layer norms.
+    pub layer_norm_eps: f64,
+    /// Whether values are rotated as well as queries and keys.
+    pub rotary_value: bool,
+    /// Whether a token sees only what came before.
+    pub is_decoder: bool,
+    /// Whether layers also attend to another model's output.
+    pub add_cross_attention: bool,
+    /// Whether the output of a language model shares the word embeddings.
+    pub tie_word_embeddings: bool,
+    /// Labels of a classifier.
+    pub num_labels: usize,
+    /// What a multiple-choice head reads: `last`, `first` or `mean`.
+    pub summary_type: String,
+    /// Whether it projects that first.
+    pub summary_use_proj: bool,
+    /// The activation after that projection.
+    pub summary_activation: Activation,
+    /// The head that `architectures` names.
+    pub architecture: Option<HeadKind>,
+}
+
+/// More than any model has, and little enough that products of two sizes cannot overflow.
+const MAX_SIZE: u64 = 1 << 24;
+
+impl RoFormerConfig {
+    /// Reads a configuration.
+    pub fn from_json(bytes: &[u8]) -> Result<Self> {
+        let limit = rope::config::MAX_CONFIG_BYTES;
+        if bytes.len() > limit {
+            return Err(Error::File {
+                path: "config.json".into(),
+                reason: format!("more than {limit} bytes"),
+            });
+        }
+        let value: Value = serde_json::from_slice(bytes)
+            .map_err(|error| Error::File { path: "config.json".into(), reason: error.to_string() })?;
+        let Value::Object(map) = &value else {
+            return Err(Error::File { path: "config.json".into(), reason: "not a JSON object".into() });
+        };
+        Fields(map).read()
+    }
+
+    /// The width of a head.
+    pub fn head_dim(&self) -> usize {
+        self.hidden_size / self.num_attention_heads
+    }
+}
+
+struct Fields<'a>(&'a Map<String, Value>);
+
+impl Fields<'_> {
+    fn read(&self) -> Result<RoFormerConfig> {
+        let model_type = self.string("model_type", "roformer")?;
+        if model_type != "roformer" {
+            return Err(self.error("model_type", "\"roformer\""));
+        }
+        let norm = self.string("norm_type", "layer_norm")?;
+        if norm != "layer_norm" || !self.boolean("use_bias", true)? {
+            let field = if norm != "layer_norm" { "norm_type" } else { "use_bias" };
+            return Err(self.error(field, "the first RoFormer: RoFormerV2 has another norm and no biases"));
+        }
+        let hidden_size = self.size("hidden_size", 768, 1)?;
+        let heads = self.size("num_attention_heads", 12, 1)?;
+        if !hidden_size.is_multiple_of(heads) || !(hidden_size / heads).is_multiple_of(2) {
+            return Err(self.error("hidden_size", format!("an even number for each of the {heads} heads")));
+        }
+        let labels = self.0.get("id2label").and_then(Value::as_object).map(Map::len);
+        let num_labels = match labels {
+            Some(labels) if labels > 0 => labels,
+            _ => self.size("num_labels", 2, 1)?,
+        };
+        let summary_type = self.string("summary_type", "last")?.to_string();
+        if !["last", "first", "mean"].contains(&summary_type.as_str()) {
+            return Err(self.error("summary_type", "last, first or mean"));
+        }
+        let architecture = self.0.get("architectures").and_then(|list| list.get(0)).and_then(Value::as_str);
+        Ok(RoFormerConfig {
+            vocab_size: self.size("vocab_size", 50_000, 1)?,
+            embedding_size: self.size("embedding_size", hidden_size, 1)?,
+            hidden_size,
+            num_hidden_layers: self.size("num_hidden_layers", 12, 0)?,
+            num_attention_heads: heads,
+            intermediate_size: self.size("intermediate_size", 3072, 1)?,
+            hidden_act: self.activation("hidden_act", "gelu")?,
+            type_vocab_size: self.size("type_vocab_size", 2, 1)?,
+            layer_norm_eps: self.epsilon()?,
+            rotary_value: self.boolean("rotary_value", false)?,
+            is_decoder: self.boolean("is_decoder", false)?,
+            add_cross_attention: self.boolean("add_cross_attention", false)?,
+            tie_word_embeddings: self.boolean("tie_word_embeddings", true)?,
+            num_labels,
+            summary_type,
+            summary_use_proj: self.boolean("summary_use_proj", false)?,
+            summary_activation: self.activation("summary_activation", "linear")?,
+            architecture: architecture.and_then(HeadKind::from_architecture),
+        })
+    }
+
+    /// A value, with `null` read as absent.
+    fn get(&self, field: &str) -> Option<&Value> {
+        self.0.get(field).filter(|value| !value.is_null())
+    }
+
+    fn error(&self, field: &str, expected: impl Into<String>) -> Error {
+        let value = self
+            .0
+            .get(field)
+            .map_or("missing".into(), |value| value.to_string().chars().take(60).collect::<String>());
+        Error::Config { field: field.into(), value, expected: expected.into() }
+    }
+
+    fn size(&self, field: &str, default: usize, least: u64) -> Result<usize> {
+        let Some(value) = self.get(field) else { return Ok(default) };
+        match value.as_u64() {
+            Some(size) if (least..=MAX_SIZE).contains(&size) => Ok(size as usize),
+            _ => Err(self.error(field, format!("a whole number from {least} to {MAX_SIZE}"))),
+        }
+    }
+
+    fn boolean(&self, field: &str, default: bool) -> Result<bool> {
+        let Some(value) = self.get(field) else { return Ok(default) };
+        value.as_bool().ok_or_else(|| self.error(field, "true or false"))
+    }
+
+    fn string<'a>(&'a self, field: &str, default: &'a str) -> Result<&'a str> {
+        let Some(value) = self.get(field) else { return Ok(default) };
+        value.as_str().ok_or_else(|| self.error(field, "a string"))
+    }
+
+    fn activation(&self, field: &str, default: &str) -> Result<Activation> {
+        Activation::from_name(self.string(field, default)?).ok_or_else(|| {
+            self.error(field, "gelu, gelu_new, gelu_pytorch_tanh, relu, silu, swish, tanh or linear")
+        })
+    }
+
+    fn epsilon(&self) -> Result<f64> {
+        let Some(value) = self.get("layer_norm_eps") else { return Ok(1e-12) };
+        match value.as_f64() {
+            Some(epsilon) if (0.0..1.0).contains(&epsilon) => Ok(epsilon),
+            _ => Err(self.error("layer_norm_eps", "a number from 0 to 1")),
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The model: embeddings, layers, head; loading and running it.
+
+use super::cache::Cache;
+use super::config::RoFormerConfig;
+use super::heads::{Head, HeadKind, Logits};
+use super::layer::{Buffers, Layer, Norm, Other, Pass, linear};
+use super::parameters::Parameters;
+use crate::attention::softmax::{Mask, Reach};
+use crate::error::{Error, Result};
+use crate::ops::{Activation, Matrix, Memory, Real};
+use crate::weights::Weights;
+use rayon::prelude::*;
+use rope::{Pairing, Rope};
+use std::path::Path;
+
+/// Token ids of a batch of texts, `[batch, length]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// Row by row.
+    pub ids: &'a [u32],
+    /// Texts.
+    pub batch: usize,
+    /// Segment ids, `[batch, length]`; all 0 if absent.
+    pub token_types: Option<&'a [u32]>,
+    /// Which tokens are real, `[batch, length]`; all if absent.
+    pub mask: Option<&'a [bool]>,
+}
+
+/// Another model's output for cross-attention.
+#[derive(Clone, Copy, Debug)]
+pub struct Encoded<'a, T> {
+    /// `[batch, length, hidden]`
+    pub hidden: &'a [T],
+    /// Which of its tokens are real, `[batch, length]`; all if absent.
+    pub mask: Option<&'a [bool]>,
+}
+
+/// What a forward pass gives.
+#[derive(Clone, Debug)]
+pub struct Output<T> {
+    /// `[batch, length, hidden]`
+    pub last_hidden_state: Vec<T>,
+    /// The head's scores, where there is one.
+    pub logits: Option<Logits<T>>,
+}
+
+/// A RoFormer.
+pub struct RoFormer<T = f32> {
+    config: RoFormerConfig,
+    /// `[vocabulary, embedding]`
+    words: Memory<T>,
+    /// `[types, embedding]`
+    types: Memory<T>,
+    norm: Norm<T>,
+    project: Option<Matrix<T>>,
+    layers: Vec<Layer<T>>,
+    head: Head<T>,
+    kind: HeadKind,
+    rope: Rope,
+}
+
+impl RoFormer<f32> {
+    /// Loads a model from a folder with a `config.json` and weights, as transformers saves it.
+    ///
+    /// ```no_run
+    /// use roformer::model::{Input, RoFormer};
+    ///
+    /// let model = RoFormer::load("roformer_chinese_base")?;
+    /// let input = Input { ids: &[101, 1234, 102], batch: 1, token_types: None, mask: None };
+    /// let output = model.forward(&input)?;
+    /// assert_eq!(output.last_hidden_state.len(), 3 * model.config().hidden_size);
+    /// # Ok::<(), roformer::Error>(())
+    /// ```
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let file = path.join("config.json");
+        let bytes = std::fs::read(&file)
+            .map_err(|error| Error::File { path: file.display().to_string(), reason: error.to_string() })?;
+        let config = RoFormerConfig::from_json(&bytes)?;
+        let weights = Weights::open(path)?;
+        let kind = config.architecture.unwrap_or_else(|| head_of(&weights));
+        super::parameters::check(&weights, &config, kind)?;
+        Self::from_parameters(config, kind, &weights)
+    }
+}
+
+/// The head that a file's tensors are for.
+fn head_of(weights: &Weights) -> HeadKind {
+    let has = |name: &str| weights.get(name).is_some();
+    match () {
+        () if has("cls.predictions.bias") => HeadKind::MaskedLm,
+        () if has("classifier.out_proj.weight") => HeadKind::SequenceClassification,
+        () if has("qa_outputs.weight") => HeadKind::QuestionAnswering,
+        () if has("classifier.weight") => HeadKind::TokenClassification,
+        () => HeadKind::None,
+    }
+}
+
+impl<T: Real> RoFormer<T> {
+    /// Makes a model from a source of tensors, under the names that a model with this head has (`roformer.…`).
+    pub fn from_parameters(
+        config: RoFormerConfig,
+        kind: HeadKind,
+        source: &impl Parameters<T>,
+    ) -> Result<Self> {
+        let rope = Rope::builder(config.head_dim()).pairing(Pairing::Interleaved).build()?;
+        let width = config.embedding_size;
+        let table = |name: &str, rows: usize| {
+            let len = rows.checked_mul(width).and_then(Memory::zeros);
+            let mut memory = len.ok_or(Error::Memory { what: "the embeddings" })?;
+            source.read(&format!("roformer.embeddings.{name}.weight"), &[rows, width], &mut memory)?;
+            Ok::<_, Error>(memory)
+        };
+        let words = table("word_embeddings", config.vocab_size)?;
+        let types = table("token_type_embeddings", config.type_vocab_size)?;
+        let norm = Norm::load(source, "roformer.embeddings.LayerNorm", width, config.layer_norm_eps)?;
+        let project = match width == config.hidden_size {
+            true => None,
+            false => {
+                Some(linear(source, &["roformer.embeddings_project".into()], config.hidden_size, width)?)
+            }
+        };
+        let layers = (0..config.num_hidden_layers)
+            .into_par_iter()
+            .map(|layer| Layer::load(source, &config, &format!("roformer.encoder.layer.{layer}")))
+            .collect::<Result<_>>()?;
+        let head = Head::load(source, &config, kind, &words)?;
+        Ok(RoFormer { config, words, types, norm, project, layers, head, kind, rope })
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &RoFormerConfig {
+        &self.config
+    }
+
+    /// The head.
+    pub fn head(&self) -> HeadKind {
+        self.kind
+    }
+
+    /// The memory that the layers' weights take, in bytes.
+    pub fn layer_bytes(&self) -> usize {
+        self.layers.iter().map(Layer::bytes).sum()
+    }
+
+    /// Runs the model on a batch of texts of any length that memory allows.
+    pub fn forward(&self, input: &Input) -> Result<Output<T>> {
+        self.run(input, None, None)
+    }
+
+    /// Runs a decoder that also attends to another model's output.
+    pub fn forward_with(&self, input: &Input, encoded: Encoded<T>) -> Result<Output<T>> {
+        self.run(input, Some(encoded), None)
+    }
+
+    /// A cache for `batch` texts of at most `capacity` tokens.
+    pub fn cache(&self, batch: usize, capacity: usize) -> Result<Cache<T>> {
+        if !self.config.is_decoder {
+            return Err(Error::input(
+                "the model",
+                "no decoder",
+                "one whose is_decoder is true: only those can use a cache",
+            ));
+        }
+        Cache::new(self.layers.len(), self.config.hidden_size, batch, capacity)
+    }
+
+    /// Runs a decoder on the tokens that follow those in the cache, and adds them to it.
+    pub fn step(
+        &self,
+        input: &Input,
+        encoded: Option<Encoded<T>>,
+        cache: &mut Cache<T>,
+    ) -> Result<Output<T>> {
+        self.run(input, encoded, Some(cache))
+    }
+
+    fn run(
+        &self,
+        input: &Input,
+        encoded: Option<Encoded<T>>,
+        mut cache: Option<&mut Cache<T>>,
+    ) -> Result<Output<T>> {
+        let config = &self.config;
+        let (batch, length) = self.check(input, encoded.as_ref())?;
+        let past = cache.as_ref().map_or(0, |cache| cache.length);
+        if let Some(cache) = &mut cache {
+            cache.admit(input, batch, length)?;
+        }
+        let mut buffers = Buffers::new(config, batch * length)?;
+        self.embed(input, &mut buffers.x)?;
+        let end = (past + length) as i64;
+        let table = self.rope.table::<T>(past as i64..end, None)?;
+        // `[batch, past + length]`
+        let mask: Option<Vec<bool>> = match &cache {
+            Some(cache) => Some(cache.mask_of(past + length)),
+            None => input.mask.map(<[bool]>::to_vec),
+        };
+        let reach = if config.is_decoder { Reach::Causal } else { Reach::All };
+        let encoded = encoded.map(|other| {
+            let length = other.hidden.len() / (batch * config.hidden_size);
+            Other { hidden: other.hidden, length, mask: other.mask }
+        });
+        let pass =
+            Pass { batch, length, past, table: &table, mask: Mask { keys: mask.as_deref(), reach }, encoded };
+        for (index, layer) in self.layers.iter().enumerate() {
+            let cache = cache.as_deref_mut().map(|cache| (&mut cache.layers[index], cache.capacity));
+            layer.forward(config, &pass, &mut buffers, cache)?;
+        }
+        if let Some(cache) = cache {
+            cache.length = past + length;
+        }
+        let logits = self.head.forward(config, &buffers.x, batch, length)?;
+        Ok(Output { last_hidden_state: buffers.x.to_vec(), logits })
+    }
+
+    /// x ← norm(word + segment), projected to the model's width.
+    fn embed(&self, input: &Input, x: &mut [T]) -> Result<()> {
+        let width = self.config.embedding_size;
+        let mut own = match self.project {
+            Some(_) => {
+                Memory::zeros(input.ids.len() * width).ok_or(Error::Memory { what: "the embeddings" })?
+            }
+            None => Memory::zeros(0).ok_or(Error::Memory { what: "the embeddings" })?,
+        };
+        let target: &mut [T] = if self.project.is_some() { &mut own } else { &mut *x };
+        for (index, (row, &id)) in target.chunks_exact_mut(width).zip(input.ids).enumerate() {
+            let kind = input.token_types.map_or(0, |types| types[index]) as usize;
+            let word = &self.words[id as usize * width..][..width];
+            let kind = &self.types[kind * width..][..width];
+            for ((x, word), kind) in row.iter_mut().zip(word).zip(kind) {
+                *x = *word + *kind;
+            }
+        }
+        self.norm.apply(target, &[]);
+        if let Some(project) = &self.project {
+            project.apply(&own, x, Activation::Identity);
+        }
+        Ok(())
+    }
+
+    /// Checks an input; returns batch and length.
+    fn check(&self, input: &Input, encoded: Option<&Encoded<T>>) -> Result<(usize, usize)> {
+        let Input { ids, batch, token_types, mask } = *input;
+        if ids.is_empty() || batch == 0 || !ids.len().is_multiple_of(batch) {
+            let value = format!("{} for a batch of {batch}", ids.len());
+            return Err(Error::input(
+                "the number of ids",
+                value,
+                "the same number, at least 1, for each text",
+            ));
+        }
+        let vocabulary = self.config.vocab_size;
+        if let Some(id) = ids.iter().find(|&&id| id as usize >= vocabulary) {
+            return Err(Error::input("a token id", id, format!("less than the vocabulary, {vocabulary}")));
+        }
+        let kinds = self.config.type_vocab_size;
+        if let Some(kind) = token_types.unwrap_or(&[]).iter().find(|&&kind| kind as usize >= kinds) {
+            return Err(Error::input("a token type", kind, format!("less than {kinds}")));
+        }
+        for (name, len) in
+            [("token types", token_types.map(<[u32]>::len)), ("the mask", mask.map(<[bool]>::len))]
+        {
+            if len.is_some_and(|len| len != ids.len()) {
+                return Err(Error::input(
+                    name,
+                    len.unwrap_or(0),
+                    format!("one for each of the {} ids", ids.len()),
+                ));
+            }
+        }
+        if let Some(encoded) = encoded {
+            let row = batch * self.config.hidden_size;
+            let length = encoded.hidden.len() / row;
+            if encoded.hidden.len() != row * length || length == 0 {
+                let expected = format!("[batch {batch}, length, hidden {}]", self.config.hidden_size);
+                return Err(Error::input("the encoded input", encoded.hidden.len(), expected));
+            }
+            if encoded.mask.is_some_and(|mask| mask.len() != batch * length) {
+                return Err(Error::input(
+                    "the encoded mask",
+                    "of another length",
+                    format!("{batch} × {length}"),
+                ));
+            }
+        }
+        Ok((batch, ids.len() / batch))
+    }
+}
+
+impl<T: Real> Cache<T> {
+    /// Checks that the tokens fit, and notes which are real.
+    fn admit(&mut self, input: &Input, batch: usize, length: usize) -> Result<()> {
+        if batch != self.batch {
+            return Err(Error::input(
+                "the batch",
+                batch,
+                format!("{}, as the cache was made for", self.batch),
+            ));
+        }
+        if self.length + length > self.capacity {
+            let expected = format!("at most the {} that the cache has room for", self.capacity - self.length);
+            return Err(Error::input("the number of new tokens", length, expected));
+        }
+        for sequence in 0..batch {
+            for token in 0..length {
+                let real = input.mask.is_none_or(|mask| mask[sequence * length + token]);
+                self.mask[sequence * self.capacity + self.length + token] = real;
+            }
+        }
+        Ok(())
+    }
+
+    /// The mask of the first tokens, `[batch, length]`.
+    fn mask_of(&self, length: usize) -> Vec<bool> {
+        self.mask.chunks_exact(self.capacity).flat_map(|row| &row[..length]).copied().collect()
+    }
+}
