@@ -403,7 +403,8 @@ fn pickled_tensors_are_read_in_both_layouts() {
 #[test]
 fn strides_of_every_kind() {
     let numbers: Vec<f32> = (0..24).map(|i| i as f32).collect();
-    let cases: [(&[i64], &[i64], i64, &[f32]); 8] = [
+    type Case<'a> = (&'a [i64], &'a [i64], i64, &'a [f32]);
+    let cases: [Case<'_>; 8] = [
         (&[2, 3], &[12, 4], 1, &[1.0, 5.0, 9.0, 13.0, 17.0, 21.0]),
         (&[2, 2, 2], &[1, 4, 12], 0, &[0.0, 12.0, 4.0, 16.0, 1.0, 13.0, 5.0, 17.0]),
         (&[3], &[0], 7, &[7.0, 7.0, 7.0]),

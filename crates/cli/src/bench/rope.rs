@@ -23,10 +23,7 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: Arguments) -> Outcome {
-    let threads = arguments.threads.map_or(0, usize::from);
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|error| Failure::Other(format!("no threads: {error}")))?;
-    pool.install(|| measure(arguments.json))
+    super::on_threads(arguments.threads, || measure(arguments.json))
 }
 
 fn measure(json: bool) -> Outcome {

@@ -375,7 +375,7 @@ fn exponentials_portable<T: Real>(scores: &mut [T], scale: T, before: T) -> (T, 
     let mut lanes = [T::NEG_INFINITY; 16];
     for chunk in scores.chunks_mut(16) {
         for (lane, score) in lanes.iter_mut().zip(chunk) {
-            *score = *score * scale;
+            *score *= scale;
             *lane = score.maximum(*lane);
         }
     }

@@ -240,6 +240,22 @@ impl<T: Real> Matrix<T> {
     }
 }
 
+/// Operations in one round of [`peak_loop`].
+pub(crate) const PEAK_FLOPS: usize = 2 * 20 * 16;
+
+/// A loop that does nothing but multiply and add, to measure what the chip can do.
+pub(crate) fn peak_loop(rounds: usize) -> f32 {
+    match Level::best() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the level says that the features are there.
+        Level::Avx512 => unsafe { x86::peak_avx512(rounds) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Level::Avx2 => unsafe { x86::peak_avx2(rounds) },
+        Level::Portable => portable::peak(rounds),
+    }
+}
+
 /// Rows of x worked on at a time.
 const ROW_BLOCK_BYTES: usize = 512 << 10;
 

@@ -39,3 +39,15 @@ pub(super) unsafe fn run<T: Real>(run: &Run<T>) {
         }
     }
 }
+
+/// See `peak_loop`.
+pub(super) fn peak(rounds: usize) -> f32 {
+    let mut sums = [0.0f32; 20 * 16];
+    for _ in 0..rounds {
+        for sum in &mut sums {
+            *sum += 1.000_000_1 * 1e-9;
+        }
+        sums = std::hint::black_box(sums);
+    }
+    sums.iter().sum()
+}

@@ -235,3 +235,37 @@ pub(super) unsafe fn run_avx2(run: &Run<f32>) {
     // SAFETY: the caller's promise.
     unsafe { rows::<__m256, 6, 2>(run) }
 }
+
+/// See `peak_loop`.
+///
+/// # Safety
+///
+/// The CPU has AVX-512 F.
+#[target_feature(enable = "avx512f")]
+pub(super) unsafe fn peak_avx512(rounds: usize) -> f32 {
+    let (a, b) = (_mm512_set1_ps(1.000_000_1), _mm512_set1_ps(1e-9));
+    let mut sums = [_mm512_setzero_ps(); 20];
+    for _ in 0..rounds {
+        for sum in &mut sums {
+            *sum = _mm512_fmadd_ps(a, b, *sum);
+        }
+    }
+    sums.into_iter().map(|sum| _mm512_reduce_add_ps(sum)).sum()
+}
+
+/// See `peak_loop`. Twenty sums of sixteen are forty registers of eight, so each is used for two.
+///
+/// # Safety
+///
+/// The CPU has AVX2 and FMA.
+#[target_feature(enable = "avx2,fma")]
+pub(super) unsafe fn peak_avx2(rounds: usize) -> f32 {
+    let (a, b) = (_mm256_set1_ps(1.000_000_1), _mm256_set1_ps(1e-9));
+    let mut sums = [_mm256_setzero_ps(); 10];
+    for _ in 0..4 * rounds {
+        for sum in &mut sums {
+            *sum = _mm256_fmadd_ps(a, b, *sum);
+        }
+    }
+    sums.into_iter().map(|sum| _mm256_cvtss_f32(sum)).sum()
+}
