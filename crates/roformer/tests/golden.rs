@@ -171,3 +171,83 @@ fn outputs_are_those_of_transformers() {
         println!("{name}: {worst:.2} and {other:.2} of the bound");
     }
 }
+
+/// Files as transformers writes them: safetensors, sharded, `.bin` new and old, f16.
+#[test]
+fn files_written_by_transformers_load_directly() {
+    let (cases, outputs) = (cases(), outputs());
+    for file in cases["files"].as_array().unwrap() {
+        let dir = file["dir"].as_str().unwrap();
+        let model = RoFormer::load(folder().join(dir)).unwrap_or_else(|error| panic!("{dir}: {error}"));
+        let ids = flat(&file["ids"]);
+        let input = Input { ids: &ids, batch: 2, token_types: None, mask: None };
+        let output = model.forward(&input).unwrap();
+        // transformers reads the table of positions from an f16 file, rounded to f16; here it is always made anew.
+        let name = file["logits_own_table"].as_str().or(file["logits"].as_str()).unwrap();
+        let wanted = tensor(&outputs, name);
+        let worst = close(dir, &output.logits.unwrap().scores, &wanted, &file["outputs"]["logits"], None);
+        println!("{dir}: {worst:.2} of the bound");
+    }
+}
+
+#[test]
+fn a_base_size_model_points_the_same_way() {
+    let (cases, outputs) = (cases(), outputs());
+    let json = &cases["base"];
+    let case = Case::new(json);
+    let (hidden, _) = case.run(None);
+    let file = SafeTensors::deserialize(&outputs).unwrap();
+    let view = file.tensor("base.last_hidden_state").unwrap();
+    let wanted: Vec<f64> =
+        view.data().chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap()).into()).collect();
+    let got: Vec<f64> = hidden[..wanted.len()].iter().map(|&x| x.into()).collect();
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let cosine = dot(&got, &wanted) / (dot(&got, &got) * dot(&wanted, &wanted)).sqrt();
+    assert!(cosine > 0.999_999, "{cosine}");
+    let all: Vec<f64> = hidden.iter().map(|&x| x.into()).collect();
+    let norm = json["outputs"]["last_hidden_state"]["norm"].as_f64().unwrap();
+    assert!((dot(&all, &all).sqrt() / norm - 1.0).abs() < 1e-5, "the length of the whole output");
+    println!("cosine {cosine}");
+}
+
+#[test]
+fn a_padded_batch_gives_what_each_text_gives_alone() {
+    let config =
+        br#"{"hidden_size": 48, "num_attention_heads": 4, "num_hidden_layers": 3, "intermediate_size": 70,
+        "vocab_size": 90}"#;
+    let config = RoFormerConfig::from_json(config).unwrap();
+    let model = RoFormer::<f32>::from_parameters(config, HeadKind::MaskedLm, &Hashed).unwrap();
+    let lengths = [3usize, 17, 9, 1];
+    let (longest, width) = (17, 48);
+    let id = |text: usize, token: usize| ((text * 31 + token * 7) % 90) as u32;
+    let ids: Vec<u32> = (0..4).flat_map(|text| (0..longest).map(move |token| id(text, token))).collect();
+    let mask: Vec<bool> =
+        lengths.iter().flat_map(|&length| (0..longest).map(move |token| token < length)).collect();
+    let batch = model.forward(&Input { ids: &ids, batch: 4, token_types: None, mask: Some(&mask) }).unwrap();
+    for (text, &length) in lengths.iter().enumerate() {
+        let alone = &ids[text * longest..][..length];
+        let alone = model.forward(&Input { ids: alone, batch: 1, token_types: None, mask: None }).unwrap();
+        let got = &batch.last_hidden_state[text * longest * width..][..length * width];
+        for (a, b) in got.iter().zip(&alone.last_hidden_state) {
+            assert!((a - b).abs() <= 4e-6, "{a} in the batch, {b} alone");
+        }
+    }
+}
+
+#[test]
+fn one_and_two_threads_give_the_same_bits() {
+    let config =
+        br#"{"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 130,
+        "vocab_size": 200}"#;
+    let config = RoFormerConfig::from_json(config).unwrap();
+    let model = RoFormer::<f32>::from_parameters(config, HeadKind::MaskedLm, &Hashed).unwrap();
+    let ids: Vec<u32> = (0..3 * 150).map(|i| i * 13 % 200).collect();
+    let run = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let input = Input { ids: &ids, batch: 3, token_types: None, mask: None };
+        let output = pool.install(|| model.forward(&input)).unwrap();
+        (output.last_hidden_state, output.logits.unwrap().scores)
+    };
+    let one = run(1);
+    assert!(one == run(2) && one == run(3));
+}

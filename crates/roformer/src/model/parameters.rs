@@ -5,6 +5,7 @@ use super::heads::HeadKind;
 use crate::error::{Error, Result};
 use crate::ops::Real;
 use crate::weights::{Target, Weights};
+use std::collections::HashSet;
 
 /// A source of tensors by name.
 pub trait Parameters<T>: Sync {
@@ -12,42 +13,102 @@ pub trait Parameters<T>: Sync {
     fn read(&self, name: &str, shape: &[usize], out: &mut [T]) -> Result<()>;
 }
 
-impl<T: Real + Target> Parameters<T> for Weights {
-    fn read(&self, name: &str, shape: &[usize], out: &mut [T]) -> Result<()> {
-        Ok(Weights::read(self, name, shape, out)?)
+/// The weights of a file, under the names that a model with a head has.
+pub(super) struct Named<'a> {
+    weights: &'a Weights,
+    /// Whether the file is of the bare encoder, whose names have no `roformer.` in front.
+    bare: bool,
+}
+
+impl<'a> Named<'a> {
+    pub fn new(weights: &'a Weights) -> Self {
+        Named { weights, bare: weights.get("embeddings.word_embeddings.weight").is_some() }
+    }
+
+    /// The name in the file.
+    fn own<'n>(&self, name: &'n str) -> &'n str {
+        if self.bare { name.strip_prefix(PREFIX).unwrap_or(name) } else { name }
     }
 }
 
-/// Checks that a file has what a model asks for, and nothing that nothing asks for.
-pub(super) fn check(weights: &Weights, config: &RoFormerConfig, kind: HeadKind) -> Result<()> {
-    let expected = expected_names(config, kind);
-    let missing: Vec<String> = expected.iter().filter(|name| weights.get(name).is_none()).cloned().collect();
-    let is_derived = |name: &str| {
-        // Position tables and what older versions saved beside them: made again here.
-        name.ends_with("embed_positions.weight")
-            || name.ends_with("rotary_emb.inv_freq")
-            || name.ends_with("position_ids")
-            || name.starts_with("cls.predictions.decoder.")
-            || (name == "cls.predictions.bias" && !config.tie_word_embeddings)
-    };
-    let unexpected: Vec<String> = weights
-        .names()
-        .filter(|name| !expected.iter().any(|e| e == name) && !is_derived(name))
-        .map(str::to_string)
-        .collect();
-    if missing.is_empty() && unexpected.is_empty() {
-        return Ok(());
+const PREFIX: &str = "roformer.";
+
+impl<T: Real + Target> Parameters<T> for Named<'_> {
+    fn read(&self, name: &str, shape: &[usize], out: &mut [T]) -> Result<()> {
+        Ok(self.weights.read(self.own(name), shape, out)?)
     }
-    let verdict = if !missing.is_empty()
-        && missing.iter().all(|name| name.ends_with("bias") || name.contains("LayerNorm"))
-    {
-        "the weights have no biases or norms: this is RoFormerV2, which is another model"
-    } else if unexpected.iter().any(|name| name.starts_with("roformer.pooler")) {
-        "the weights have a pooler: this is RoFormer-Sim, which is not supported yet"
-    } else {
-        "the weights do not fit the configuration"
-    };
-    Err(Error::Tensors { missing, unexpected, verdict: verdict.to_string() })
+}
+
+impl Named<'_> {
+    /// Checks that the file has what a model asks for, and nothing that nothing asks for.
+    pub fn check(&self, config: &RoFormerConfig, kind: HeadKind) -> Result<()> {
+        let weights = self.weights;
+        let expected: HashSet<String> =
+            expected_names(config, kind).iter().map(|name| self.own(name).to_string()).collect();
+        let mut missing: Vec<String> =
+            expected.iter().filter(|name| weights.get(name).is_none()).cloned().collect();
+        missing.sort();
+        let mut unexpected = Vec::new();
+        for name in weights.names().filter(|&name| !expected.contains(name)) {
+            if name.ends_with("embed_positions.weight") {
+                self.check_positions(name, config)?;
+            } else if !is_derived(name, config) {
+                unexpected.push(name.to_string());
+            }
+        }
+        if missing.is_empty() && unexpected.is_empty() {
+            return Ok(());
+        }
+        let is_v2 = |name: &String| name.ends_with(".bias") || name.contains("LayerNorm");
+        let verdict = if !missing.is_empty() && missing.iter().all(is_v2) {
+            "the weights have no biases or norms: this is RoFormerV2, which is another model"
+        } else if missing.is_empty() && unexpected.iter().all(|name| name.contains("pooler.")) {
+            "the weights have a pooler: this is RoFormer-Sim, which is not supported yet"
+        } else {
+            "the weights do not fit the configuration"
+        };
+        Err(Error::Tensors { missing, unexpected, verdict: verdict.to_string() })
+    }
+
+    /// Checks a table of positions that a file carries along: sines, then cosines, of position·10000^(−2j/d). It is not
+    /// used; but a file in which it is another one is of another model.
+    fn check_positions(&self, name: &str, config: &RoFormerConfig) -> Result<()> {
+        let shape = self.weights.get(name).map(|tensor| tensor.shape().to_vec()).unwrap_or_default();
+        let dim = config.head_dim();
+        let wrong = |found: String| Error::Tensors {
+            missing: Vec::new(),
+            unexpected: vec![name.to_string()],
+            verdict: format!("the table of positions is not RoFormer's: {found}"),
+        };
+        let [rows, columns] = shape[..] else { return Err(wrong(format!("its shape is {shape:?}"))) };
+        if columns != dim || rows > 1 << 24 {
+            return Err(wrong(format!("its shape is {shape:?}, with heads of {dim} features")));
+        }
+        let mut table = vec![0.0f32; rows * columns];
+        self.weights.read(name, &shape, &mut table)?;
+        for (position, row) in table.chunks_exact(dim).enumerate() {
+            for (feature, &value) in row.iter().enumerate() {
+                let pair = feature % (dim / 2);
+                let angle = position as f64 * 10_000f64.powf(-2.0 * pair as f64 / dim as f64);
+                let exact = if feature < dim / 2 { angle.sin() } else { angle.cos() };
+                // Half a unit of an f16 near 1, the coarsest type it is saved in (bf16 is coarser: a whole 2^-8).
+                if (f64::from(value) - exact).abs() > 1.0 / 256.0 {
+                    return Err(wrong(format!(
+                        "{value} at position {position}, feature {feature}, where {exact:.4} is right"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a tensor is made from others, or again by whoever loads the file.
+fn is_derived(name: &str, config: &RoFormerConfig) -> bool {
+    name.ends_with("rotary_emb.inv_freq")
+        || name.ends_with("position_ids")
+        || (config.tie_word_embeddings && name.starts_with("cls.predictions.decoder."))
+        || (!config.tie_word_embeddings && name == "cls.predictions.bias")
 }
 
 /// The names of the tensors that a model asks for.

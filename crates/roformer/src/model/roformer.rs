@@ -4,13 +4,14 @@ use super::cache::Cache;
 use super::config::RoFormerConfig;
 use super::heads::{Head, HeadKind, Logits};
 use super::layer::{Buffers, Layer, Norm, Other, Pass, linear};
-use super::parameters::Parameters;
+use super::parameters::{Named, Parameters};
 use crate::attention::softmax::{Mask, Reach};
 use crate::error::{Error, Result};
 use crate::ops::{Activation, Matrix, Memory, Real};
 use crate::weights::Weights;
 use rayon::prelude::*;
 use rope::{Pairing, Rope};
+use std::io::Read;
 use std::path::Path;
 
 /// Token ids of a batch of texts, `[batch, length]`.
@@ -74,14 +75,23 @@ impl RoFormer<f32> {
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file = path.join("config.json");
-        let bytes = std::fs::read(&file)
-            .map_err(|error| Error::File { path: file.display().to_string(), reason: error.to_string() })?;
-        let config = RoFormerConfig::from_json(&bytes)?;
+        let config = RoFormerConfig::from_json(&read_config(&file)?)?;
         let weights = Weights::open(path)?;
         let kind = config.architecture.unwrap_or_else(|| head_of(&weights));
-        super::parameters::check(&weights, &config, kind)?;
-        Self::from_parameters(config, kind, &weights)
+        let named = Named::new(&weights);
+        named.check(&config, kind)?;
+        Self::from_parameters(config, kind, &named)
     }
+}
+
+/// The bytes of a configuration; no more than one can have.
+fn read_config(path: &Path) -> Result<Vec<u8>> {
+    let fail = |reason: String| Error::File { path: path.display().to_string(), reason };
+    let file = std::fs::File::open(path).map_err(|error| fail(error.to_string()))?;
+    let mut bytes = Vec::new();
+    let limit = rope::config::MAX_CONFIG_BYTES as u64 + 1;
+    file.take(limit).read_to_end(&mut bytes).map_err(|error| fail(error.to_string()))?;
+    Ok(bytes)
 }
 
 /// The head that a file's tensors are for.
