@@ -32,6 +32,22 @@ impl From<rope::Error> for Failure {
     }
 }
 
+impl From<roformer::Error> for Failure {
+    fn from(error: roformer::Error) -> Self {
+        match error {
+            // All that was given may be right, and the machine too small.
+            roformer::Error::Memory { .. } => Failure::Other(error.to_string()),
+            _ => Failure::Input(error.to_string()),
+        }
+    }
+}
+
+impl From<roformer::weights::Error> for Failure {
+    fn from(error: roformer::weights::Error) -> Self {
+        Failure::Input(error.to_string())
+    }
+}
+
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         match error.kind() {

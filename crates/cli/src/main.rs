@@ -1,7 +1,10 @@
 //! The `roformer` command line: arguments, progress, printing. What it prints is computed by the libraries.
 
 mod bench;
+mod convert;
 mod error;
+mod forward;
+mod info;
 mod input;
 mod inspect;
 mod rotate;
@@ -23,6 +26,9 @@ struct Arguments {
 enum Command {
     Inspect(inspect::Arguments),
     Rotate(rotate::Arguments),
+    Info(info::Arguments),
+    Forward(forward::Arguments),
+    Convert(convert::Arguments),
     Bench(bench::Arguments),
 }
 
@@ -34,6 +40,9 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Inspect(arguments) => inspect::run(arguments),
         Command::Rotate(arguments) => rotate::run(arguments),
+        Command::Info(arguments) => info::run(arguments),
+        Command::Forward(arguments) => forward::run(arguments),
+        Command::Convert(arguments) => convert::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
     };
     match outcome {

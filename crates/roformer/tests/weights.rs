@@ -728,7 +728,8 @@ fn pickles_that_break_the_machine() {
     says(&refuse(b""), &["ends within"]);
     says(&refuse(b"\x80\x06"), &["protocol 6"]);
     says(&refuse(b"t"), &["closes what it never opened"]);
-    says(&refuse(b"N(0."), &["more values than it made"]);
+    says(&refuse(b"}}(0."), &["more values than it made"]);
+    says(&refuse(b"N(0t."), &["more values than it made"]);
     says(&refuse(b"h\x05."), &["recalls value 5"]);
     says(&refuse(b"gx\n."), &["under no number"]);
     says(&refuse(b"NNa."), &["a list where there is none"]);
@@ -854,6 +855,16 @@ fn zip_files_that_lie() {
     says(&refuse(end(None, Some(1 << 62))), &["outside the file"]);
     says(&refuse(Zip { list: Some(7), ..end(None, None) }), &["contradict"]);
     says(&refuse(Zip { count: Some(7), ..end(None, None) }), &["contradict"]);
+
+    // An entry that stands where another does, and one that is longer than its name.
+    let there = Zip { header: Some(0), ..Zip::default() };
+    let pickle_123 = self::pickle(&[Pickled { key: "123", ..PICKLED }], b"");
+    let bytes = there.write(&[("m/data.pkl", &pickle_123), ("m/data/123", &data)]);
+    says(&refused("z.bin", bytes), &["`m/data/123` is not where the list says"]);
+    let mut bytes = Zip::default().write(&entries);
+    bytes[26] += 1;
+    bytes[28] -= 1;
+    says(&refused("z.bin", bytes), &["`m/data.pkl` is not where the list says"]);
 
     let write = |entries: &[(&str, &[u8])]| refused("z.bin", Zip::default().write(entries));
     says(&write(&[("a/model.safetensors", b"")]), &["without one NAME/data.pkl", "unpack it"]);

@@ -4,7 +4,7 @@ use super::config::RoFormerConfig;
 use super::layer::{Norm, linear, vector};
 use super::parameters::Parameters;
 use crate::error::{Error, Result};
-use crate::ops::{Activation, Matrix, Memory, Real};
+use crate::ops::{Activation, Backend, Memory, Part, Real};
 
 /// The heads that Hugging Face defines for RoFormer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,61 +42,46 @@ impl HeadKind {
 }
 
 /// The parameters of a head.
-pub(super) enum Head<T> {
+pub(super) enum Head<T: Real, B: Backend> {
     None,
     /// Dense, activation, norm, then the vocabulary.
     Language {
-        transform: Matrix<T>,
-        norm: Norm<T>,
-        decoder: Matrix<T>,
+        transform: B::Matrix<T>,
+        norm: Norm<T, B>,
+        decoder: B::Matrix<T>,
     },
     Sequence {
-        dense: Matrix<T>,
-        out: Matrix<T>,
+        dense: B::Matrix<T>,
+        out: B::Matrix<T>,
     },
-    Token(Matrix<T>),
-    Question(Matrix<T>),
+    Token(B::Matrix<T>),
+    Question(B::Matrix<T>),
     Choice {
-        summary: Option<Matrix<T>>,
-        classifier: Matrix<T>,
+        summary: Option<B::Matrix<T>>,
+        classifier: B::Matrix<T>,
     },
 }
 
-impl<T: Real> Head<T> {
+impl<T: Real, B: Backend> Head<T, B> {
+    /// `words` are the word embeddings, `[vocabulary, embedding]`, for a tied output.
     pub fn load(
+        device: &B,
         source: &impl Parameters<T>,
         config: &RoFormerConfig,
         kind: HeadKind,
         words: &[T],
     ) -> Result<Self> {
         let (hidden, embedding) = (config.hidden_size, config.embedding_size);
-        let one = |name: &str, outputs: usize| linear(source, &[name.to_string()], outputs, hidden);
+        let one = |name: &str, outputs: usize| linear(device, source, &[name.to_string()], outputs, hidden);
         Ok(match kind {
             HeadKind::None => Head::None,
             HeadKind::MaskedLm | HeadKind::CausalLm => {
-                let mut decoder = Matrix::zeros(config.vocab_size, embedding)
-                    .ok_or(Error::Memory { what: "the output layer" })?;
-                // A tied output is the word embeddings, and its bias has a name of its own.
-                let bias = match config.tie_word_embeddings {
-                    true => {
-                        decoder.set_rows(0, words);
-                        "cls.predictions.bias"
-                    }
-                    false => {
-                        let shape = [config.vocab_size, embedding];
-                        let mut rows = Memory::zeros(shape[0] * shape[1])
-                            .ok_or(Error::Memory { what: "the output layer" })?;
-                        source.read("cls.predictions.decoder.weight", &shape, &mut rows)?;
-                        decoder.set_rows(0, &rows);
-                        "cls.predictions.decoder.bias"
-                    }
-                };
-                decoder.set_bias(0, &vector(source, bias, config.vocab_size)?);
-                let norm = "cls.predictions.transform.LayerNorm";
+                let transform = "cls.predictions.transform";
+                let norm = format!("{transform}.LayerNorm");
                 Head::Language {
-                    transform: one("cls.predictions.transform.dense", embedding)?,
-                    norm: Norm::load(source, norm, embedding, config.layer_norm_eps)?,
-                    decoder,
+                    transform: one(&format!("{transform}.dense"), embedding)?,
+                    norm: Norm::load(device, source, &norm, embedding, config.layer_norm_eps)?,
+                    decoder: decoder(device, source, config, words)?,
                 }
             }
             HeadKind::SequenceClassification => Head::Sequence {
@@ -115,61 +100,95 @@ impl<T: Real> Head<T> {
         })
     }
 
-    /// Scores for hidden states `[batch, length, hidden]`, and how many there are to each row.
+    /// Scores for hidden states `[batch, length, hidden]`.
     pub fn forward(
         &self,
+        device: &B,
         config: &RoFormerConfig,
-        hidden: &[T],
+        hidden: &B::Buffer<T>,
         batch: usize,
         length: usize,
     ) -> Result<Option<Logits<T>>> {
-        let width = config.hidden_size;
-        let memory = |len: usize| Memory::zeros(len).ok_or(Error::Memory { what: "the scores" });
-        let each = |matrix: &Matrix<T>, x: &[T], activation: Activation| -> Result<Memory<T>> {
-            let mut out = memory(x.len() / matrix.inputs() * matrix.outputs())?;
-            matrix.apply(x, &mut out, activation);
-            Ok(out)
+        let (width, tokens) = (config.hidden_size, batch * length);
+        let memory = |rows: usize, width: usize| {
+            let buffer = rows.checked_mul(width).and_then(|len| device.zeros(len));
+            buffer.ok_or(Error::Memory { what: "the scores" })
         };
-        // One vector a sequence.
-        let pick = |token: usize| -> Vec<T> {
-            (0..batch).flat_map(|b| hidden[(b * length + token) * width..][..width].iter().copied()).collect()
+        let each = |matrix: &B::Matrix<T>, x: &B::Buffer<T>, activation, rows, outputs| {
+            let mut out = memory(rows, outputs)?;
+            device.product(matrix, x, activation, &mut out);
+            Ok::<_, Error>(out)
         };
+        // One token of every sequence, `[batch, hidden]`.
+        let pick = |token: usize| {
+            let mut out = memory(batch, width)?;
+            let from = Part { buffer: hidden, offset: token * width, token: width, sequence: length * width };
+            device.copy(from, &mut out, (0, width, width), [batch, 1, width]);
+            Ok::<_, Error>(out)
+        };
+        let plain = Activation::Identity;
         let (scores, shape) = match self {
             Head::None => return Ok(None),
             Head::Language { transform, norm, decoder } => {
-                let mut x = each(transform, hidden, config.hidden_act)?;
-                norm.apply(&mut x, &[]);
-                (each(decoder, &x, Activation::Identity)?, vec![batch, length, config.vocab_size])
+                let mut x = each(transform, hidden, config.hidden_act, tokens, config.embedding_size)?;
+                norm.apply(device, &mut x, None);
+                (each(decoder, &x, plain, tokens, config.vocab_size)?, vec![batch, length, config.vocab_size])
             }
             Head::Sequence { dense, out } => {
-                let x = each(dense, &pick(0), config.hidden_act)?;
-                (each(out, &x, Activation::Identity)?, vec![batch, config.num_labels])
+                let x = each(dense, &pick(0)?, config.hidden_act, batch, width)?;
+                (each(out, &x, plain, batch, config.num_labels)?, vec![batch, config.num_labels])
             }
             Head::Token(out) => {
-                (each(out, hidden, Activation::Identity)?, vec![batch, length, config.num_labels])
+                let labels = config.num_labels;
+                (each(out, hidden, plain, tokens, labels)?, vec![batch, length, labels])
             }
-            Head::Question(out) => (each(out, hidden, Activation::Identity)?, vec![batch, length, 2]),
+            Head::Question(out) => (each(out, hidden, plain, tokens, 2)?, vec![batch, length, 2]),
             Head::Choice { summary, classifier } => {
                 let mut x = match config.summary_type.as_str() {
-                    "first" => pick(0),
+                    "first" => pick(0)?,
                     "mean" => {
-                        let scale = T::ONE / T::of(length as f64);
-                        let mean = |b: usize, feature: usize| {
-                            let token = |t: usize| hidden[(b * length + t) * width + feature];
-                            (0..length).map(token).sum::<T>() * scale
-                        };
-                        (0..batch).flat_map(|b| (0..width).map(move |feature| mean(b, feature))).collect()
+                        let mut out = memory(batch, width)?;
+                        device.mean(hidden, [batch, length, width], &mut out);
+                        out
                     }
-                    _ => pick(length - 1),
+                    _ => pick(length - 1)?,
                 };
                 if let Some(summary) = summary {
-                    x = each(summary, &x, config.summary_activation)?.to_vec();
+                    x = each(summary, &x, config.summary_activation, batch, width)?;
                 }
-                (each(classifier, &x, Activation::Identity)?, vec![batch])
+                (each(classifier, &x, plain, batch, 1)?, vec![batch])
             }
         };
-        Ok(Some(Logits { scores: scores.to_vec(), shape }))
+        let mut list = vec![T::ZERO; shape.iter().product()];
+        device.download(&scores, &mut list);
+        Ok(Some(Logits { scores: list, shape }))
     }
+}
+
+/// The output layer of a language model: the word embeddings where it is tied.
+fn decoder<T: Real, B: Backend>(
+    device: &B,
+    source: &impl Parameters<T>,
+    config: &RoFormerConfig,
+    words: &[T],
+) -> Result<B::Matrix<T>> {
+    let (vocabulary, embedding) = (config.vocab_size, config.embedding_size);
+    let out_of_memory = || Error::Memory { what: "the output layer" };
+    let mut decoder = device.matrix(vocabulary, embedding).ok_or_else(out_of_memory)?;
+    let bias = match config.tie_word_embeddings {
+        true => {
+            device.set_rows(&mut decoder, 0, words);
+            "cls.predictions.bias"
+        }
+        false => {
+            let mut rows = Memory::zeros(vocabulary * embedding).ok_or_else(out_of_memory)?;
+            source.read("cls.predictions.decoder.weight", &[vocabulary, embedding], &mut rows)?;
+            device.set_rows(&mut decoder, 0, &rows);
+            "cls.predictions.decoder.bias"
+        }
+    };
+    device.set_bias(&mut decoder, 0, &vector(source, bias, vocabulary)?);
+    Ok(decoder)
 }
 
 /// Scores and their shape.

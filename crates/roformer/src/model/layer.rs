@@ -4,27 +4,38 @@
 use super::cache::LayerCache;
 use super::config::RoFormerConfig;
 use super::parameters::Parameters;
-use crate::attention::softmax::{self, Heads, Mask, Shape};
+use crate::attention::softmax::{Mask, Shape};
 use crate::error::{Error, Result};
-use crate::ops::{Activation, Matrix, Memory, Real, layer_norm};
-use rope::{Positions, Table, Turn, ViewMut};
+use crate::ops::{Activation, Backend, Memory, Part, Real};
+use rope::Table;
 
 /// Weight and bias of a norm.
-pub(super) struct Norm<T> {
-    weight: Vec<T>,
-    bias: Vec<T>,
+pub(super) struct Norm<T: Real, B: Backend> {
+    weight: B::Buffer<T>,
+    bias: B::Buffer<T>,
     epsilon: f64,
 }
 
-impl<T: Real> Norm<T> {
-    pub fn load(source: &impl Parameters<T>, name: &str, width: usize, epsilon: f64) -> Result<Self> {
-        let read = |part: &str| vector(source, &format!("{name}.{part}"), width);
+impl<T: Real, B: Backend> Norm<T, B> {
+    pub fn load(
+        device: &B,
+        source: &impl Parameters<T>,
+        name: &str,
+        width: usize,
+        epsilon: f64,
+    ) -> Result<Self> {
+        let read = |part: &str| {
+            let list = vector(source, &format!("{name}.{part}"), width)?;
+            let mut buffer = device.zeros(width).ok_or(Error::Memory { what: "the weights" })?;
+            device.upload(&list, &mut buffer);
+            Ok::<_, Error>(buffer)
+        };
         Ok(Norm { weight: read("weight")?, bias: read("bias")?, epsilon })
     }
 
-    /// x ← norm(x + residual); without a residual if it is empty.
-    pub fn apply(&self, x: &mut [T], residual: &[T]) {
-        layer_norm(x, residual, &self.weight, &self.bias, self.epsilon);
+    /// x ← norm(x + residual).
+    pub fn apply(&self, device: &B, x: &mut B::Buffer<T>, residual: Option<&B::Buffer<T>>) {
+        device.layer_norm(x, residual, &self.weight, &self.bias, self.epsilon);
     }
 }
 
@@ -35,63 +46,64 @@ pub(super) fn vector<T: Real>(source: &impl Parameters<T>, name: &str, len: usiz
     Ok(out)
 }
 
-/// Several linear layers with the same input, one below the other, packed as one.
-pub(super) fn linear<T: Real>(
+/// Several linear layers with the same input, one below the other, as one.
+pub(super) fn linear<T: Real, B: Backend>(
+    device: &B,
     source: &impl Parameters<T>,
     names: &[String],
     outputs: usize,
     inputs: usize,
-) -> Result<Matrix<T>> {
-    let out_of_memory = Error::Memory { what: "the weights" };
-    let Some(mut matrix) = Matrix::zeros(names.len() * outputs, inputs) else { return Err(out_of_memory) };
-    let Some(mut rows) = Memory::zeros(outputs * inputs) else { return Err(out_of_memory) };
+) -> Result<B::Matrix<T>> {
+    let out_of_memory = || Error::Memory { what: "the weights" };
+    let mut matrix = device.matrix(names.len() * outputs, inputs).ok_or_else(out_of_memory)?;
+    let mut rows = Memory::zeros(outputs * inputs).ok_or_else(out_of_memory)?;
     for (index, name) in names.iter().enumerate() {
         source.read(&format!("{name}.weight"), &[outputs, inputs], &mut rows)?;
-        matrix.set_rows(index * outputs, &rows);
-        matrix.set_bias(index * outputs, &vector(source, &format!("{name}.bias"), outputs)?);
+        device.set_rows(&mut matrix, index * outputs, &rows);
+        device.set_bias(&mut matrix, index * outputs, &vector(source, &format!("{name}.bias"), outputs)?);
     }
     Ok(matrix)
 }
 
 /// The parameters of a layer.
-pub(super) struct Layer<T> {
-    query_key_value: Matrix<T>,
-    output: Matrix<T>,
-    norm: Norm<T>,
-    cross: Option<Cross<T>>,
-    up: Matrix<T>,
-    down: Matrix<T>,
-    last_norm: Norm<T>,
+pub(super) struct Layer<T: Real, B: Backend> {
+    query_key_value: B::Matrix<T>,
+    output: B::Matrix<T>,
+    norm: Norm<T, B>,
+    cross: Option<Cross<T, B>>,
+    up: B::Matrix<T>,
+    down: B::Matrix<T>,
+    last_norm: Norm<T, B>,
 }
 
 /// Attention to another model's output.
-struct Cross<T> {
-    query: Matrix<T>,
-    key_value: Matrix<T>,
-    output: Matrix<T>,
-    norm: Norm<T>,
+struct Cross<T: Real, B: Backend> {
+    query: B::Matrix<T>,
+    key_value: B::Matrix<T>,
+    output: B::Matrix<T>,
+    norm: Norm<T, B>,
 }
 
 /// Memory for the tokens of one forward pass; `tokens` = batch · length.
-pub(super) struct Buffers<T> {
+pub(super) struct Buffers<T: Real, B: Backend> {
     /// `[tokens, hidden]`: what goes into a layer and what comes out of it.
-    pub x: Memory<T>,
+    pub x: B::Buffer<T>,
     /// `[tokens, 3 · hidden]`
-    qkv: Memory<T>,
+    qkv: B::Buffer<T>,
     /// `[tokens, hidden]`
-    context: Memory<T>,
+    context: B::Buffer<T>,
     /// `[tokens, hidden]`
-    y: Memory<T>,
+    y: B::Buffer<T>,
     /// `[tokens, intermediate]`
-    wide: Memory<T>,
-    attention: softmax::Workspace<T>,
+    wide: B::Buffer<T>,
+    attention: B::Scratch<T>,
 }
 
-impl<T: Real> Buffers<T> {
-    pub fn new(config: &RoFormerConfig, tokens: usize) -> Result<Self> {
+impl<T: Real, B: Backend> Buffers<T, B> {
+    pub fn new(device: &B, config: &RoFormerConfig, tokens: usize) -> Result<Self> {
         let memory = |width: usize| {
-            let len = tokens.checked_mul(width).and_then(Memory::zeros);
-            len.ok_or(Error::Memory { what: "the activations" })
+            let buffer = tokens.checked_mul(width).and_then(|len| device.zeros(len));
+            buffer.ok_or(Error::Memory { what: "the activations" })
         };
         let hidden = config.hidden_size;
         Ok(Buffers {
@@ -100,13 +112,15 @@ impl<T: Real> Buffers<T> {
             context: memory(hidden)?,
             y: memory(hidden)?,
             wide: memory(config.intermediate_size)?,
-            attention: softmax::Workspace::new().ok_or(Error::Memory { what: "attention" })?,
+            attention: device.scratch().ok_or(Error::Memory { what: "attention" })?,
         })
     }
 }
 
 /// What all layers of a forward pass share.
-pub(super) struct Pass<'a, T> {
+pub(super) struct Pass<'a, T: Real, B: Backend> {
+    pub device: &'a B,
+    pub config: &'a RoFormerConfig,
     pub batch: usize,
     pub length: usize,
     /// Tokens before these, in the cache.
@@ -114,77 +128,79 @@ pub(super) struct Pass<'a, T> {
     pub table: &'a Table<T>,
     /// `[batch, past + length]`
     pub mask: Mask<'a>,
-    pub encoded: Option<Other<'a, T>>,
+    pub encoded: Option<Other<'a, T, B>>,
 }
 
 /// Another model's output, `[batch, length, hidden]`.
-#[derive(Clone, Copy)]
-pub(super) struct Other<'a, T> {
-    pub hidden: &'a [T],
+pub(super) struct Other<'a, T: Real, B: Backend> {
+    pub hidden: B::Buffer<T>,
     pub length: usize,
     pub mask: Option<&'a [bool]>,
 }
 
-impl<T: Real> Layer<T> {
-    pub fn load(source: &impl Parameters<T>, config: &RoFormerConfig, prefix: &str) -> Result<Self> {
+impl<T: Real, B: Backend> Layer<T, B> {
+    pub fn load(
+        device: &B,
+        source: &impl Parameters<T>,
+        config: &RoFormerConfig,
+        prefix: &str,
+    ) -> Result<Self> {
         let (hidden, wide, epsilon) = (config.hidden_size, config.intermediate_size, config.layer_norm_eps);
         let name = |part: &str| format!("{prefix}.{part}");
         let three = |at: &str| ["query", "key", "value"].map(|part| name(&format!("{at}.self.{part}")));
-        let norm = |part: &str| Norm::load(source, &name(part), hidden, epsilon);
+        let norm = |part: &str| Norm::load(device, source, &name(part), hidden, epsilon);
+        let square = |names: &[String]| linear(device, source, names, hidden, hidden);
         let cross = match config.is_decoder && config.add_cross_attention {
             true => {
                 let [query, key, value] = three("crossattention");
                 Some(Cross {
-                    query: linear(source, &[query], hidden, hidden)?,
-                    key_value: linear(source, &[key, value], hidden, hidden)?,
-                    output: linear(source, &[name("crossattention.output.dense")], hidden, hidden)?,
+                    query: square(&[query])?,
+                    key_value: square(&[key, value])?,
+                    output: square(&[name("crossattention.output.dense")])?,
                     norm: norm("crossattention.output.LayerNorm")?,
                 })
             }
             false => None,
         };
         Ok(Layer {
-            query_key_value: linear(source, &three("attention"), hidden, hidden)?,
-            output: linear(source, &[name("attention.output.dense")], hidden, hidden)?,
+            query_key_value: square(&three("attention"))?,
+            output: square(&[name("attention.output.dense")])?,
             norm: norm("attention.output.LayerNorm")?,
             cross,
-            up: linear(source, &[name("intermediate.dense")], wide, hidden)?,
-            down: linear(source, &[name("output.dense")], hidden, wide)?,
+            up: linear(device, source, &[name("intermediate.dense")], wide, hidden)?,
+            down: linear(device, source, &[name("output.dense")], hidden, wide)?,
             last_norm: norm("output.LayerNorm")?,
         })
     }
 
-    /// The memory it takes, in bytes.
-    pub fn bytes(&self) -> usize {
-        let cross = self
-            .cross
-            .as_ref()
-            .map_or(0, |cross| cross.query.bytes() + cross.key_value.bytes() + cross.output.bytes());
-        self.query_key_value.bytes() + self.output.bytes() + self.up.bytes() + self.down.bytes() + cross
+    /// The memory its weights take, in bytes.
+    pub fn bytes(&self, device: &B) -> usize {
+        let cross = self.cross.iter().flat_map(|cross| [&cross.query, &cross.key_value, &cross.output]);
+        let own = [&self.query_key_value, &self.output, &self.up, &self.down];
+        own.into_iter().chain(cross).map(|matrix| device.matrix_bytes(matrix)).sum()
     }
 
     /// x ← layer(x).
     pub fn forward(
         &self,
-        config: &RoFormerConfig,
-        pass: &Pass<T>,
-        buffers: &mut Buffers<T>,
-        cache: Option<(&mut LayerCache<T>, usize)>,
+        pass: &Pass<T, B>,
+        buffers: &mut Buffers<T, B>,
+        cache: Option<(&mut LayerCache<T, B>, usize)>,
     ) -> Result<()> {
-        let Buffers { x, qkv, context, y, wide, attention } = buffers;
+        let Pass { device, config, batch, length, past, .. } = *pass;
         let (hidden, heads, dim) = (config.hidden_size, config.num_attention_heads, config.head_dim());
-        let Pass { batch, length, past, .. } = *pass;
+        let Buffers { x, qkv, context, y, wide, attention } = buffers;
         let out_of_memory = || Error::Memory { what: "attention" };
 
-        self.query_key_value.apply(x, qkv, Activation::Identity);
+        device.product(&self.query_key_value, x, Activation::Identity, qkv);
         // Queries and keys (and values, where asked) stand side by side: one view of all their heads.
         let turning = if config.rotary_value { 3 * heads } else { 2 * heads };
         let steps = [length * 3 * hidden, 3 * hidden, dim];
-        let mut view = ViewMut::strided(qkv, [batch, length, turning, dim], steps)?;
-        pass.table.at(Positions::From(past as i64))?.rotate(Turn::Forward, &mut view)?;
+        device.rotate(pass.table, past as i64, qkv, [batch, length, turning, dim], steps)?;
 
-        let fused = |first: usize| Heads {
-            data: &qkv[first * hidden..],
+        let fused = |part: usize| Part {
+            buffer: &*qkv,
+            offset: part * hidden,
             token: 3 * hidden,
             sequence: length * 3 * hidden,
         };
@@ -193,54 +209,53 @@ impl<T: Real> Layer<T> {
         let (mut keys, mut values) = (fused(1), fused(2));
         let mut cross_cache = None;
         if let Some((cache, capacity)) = cache {
-            for sequence in 0..batch {
-                for token in 0..length {
-                    let from = (sequence * length + token) * 3 * hidden;
-                    let to = (sequence * capacity + past + token) * hidden;
-                    cache.keys[to..to + hidden].copy_from_slice(&qkv[from + hidden..from + 2 * hidden]);
-                    cache.values[to..to + hidden].copy_from_slice(&qkv[from + 2 * hidden..from + 3 * hidden]);
-                }
-            }
-            keys = Heads { data: &cache.keys, token: hidden, sequence: capacity * hidden };
-            values = Heads { data: &cache.values, token: hidden, sequence: capacity * hidden };
+            let (at, size) = ((past * hidden, hidden, capacity * hidden), [batch, length, hidden]);
+            device.copy(fused(1), &mut cache.keys, at, size);
+            device.copy(fused(2), &mut cache.values, at, size);
+            let whole = |buffer| Part { buffer, offset: 0, token: hidden, sequence: capacity * hidden };
+            (keys, values) = (whole(&cache.keys), whole(&cache.values));
             cross_cache = Some(&mut cache.cross);
         }
-        if !softmax::attend(&shape, (fused(0), keys, values), &pass.mask, context, attention) {
+        if !device.attend(&shape, [fused(0), keys, values], &pass.mask, context, attention) {
             return Err(out_of_memory());
         }
-        self.output.apply(context, y, Activation::Identity);
-        self.norm.apply(y, x);
+        device.product(&self.output, context, Activation::Identity, y);
+        self.norm.apply(device, y, Some(x));
 
         if let (Some(cross), Some(other)) = (&self.cross, &pass.encoded) {
             let mut fresh = None;
             let slot = cross_cache.unwrap_or(&mut fresh);
-            if slot.is_none() {
-                let mut both = Memory::zeros(batch * other.length * 2 * hidden).ok_or_else(out_of_memory)?;
-                cross.key_value.apply(other.hidden, &mut both, Activation::Identity);
-                *slot = Some(both);
-            }
-            let both: &[T] = slot.as_deref().unwrap_or(&[]);
+            let both = match slot {
+                Some(both) => both,
+                None => {
+                    let len = batch * other.length * 2 * hidden;
+                    let mut both = device.zeros(len).ok_or_else(out_of_memory)?;
+                    device.product(&cross.key_value, &other.hidden, Activation::Identity, &mut both);
+                    slot.insert(both)
+                }
+            };
             // No rotation here: the two sequences have no positions in common.
-            cross.query.apply(y, x, Activation::Identity);
+            device.product(&cross.query, y, Activation::Identity, x);
             let shape = Shape { keys: other.length, ..shape };
-            let query = Heads { data: &x[..], token: hidden, sequence: length * hidden };
-            let part = |first: usize| Heads {
-                data: both.get(first * hidden..).unwrap_or(&[]),
+            let query = Part { buffer: &*x, offset: 0, token: hidden, sequence: length * hidden };
+            let part = |part: usize| Part {
+                buffer: &*both,
+                offset: part * hidden,
                 token: 2 * hidden,
                 sequence: other.length * 2 * hidden,
             };
             let mask = Mask { keys: other.mask, ..Mask::default() };
-            if !softmax::attend(&shape, (query, part(0), part(1)), &mask, context, attention) {
+            if !device.attend(&shape, [query, part(0), part(1)], &mask, context, attention) {
                 return Err(out_of_memory());
             }
-            cross.output.apply(context, x, Activation::Identity);
-            cross.norm.apply(x, y);
-            y.copy_from_slice(x);
+            device.product(&cross.output, context, Activation::Identity, x);
+            cross.norm.apply(device, x, Some(y));
+            std::mem::swap(x, y);
         }
 
-        self.up.apply(y, wide, config.hidden_act);
-        self.down.apply(wide, x, Activation::Identity);
-        self.last_norm.apply(x, y);
+        device.product(&self.up, y, config.hidden_act, wide);
+        device.product(&self.down, wide, Activation::Identity, x);
+        self.last_norm.apply(device, x, Some(y));
         Ok(())
     }
 }

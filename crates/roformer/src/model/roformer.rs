@@ -7,7 +7,7 @@ use super::layer::{Buffers, Layer, Norm, Other, Pass, linear};
 use super::parameters::{Named, Parameters};
 use crate::attention::softmax::{Mask, Reach};
 use crate::error::{Error, Result};
-use crate::ops::{Activation, Matrix, Memory, Real};
+use crate::ops::{Activation, Backend, Cpu, Memory, Real};
 use crate::weights::Weights;
 use rayon::prelude::*;
 use rope::{Pairing, Rope};
@@ -46,21 +46,22 @@ pub struct Output<T> {
 }
 
 /// A RoFormer.
-pub struct RoFormer<T = f32> {
+pub struct RoFormer<T: Real = f32, B: Backend = Cpu> {
+    device: B,
     config: RoFormerConfig,
     /// `[vocabulary, embedding]`
-    words: Memory<T>,
+    words: B::Buffer<T>,
     /// `[types, embedding]`
-    types: Memory<T>,
-    norm: Norm<T>,
-    project: Option<Matrix<T>>,
-    layers: Vec<Layer<T>>,
-    head: Head<T>,
+    types: B::Buffer<T>,
+    norm: Norm<T, B>,
+    project: Option<B::Matrix<T>>,
+    layers: Vec<Layer<T, B>>,
+    head: Head<T, B>,
     kind: HeadKind,
     rope: Rope,
 }
 
-impl RoFormer<f32> {
+impl RoFormer {
     /// Loads a model from a folder with a `config.json` and weights, as transformers saves it.
     ///
     /// ```no_run
@@ -113,29 +114,46 @@ impl<T: Real> RoFormer<T> {
         kind: HeadKind,
         source: &impl Parameters<T>,
     ) -> Result<Self> {
+        RoFormer::on(Cpu, config, kind, source)
+    }
+}
+
+impl<T: Real, B: Backend> RoFormer<T, B> {
+    /// Makes a model on a device.
+    pub fn on(
+        device: B,
+        config: RoFormerConfig,
+        kind: HeadKind,
+        source: &impl Parameters<T>,
+    ) -> Result<Self> {
         let rope = Rope::builder(config.head_dim()).pairing(Pairing::Interleaved).build()?;
         let width = config.embedding_size;
-        let table = |name: &str, rows: usize| {
-            let len = rows.checked_mul(width).and_then(Memory::zeros);
-            let mut memory = len.ok_or(Error::Memory { what: "the embeddings" })?;
-            source.read(&format!("roformer.embeddings.{name}.weight"), &[rows, width], &mut memory)?;
-            Ok::<_, Error>(memory)
+        let out_of_memory = || Error::Memory { what: "the embeddings" };
+        let read = |name: &str, rows: usize| {
+            let mut list = rows.checked_mul(width).and_then(Memory::zeros).ok_or_else(out_of_memory)?;
+            source.read(&format!("roformer.embeddings.{name}.weight"), &[rows, width], &mut list)?;
+            let mut buffer = device.zeros(list.len()).ok_or_else(out_of_memory)?;
+            device.upload(&list, &mut buffer);
+            Ok::<_, Error>((list, buffer))
         };
-        let words = table("word_embeddings", config.vocab_size)?;
-        let types = table("token_type_embeddings", config.type_vocab_size)?;
-        let norm = Norm::load(source, "roformer.embeddings.LayerNorm", width, config.layer_norm_eps)?;
+        let (list, words) = read("word_embeddings", config.vocab_size)?;
+        let (_, types) = read("token_type_embeddings", config.type_vocab_size)?;
+        let norm =
+            Norm::load(&device, source, "roformer.embeddings.LayerNorm", width, config.layer_norm_eps)?;
         let project = match width == config.hidden_size {
             true => None,
             false => {
-                Some(linear(source, &["roformer.embeddings_project".into()], config.hidden_size, width)?)
+                let name = "roformer.embeddings_project".to_string();
+                Some(linear(&device, source, &[name], config.hidden_size, width)?)
             }
         };
+        let head = Head::load(&device, source, &config, kind, &list)?;
+        drop(list);
         let layers = (0..config.num_hidden_layers)
             .into_par_iter()
-            .map(|layer| Layer::load(source, &config, &format!("roformer.encoder.layer.{layer}")))
+            .map(|layer| Layer::load(&device, source, &config, &format!("roformer.encoder.layer.{layer}")))
             .collect::<Result<_>>()?;
-        let head = Head::load(source, &config, kind, &words)?;
-        Ok(RoFormer { config, words, types, norm, project, layers, head, kind, rope })
+        Ok(RoFormer { device, config, words, types, norm, project, layers, head, kind, rope })
     }
 
     /// The configuration.
@@ -150,7 +168,7 @@ impl<T: Real> RoFormer<T> {
 
     /// The memory that the layers' weights take, in bytes.
     pub fn layer_bytes(&self) -> usize {
-        self.layers.iter().map(Layer::bytes).sum()
+        self.layers.iter().map(|layer| layer.bytes(&self.device)).sum()
     }
 
     /// Runs the model on a batch of texts of any length that memory allows.
@@ -164,7 +182,7 @@ impl<T: Real> RoFormer<T> {
     }
 
     /// A cache for `batch` texts of at most `capacity` tokens.
-    pub fn cache(&self, batch: usize, capacity: usize) -> Result<Cache<T>> {
+    pub fn cache(&self, batch: usize, capacity: usize) -> Result<Cache<T, B>> {
         if !self.config.is_decoder {
             return Err(Error::input(
                 "the model",
@@ -172,7 +190,7 @@ impl<T: Real> RoFormer<T> {
                 "one whose is_decoder is true: only those can use a cache",
             ));
         }
-        Cache::new(self.layers.len(), self.config.hidden_size, batch, capacity)
+        Cache::new(&self.device, self.layers.len(), self.config.hidden_size, batch, capacity)
     }
 
     /// Runs a decoder on the tokens that follow those in the cache, and adds them to it.
@@ -180,7 +198,7 @@ impl<T: Real> RoFormer<T> {
         &self,
         input: &Input,
         encoded: Option<Encoded<T>>,
-        cache: &mut Cache<T>,
+        cache: &mut Cache<T, B>,
     ) -> Result<Output<T>> {
         self.run(input, encoded, Some(cache))
     }
@@ -189,7 +207,7 @@ impl<T: Real> RoFormer<T> {
         &self,
         input: &Input,
         encoded: Option<Encoded<T>>,
-        mut cache: Option<&mut Cache<T>>,
+        mut cache: Option<&mut Cache<T, B>>,
     ) -> Result<Output<T>> {
         let config = &self.config;
         let (batch, length) = self.check(input, encoded.as_ref())?;
@@ -197,7 +215,8 @@ impl<T: Real> RoFormer<T> {
         if let Some(cache) = &mut cache {
             cache.admit(input, batch, length)?;
         }
-        let mut buffers = Buffers::new(config, batch * length)?;
+        let device = &self.device;
+        let mut buffers = Buffers::new(device, config, batch * length)?;
         self.embed(input, &mut buffers.x)?;
         let end = (past + length) as i64;
         let table = self.rope.table::<T>(past as i64..end, None)?;
@@ -207,45 +226,45 @@ impl<T: Real> RoFormer<T> {
             None => input.mask.map(<[bool]>::to_vec),
         };
         let reach = if config.is_decoder { Reach::Causal } else { Reach::All };
-        let encoded = encoded.map(|other| {
-            let length = other.hidden.len() / (batch * config.hidden_size);
-            Other { hidden: other.hidden, length, mask: other.mask }
-        });
-        let pass =
-            Pass { batch, length, past, table: &table, mask: Mask { keys: mask.as_deref(), reach }, encoded };
+        let encoded = match encoded {
+            None => None,
+            Some(other) => {
+                let hidden = device.zeros(other.hidden.len());
+                let mut hidden = hidden.ok_or(Error::Memory { what: "the encoded input" })?;
+                device.upload(other.hidden, &mut hidden);
+                let length = other.hidden.len() / (batch * config.hidden_size);
+                Some(Other { hidden, length, mask: other.mask })
+            }
+        };
+        let mask = Mask { keys: mask.as_deref(), reach };
+        let pass = Pass { device, config, batch, length, past, table: &table, mask, encoded };
         for (index, layer) in self.layers.iter().enumerate() {
             let cache = cache.as_deref_mut().map(|cache| (&mut cache.layers[index], cache.capacity));
-            layer.forward(config, &pass, &mut buffers, cache)?;
+            layer.forward(&pass, &mut buffers, cache)?;
         }
         if let Some(cache) = cache {
             cache.length = past + length;
         }
-        let logits = self.head.forward(config, &buffers.x, batch, length)?;
-        Ok(Output { last_hidden_state: buffers.x.to_vec(), logits })
+        let logits = self.head.forward(device, config, &buffers.x, batch, length)?;
+        let mut last_hidden_state = vec![T::ZERO; batch * length * config.hidden_size];
+        device.download(&buffers.x, &mut last_hidden_state);
+        Ok(Output { last_hidden_state, logits })
     }
 
     /// x ← norm(word + segment), projected to the model's width.
-    fn embed(&self, input: &Input, x: &mut [T]) -> Result<()> {
-        let width = self.config.embedding_size;
-        let mut own = match self.project {
-            Some(_) => {
-                Memory::zeros(input.ids.len() * width).ok_or(Error::Memory { what: "the embeddings" })?
-            }
-            None => Memory::zeros(0).ok_or(Error::Memory { what: "the embeddings" })?,
+    fn embed(&self, input: &Input, x: &mut B::Buffer<T>) -> Result<()> {
+        let (device, width) = (&self.device, self.config.embedding_size);
+        let (words, types) = ((&self.words, input.ids), (&self.types, input.token_types));
+        let Some(project) = &self.project else {
+            device.embed(words, types, width, x);
+            self.norm.apply(device, x, None);
+            return Ok(());
         };
-        let target: &mut [T] = if self.project.is_some() { &mut own } else { &mut *x };
-        for (index, (row, &id)) in target.chunks_exact_mut(width).zip(input.ids).enumerate() {
-            let kind = input.token_types.map_or(0, |types| types[index]) as usize;
-            let word = &self.words[id as usize * width..][..width];
-            let kind = &self.types[kind * width..][..width];
-            for ((x, word), kind) in row.iter_mut().zip(word).zip(kind) {
-                *x = *word + *kind;
-            }
-        }
-        self.norm.apply(target, &[]);
-        if let Some(project) = &self.project {
-            project.apply(&own, x, Activation::Identity);
-        }
+        let narrow = input.ids.len().checked_mul(width).and_then(|len| device.zeros(len));
+        let mut narrow = narrow.ok_or(Error::Memory { what: "the embeddings" })?;
+        device.embed(words, types, width, &mut narrow);
+        self.norm.apply(device, &mut narrow, None);
+        device.product(project, &narrow, Activation::Identity, x);
         Ok(())
     }
 
@@ -298,7 +317,7 @@ impl<T: Real> RoFormer<T> {
     }
 }
 
-impl<T: Real> Cache<T> {
+impl<T: Real, B: Backend> Cache<T, B> {
     /// Checks that the tokens fit, and notes which are real.
     fn admit(&mut self, input: &Input, batch: usize, length: usize) -> Result<()> {
         if batch != self.batch {

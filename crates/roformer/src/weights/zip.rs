@@ -67,16 +67,13 @@ impl<'a> Archive<'a> {
         }
         let head = self.source.map(entry.header, head_len)?;
         let number = |at| number::<2>(&head, at);
-        let named = head.get(fixed as usize..) == Some(name.as_bytes());
+        let named =
+            number(26) == Some(name.len() as u64) && head.get(fixed as usize..) == Some(name.as_bytes());
         if !head.starts_with(b"PK\x03\x04") || number(8) != Some(0) || !named {
             return Err(of("is not where the list says"));
         }
-        // The names have the same length, or they would not have been equal, unless the length itself lies.
-        let (Some(name_len), Some(extra)) = (number(26), number(28)) else {
-            return Err(of("is cut short"));
-        };
-        let start = entry.header + fixed + name_len + extra;
-        if name_len != name.len() as u64 || start.checked_add(entry.size).is_none_or(|end| end > self.list) {
+        let start = entry.header + head_len + number(28).unwrap_or_default();
+        if start.checked_add(entry.size).is_none_or(|end| end > self.list) {
             return Err(of("ends outside the file"));
         }
         Ok(Some((start, entry.size)))

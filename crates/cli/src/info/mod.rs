@@ -1,0 +1,231 @@
+//! `roformer info`: what a model's folder holds, from its config.json and the headers of its weights. No weight is read.
+
+mod page;
+
+use crate::convert::{is_left_out, recorded_pairing};
+use crate::error::{Failure, Outcome};
+use crate::input;
+use clap::Args;
+use roformer::model::{HeadKind, RoFormerConfig};
+use roformer::weights::{self, Weights};
+use rope::{HfConfig, HfLayer, HfOptions, Pairing};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Say what a model's folder holds
+///
+/// Its head and sizes, its rotary embedding, and the number, types and bytes of its parameters: the tensors that the model
+/// uses, without position tables and second copies of tied tensors. For models other than RoFormer, what config.json and
+/// the weights say.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  roformer info roformer_chinese_base\n  roformer info DIR --json")]
+pub struct Arguments {
+    /// A folder with a config.json and, if there are any, weights
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: Arguments) -> Outcome {
+    let folder = arguments.folder;
+    if !folder.is_dir() {
+        let message = format!("{} is no folder; expected one that holds a config.json", folder.display());
+        return Err(Failure::Input(message));
+    }
+    let facts = Value::Object(facts(&folder)?);
+    let mut out = std::io::stdout().lock();
+    match arguments.json {
+        true => writeln!(out, "{facts}")?,
+        false => page::print(&mut out, &facts)?,
+    }
+    Ok(())
+}
+
+/// The fields of a configuration that are reported, under their own names.
+const FIELDS: [&str; 16] = [
+    "model_type",
+    "num_hidden_layers",
+    "hidden_size",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "intermediate_size",
+    "hidden_act",
+    "vocab_size",
+    "embedding_size",
+    "type_vocab_size",
+    "max_position_embeddings",
+    "rotary_value",
+    "is_decoder",
+    "add_cross_attention",
+    "tie_word_embeddings",
+];
+
+/// The stable interface: one object, with null for what is not known.
+fn facts(folder: &Path) -> Result<Map<String, Value>, Failure> {
+    let bytes = input::config(folder)?;
+    let fail =
+        |message: String| Failure::Input(format!("{}: {message}", folder.join("config.json").display()));
+    let config: Value = serde_json::from_slice(&bytes).map_err(|error| fail(error.to_string()))?;
+    if !config.is_object() {
+        return Err(fail("not a JSON object".into()));
+    }
+    let mut warnings = Vec::new();
+    let roformer = RoFormerConfig::from_json(&bytes);
+    if let Err(error) = &roformer {
+        warnings.push(format!("cannot be run here: {error}"));
+    }
+    let roformer = roformer.ok();
+    let weights = match Weights::open(folder) {
+        Ok(weights) => Some(weights),
+        Err(error @ weights::Error::NoWeights { .. }) => {
+            warnings.push(error.to_string());
+            None
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let permuted = weights.as_ref().and_then(|weights| recorded_pairing(weights.path()));
+    if let Some(pairing) = permuted {
+        warnings.push(format!("queries and keys have been permuted for the pairing {pairing}"));
+    }
+
+    let read = HfConfig::read(&bytes, &HfOptions::default());
+    // A model that does more than text has the sizes of its text part in an object of their own.
+    let section = read.as_ref().ok().and_then(|read| read.section.as_deref());
+    let section = section.map_or(&config, |path| path.split('.').fold(&config, |value, key| &value[key]));
+    let mut facts: Map<String, Value> =
+        FIELDS.iter().map(|&field| (field.to_string(), section[field].clone())).collect();
+    facts.insert("architecture".into(), config["architectures"][0].clone());
+    facts.insert("head".into(), Value::Null);
+    let rope = match (&roformer, read) {
+        (Some(config), _) => {
+            facts.extend(sizes(config));
+            if facts["hidden_act"].is_null() {
+                facts.insert("hidden_act".into(), "gelu".into());
+            }
+            rope_facts(None, permuted.or(Some(Pairing::Interleaved)), 10_000.0, [config.head_dim(); 2])
+        }
+        (None, Ok(read)) => {
+            warnings.extend(read.warnings.iter().cloned());
+            ropes(&read, permuted)
+        }
+        (None, Err(error)) => {
+            warnings.push(format!("its rotary embedding cannot be read: {error}"));
+            Value::Null
+        }
+    };
+    if facts["head_dim"].is_null() {
+        facts.insert("head_dim".into(), rope["head_dim"].clone());
+    }
+    facts.insert("rope".into(), rope);
+    facts.extend(parameters(weights.as_ref(), roformer.as_ref()));
+    facts.insert("warnings".into(), warnings.into());
+    Ok(facts)
+}
+
+/// What a RoFormer's configuration says, with the defaults of what it leaves out.
+fn sizes(config: &RoFormerConfig) -> Map<String, Value> {
+    let head = config.architecture.map(|head| match head {
+        HeadKind::None => "none",
+        HeadKind::MaskedLm => "masked_lm",
+        HeadKind::CausalLm => "causal_lm",
+        HeadKind::SequenceClassification => "sequence_classification",
+        HeadKind::TokenClassification => "token_classification",
+        HeadKind::QuestionAnswering => "question_answering",
+        HeadKind::MultipleChoice => "multiple_choice",
+    });
+    Map::from_iter(
+        [
+            ("model_type", json!("roformer")),
+            ("head", json!(head)),
+            ("num_hidden_layers", json!(config.num_hidden_layers)),
+            ("hidden_size", json!(config.hidden_size)),
+            ("num_attention_heads", json!(config.num_attention_heads)),
+            ("head_dim", json!(config.head_dim())),
+            ("intermediate_size", json!(config.intermediate_size)),
+            ("vocab_size", json!(config.vocab_size)),
+            ("embedding_size", json!(config.embedding_size)),
+            ("type_vocab_size", json!(config.type_vocab_size)),
+            ("rotary_value", json!(config.rotary_value)),
+            ("is_decoder", json!(config.is_decoder)),
+            ("add_cross_attention", json!(config.add_cross_attention)),
+            ("tie_word_embeddings", json!(config.tie_word_embeddings)),
+        ]
+        .map(|(field, value)| (field.to_string(), value)),
+    )
+}
+
+/// The rotary embedding of another model: one object, one a layer type, or null.
+fn ropes(config: &HfConfig, permuted: Option<Pairing>) -> Value {
+    let one = |layer: &HfLayer| match &layer.rope {
+        Some(rope) => {
+            let dims = [rope.head_dim(), rope.rotary_dim()];
+            rope_facts(layer.rope_type.as_deref(), permuted.or(config.pairing), rope.base(), dims)
+        }
+        None => Value::Null,
+    };
+    match &config.layers[..] {
+        [layer @ HfLayer { layer_type: None, .. }] => one(layer),
+        layers => {
+            let entry = |layer: &HfLayer| (layer.layer_type.clone().unwrap_or_default(), one(layer));
+            json!({ "layer_types": layers.iter().map(entry).collect::<Map<_, _>>() })
+        }
+    }
+}
+
+fn rope_facts(rule: Option<&str>, pairing: Option<Pairing>, base: f64, dims: [usize; 2]) -> Value {
+    json!({
+        "rope_type": rule.unwrap_or("default"),
+        "pairing": pairing.map(Pairing::name),
+        "base": base,
+        "head_dim": dims[0],
+        "rotary_dim": dims[1],
+    })
+}
+
+/// What the weights hold.
+fn parameters(weights: Option<&Weights>, config: Option<&RoFormerConfig>) -> Map<String, Value> {
+    let (mut used, mut count, mut bytes): (usize, u64, u64) = (0, 0, 0);
+    let mut dtypes: BTreeMap<String, usize> = BTreeMap::new();
+    // A language model whose output is not tied has a bias there, and this one is left over.
+    let untied = config.is_some_and(|config| !config.tie_word_embeddings);
+    let tensors = weights.iter().flat_map(|&weights| {
+        weights.names().filter(move |name| {
+            !(is_left_out(name, weights, config) || untied && *name == "cls.predictions.bias")
+        })
+    });
+    for tensor in tensors.filter_map(|name| weights.and_then(|weights| weights.get(name))) {
+        let len = tensor.len() as u64;
+        used += 1;
+        count = count.saturating_add(len);
+        bytes = bytes.saturating_add(len.saturating_mul(tensor.dtype().size() as u64));
+        *dtypes.entry(tensor.dtype().to_string()).or_default() += 1;
+    }
+    let some = |value: Value| if weights.is_some() { value } else { Value::Null };
+    Map::from_iter(
+        [
+            ("format", json!(weights.map(|weights| format(weights.path())))),
+            ("tensors", json!(weights.map(Weights::len))),
+            ("used_tensors", some(json!(used))),
+            ("parameters", some(json!(count))),
+            ("dtypes", some(json!(dtypes))),
+            ("bytes", some(json!(bytes))),
+        ]
+        .map(|(field, value)| (field.to_string(), value)),
+    )
+}
+
+/// The kind of file. In a folder weights are found by their names, so these tell.
+fn format(path: &Path) -> &'static str {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+    match (name.contains(".bin"), name.ends_with(".index.json")) {
+        (false, false) => "safetensors",
+        (false, true) => "safetensors, sharded",
+        (true, false) => "pytorch .bin",
+        (true, true) => "pytorch .bin, sharded",
+    }
+}

@@ -1,0 +1,105 @@
+//! The page that `roformer info` prints for people, from the facts of the JSON object.
+
+use serde_json::Value;
+use std::io::{Result, Write};
+
+/// Prints the page. What is not known is left out.
+pub fn print(out: &mut impl Write, facts: &Value) -> Result<()> {
+    let is = |field: &str| facts[field].as_bool() == Some(true);
+    let mut line = |name: &str, parts: Vec<Option<String>>| {
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        if parts.is_empty() { Ok(()) } else { writeln!(out, "{name:<13}{}", parts.join(", ")) }
+    };
+    let with = |field: &str, words: &str| show(&facts[field]).map(|value| words.replace('#', &value));
+
+    line("model", vec![with("model_type", "#"), with("architecture", "#"), with("head", "head #")])?;
+    line("layers", vec![with("num_hidden_layers", "#")])?;
+    line(
+        "width",
+        vec![
+            with("hidden_size", "#"),
+            with("num_attention_heads", "# heads"),
+            with("num_key_value_heads", "# heads of keys and values"),
+            with("head_dim", "# features a head"),
+        ],
+    )?;
+    line("feed-forward", vec![with("intermediate_size", "#"), with("hidden_act", "#")])?;
+    line(
+        "vocabulary",
+        vec![
+            with("vocab_size", "#"),
+            with("embedding_size", "embeddings of #"),
+            with("type_vocab_size", "# segments"),
+            is("tie_word_embeddings").then(|| "tied to the output".into()),
+        ],
+    )?;
+    let sees = facts["is_decoder"].as_bool().map(|decoder| match decoder {
+        true => "decoder: a token sees those before it".to_string(),
+        false => "encoder: a token sees all others".to_string(),
+    });
+    line("attention", vec![sees, is("add_cross_attention").then(|| "cross-attention".into())])?;
+    match facts["rope"]["layer_types"].as_object() {
+        None => line("rope", rope(&facts["rope"], is("rotary_value")))?,
+        Some(layers) => {
+            for (name, layer) in layers {
+                let mut parts = rope(layer, false);
+                parts.insert(0, Some(name.escape_debug().to_string()));
+                line("rope", parts)?;
+            }
+        }
+    }
+    let unused = facts["tensors"].as_u64().zip(facts["used_tensors"].as_u64()).map(|(all, used)| all - used);
+    let unused = unused.filter(|unused| *unused > 0);
+    let dtypes = facts["dtypes"].as_object().filter(|types| !types.is_empty());
+    line(
+        "weights",
+        vec![
+            with("format", "#"),
+            dtypes.map(|types| types.keys().cloned().collect::<Vec<_>>().join(" and ")),
+            with("tensors", "# tensors"),
+            unused.map(|unused| format!("{unused} of them not used: position tables and tied copies")),
+        ],
+    )?;
+    let grouped = |field: &str| facts[field].as_u64().map(group);
+    line("parameters", vec![grouped("parameters"), grouped("bytes").map(|bytes| format!("{bytes} bytes"))])?;
+    for warning in facts["warnings"].as_array().into_iter().flatten() {
+        line("note", vec![show(warning)])?;
+    }
+    Ok(())
+}
+
+fn rope(rope: &Value, rotary_value: bool) -> Vec<Option<String>> {
+    if rope.is_null() {
+        return vec![Some("none".into())];
+    }
+    let features = show(&rope["rotary_dim"]).zip(show(&rope["head_dim"]));
+    vec![
+        show(&rope["pairing"]).or(Some("unknown pairing".into())),
+        show(&rope["rope_type"]).filter(|rule| rule != "default"),
+        rope["base"].as_f64().map(|base| format!("base {base}")),
+        features.map(|(turn, all)| format!("{turn} of {all} features turn")),
+        rotary_value.then(|| "values are rotated too".into()),
+    ]
+}
+
+/// A value as text, if it is one. It may come from the file: control characters are shown, not sent to the terminal.
+fn show(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.chars().take(200).flat_map(char::escape_debug).collect()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// A number with its digits in groups of three.
+fn group(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

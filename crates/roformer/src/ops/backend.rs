@@ -1,0 +1,127 @@
+//! What runs a model's operations: memory of its own, and a dozen operations on it.
+//!
+//! A model is written once over this trait and never asks which device it runs on. So no operation allocates, reads
+//! results back or takes a closure, and sums have an order that does not depend on the number of threads. Every operation
+//! is generic over `f32`, which runs, and `f64`, which checks it.
+
+use super::{Activation, Real};
+use crate::attention::softmax::{Mask, Shape};
+use rope::Table;
+
+/// A device.
+pub trait Backend: Send + Sync {
+    /// Numbers in the device's memory.
+    type Buffer<T: Real>: Send + Sync;
+    /// A weight in the form that products want, with its bias.
+    type Matrix<T: Real>: Send + Sync;
+    /// Memory that attention needs for itself.
+    type Scratch<T: Real>: Send + Sync;
+
+    /// Zeros; `None` if there is not enough memory.
+    fn zeros<T: Real>(&self, len: usize) -> Option<Self::Buffer<T>>;
+    /// Copies numbers to the device; the buffer has their length.
+    fn upload<T: Real>(&self, from: &[T], to: &mut Self::Buffer<T>);
+    /// Copies a buffer back; `to` has its length.
+    fn download<T: Real>(&self, from: &Self::Buffer<T>, to: &mut [T]);
+
+    /// Room for a weight `[outputs, inputs]` and its bias.
+    fn matrix<T: Real>(&self, outputs: usize, inputs: usize) -> Option<Self::Matrix<T>>;
+    /// Sets rows of a weight, `[count, inputs]`, from `first` on.
+    fn set_rows<T: Real>(&self, matrix: &mut Self::Matrix<T>, first: usize, rows: &[T]);
+    /// Sets the bias of the outputs from `first` on.
+    fn set_bias<T: Real>(&self, matrix: &mut Self::Matrix<T>, first: usize, bias: &[T]);
+    /// The bytes a weight takes.
+    fn matrix_bytes<T: Real>(&self, matrix: &Self::Matrix<T>) -> usize;
+    /// Memory for attentions.
+    fn scratch<T: Real>(&self) -> Option<Self::Scratch<T>>;
+
+    /// out = activation(x·Wᵀ + bias): x `[rows, inputs]`, out `[rows, outputs]`.
+    fn product<T: Real>(
+        &self,
+        matrix: &Self::Matrix<T>,
+        x: &Self::Buffer<T>,
+        activation: Activation,
+        out: &mut Self::Buffer<T>,
+    );
+
+    /// x ← norm(x + residual)·weight + bias, row by row of the weight's width.
+    fn layer_norm<T: Real>(
+        &self,
+        x: &mut Self::Buffer<T>,
+        residual: Option<&Self::Buffer<T>>,
+        weight: &Self::Buffer<T>,
+        bias: &Self::Buffer<T>,
+        epsilon: f64,
+    );
+
+    /// x ← (x + residual)/√(mean of squares + ε)·weight, row by row of the weight's width.
+    fn rms_norm<T: Real>(
+        &self,
+        x: &mut Self::Buffer<T>,
+        residual: Option<&Self::Buffer<T>>,
+        weight: &Self::Buffer<T>,
+        epsilon: f64,
+    );
+
+    /// Row i of out `[ids, width]` = the word of id i + the kind of type i (the first kind without types).
+    fn embed<T: Real>(
+        &self,
+        words_and_ids: (&Self::Buffer<T>, &[u32]),
+        kinds_and_types: (&Self::Buffer<T>, Option<&[u32]>),
+        width: usize,
+        out: &mut Self::Buffer<T>,
+    );
+
+    /// Rotates heads in place: token i stands at `first` + i.
+    fn rotate<T: Real>(
+        &self,
+        table: &Table<T>,
+        first: i64,
+        x: &mut Self::Buffer<T>,
+        shape: [usize; 4],
+        steps: [usize; 3],
+    ) -> rope::Result<()>;
+
+    /// out = softmax(q·kᵀ/√d)·v, `[batch, queries, heads · head_dim]`. `false` if there was not enough memory.
+    fn attend<T: Real>(
+        &self,
+        shape: &Shape,
+        qkv: [Part<'_, Self::Buffer<T>>; 3],
+        mask: &Mask,
+        out: &mut Self::Buffer<T>,
+        scratch: &Self::Scratch<T>,
+    ) -> bool;
+
+    /// Copies `[batch, tokens, width]` from one buffer into another: there from an offset on, with steps from token to token
+    /// and from sequence to sequence.
+    fn copy<T: Real>(
+        &self,
+        from: Part<'_, Self::Buffer<T>>,
+        to: &mut Self::Buffer<T>,
+        at: (usize, usize, usize),
+        size: [usize; 3],
+    );
+
+    /// out `[batch, width]` = the mean over the tokens of x `[batch, tokens, width]`.
+    fn mean<T: Real>(&self, x: &Self::Buffer<T>, size: [usize; 3], out: &mut Self::Buffer<T>);
+}
+
+/// Vectors in a buffer: from `offset` on, `token` numbers from one token to the next and `sequence` to the next sequence.
+#[derive(Debug)]
+pub struct Part<'a, M> {
+    /// The buffer.
+    pub buffer: &'a M,
+    /// The first number.
+    pub offset: usize,
+    /// From token to token.
+    pub token: usize,
+    /// From sequence to sequence.
+    pub sequence: usize,
+}
+
+impl<M> Clone for Part<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<M> Copy for Part<'_, M> {}

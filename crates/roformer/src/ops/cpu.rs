@@ -1,0 +1,149 @@
+//! The operations on the processor: each is a loop of this folder, over the threads of the current rayon pool.
+
+use super::backend::{Backend, Part};
+use super::{Activation, Matrix, Memory, Real, norm};
+use crate::attention::softmax::{self, Heads, Mask, Shape};
+use rope::{Positions, Table, Turn, ViewMut};
+
+/// The processor.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cpu;
+
+impl Backend for Cpu {
+    type Buffer<T: Real> = Memory<T>;
+    type Matrix<T: Real> = Matrix<T>;
+    type Scratch<T: Real> = softmax::Workspace<T>;
+
+    fn zeros<T: Real>(&self, len: usize) -> Option<Memory<T>> {
+        Memory::zeros(len)
+    }
+
+    fn upload<T: Real>(&self, from: &[T], to: &mut Memory<T>) {
+        to.copy_from_slice(from);
+    }
+
+    fn download<T: Real>(&self, from: &Memory<T>, to: &mut [T]) {
+        to.copy_from_slice(from);
+    }
+
+    fn matrix<T: Real>(&self, outputs: usize, inputs: usize) -> Option<Matrix<T>> {
+        Matrix::zeros(outputs, inputs)
+    }
+
+    fn set_rows<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, rows: &[T]) {
+        matrix.set_rows(first, rows);
+    }
+
+    fn set_bias<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, bias: &[T]) {
+        matrix.set_bias(first, bias);
+    }
+
+    fn matrix_bytes<T: Real>(&self, matrix: &Matrix<T>) -> usize {
+        matrix.bytes()
+    }
+
+    fn scratch<T: Real>(&self) -> Option<softmax::Workspace<T>> {
+        softmax::Workspace::new()
+    }
+
+    fn product<T: Real>(
+        &self,
+        matrix: &Matrix<T>,
+        x: &Memory<T>,
+        activation: Activation,
+        out: &mut Memory<T>,
+    ) {
+        matrix.apply(x, out, activation);
+    }
+
+    fn layer_norm<T: Real>(
+        &self,
+        x: &mut Memory<T>,
+        residual: Option<&Memory<T>>,
+        weight: &Memory<T>,
+        bias: &Memory<T>,
+        epsilon: f64,
+    ) {
+        norm::layer_norm(x, residual.map_or(&[], |residual| residual), weight, bias, epsilon);
+    }
+
+    fn rms_norm<T: Real>(
+        &self,
+        x: &mut Memory<T>,
+        residual: Option<&Memory<T>>,
+        weight: &Memory<T>,
+        epsilon: f64,
+    ) {
+        norm::rms_norm(x, residual.map_or(&[], |residual| residual), weight, epsilon);
+    }
+
+    fn embed<T: Real>(
+        &self,
+        (words, ids): (&Memory<T>, &[u32]),
+        (kinds, types): (&Memory<T>, Option<&[u32]>),
+        width: usize,
+        out: &mut Memory<T>,
+    ) {
+        for (index, (row, &id)) in out.chunks_exact_mut(width).zip(ids).enumerate() {
+            let kind = types.map_or(0, |types| types[index]) as usize;
+            let (word, kind) = (&words[id as usize * width..][..width], &kinds[kind * width..][..width]);
+            for ((x, word), kind) in row.iter_mut().zip(word).zip(kind) {
+                *x = *word + *kind;
+            }
+        }
+    }
+
+    fn rotate<T: Real>(
+        &self,
+        table: &Table<T>,
+        first: i64,
+        x: &mut Memory<T>,
+        shape: [usize; 4],
+        steps: [usize; 3],
+    ) -> rope::Result<()> {
+        let mut view = ViewMut::strided(x, shape, steps)?;
+        table.at(Positions::From(first))?.rotate(Turn::Forward, &mut view)
+    }
+
+    fn attend<T: Real>(
+        &self,
+        shape: &Shape,
+        [q, k, v]: [Part<'_, Memory<T>>; 3],
+        mask: &Mask,
+        out: &mut Memory<T>,
+        scratch: &softmax::Workspace<T>,
+    ) -> bool {
+        fn heads<'a, T>(part: Part<'a, Memory<T>>) -> Heads<'a, T> {
+            Heads { data: &part.buffer[part.offset..], token: part.token, sequence: part.sequence }
+        }
+        softmax::attend(shape, (heads(q), heads(k), heads(v)), mask, out, scratch)
+    }
+
+    fn copy<T: Real>(
+        &self,
+        from: Part<'_, Memory<T>>,
+        to: &mut Memory<T>,
+        (offset, token, sequence): (usize, usize, usize),
+        [batch, tokens, width]: [usize; 3],
+    ) {
+        for b in 0..batch {
+            for t in 0..tokens {
+                let source = &from.buffer[from.offset + b * from.sequence + t * from.token..][..width];
+                to[offset + b * sequence + t * token..][..width].copy_from_slice(source);
+            }
+        }
+    }
+
+    fn mean<T: Real>(&self, x: &Memory<T>, [batch, tokens, width]: [usize; 3], out: &mut Memory<T>) {
+        let scale = T::ONE / T::of(tokens as f64);
+        for b in 0..batch {
+            let out = &mut out[b * width..][..width];
+            out.fill(T::ZERO);
+            for t in 0..tokens {
+                let row = &x[(b * tokens + t) * width..][..width];
+                out.iter_mut().zip(row).for_each(|(out, x)| *out += *x);
+            }
+            out.iter_mut().for_each(|out| *out *= scale);
+        }
+    }
+}
