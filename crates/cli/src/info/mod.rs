@@ -224,8 +224,8 @@ fn format(path: &Path) -> &'static str {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
     match (name.contains(".bin"), name.ends_with(".index.json")) {
         (false, false) => "safetensors",
-        (false, true) => "safetensors, sharded",
-        (true, false) => "pytorch .bin",
-        (true, true) => "pytorch .bin, sharded",
+        (false, true) => "sharded safetensors",
+        (true, false) => "bin",
+        (true, true) => "sharded bin",
     }
 }

@@ -12,6 +12,8 @@ pub fn print(out: &mut impl Write, facts: &Value) -> Result<()> {
     };
     let with = |field: &str, words: &str| show(&facts[field]).map(|value| words.replace('#', &value));
 
+    // Other heads than language models do not lead back to the vocabulary; those of other models are not known.
+    let has_output = facts["head"].as_str().is_none_or(|head| head.ends_with("_lm"));
     line("model", vec![with("model_type", "#"), with("architecture", "#"), with("head", "head #")])?;
     line("layers", vec![with("num_hidden_layers", "#")])?;
     line(
@@ -30,7 +32,7 @@ pub fn print(out: &mut impl Write, facts: &Value) -> Result<()> {
             with("vocab_size", "#"),
             with("embedding_size", "embeddings of #"),
             with("type_vocab_size", "# segments"),
-            is("tie_word_embeddings").then(|| "tied to the output".into()),
+            (is("tie_word_embeddings") && has_output).then(|| "tied to the output".into()),
         ],
     )?;
     let sees = facts["is_decoder"].as_bool().map(|decoder| match decoder {
@@ -43,7 +45,7 @@ pub fn print(out: &mut impl Write, facts: &Value) -> Result<()> {
         Some(layers) => {
             for (name, layer) in layers {
                 let mut parts = rope(layer, false);
-                parts.insert(0, Some(name.escape_debug().to_string()));
+                parts.insert(0, show(&name.as_str().into()));
                 line("rope", parts)?;
             }
         }
@@ -61,7 +63,8 @@ pub fn print(out: &mut impl Write, facts: &Value) -> Result<()> {
         ],
     )?;
     let grouped = |field: &str| facts[field].as_u64().map(group);
-    line("parameters", vec![grouped("parameters"), grouped("bytes").map(|bytes| format!("{bytes} bytes"))])?;
+    let count = grouped("parameters").zip(grouped("bytes"));
+    line("parameters", vec![count.map(|(count, bytes)| format!("{count} in {bytes} bytes"))])?;
     for warning in facts["warnings"].as_array().into_iter().flatten() {
         line("note", vec![show(warning)])?;
     }
@@ -82,13 +85,17 @@ fn rope(rope: &Value, rotary_value: bool) -> Vec<Option<String>> {
     ]
 }
 
-/// A value as text, if it is one. It may come from the file: control characters are shown, not sent to the terminal.
+/// A value as text, if it is one. It may come from the file: no control characters reach the terminal.
 fn show(value: &Value) -> Option<String> {
     match value {
-        Value::String(text) => Some(text.chars().take(200).flat_map(char::escape_debug).collect()),
+        Value::String(text) => Some(text.chars().take(400).map(printable).collect()),
         Value::Number(number) => Some(number.to_string()),
         _ => None,
     }
+}
+
+fn printable(c: char) -> char {
+    if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }
 }
 
 /// A number with its digits in groups of three.

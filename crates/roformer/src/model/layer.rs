@@ -100,20 +100,34 @@ pub(super) struct Buffers<T: Real, B: Backend> {
 }
 
 impl<T: Real, B: Backend> Buffers<T, B> {
-    pub fn new(device: &B, config: &RoFormerConfig, tokens: usize) -> Result<Self> {
-        let memory = |width: usize| {
-            let buffer = tokens.checked_mul(width).and_then(|len| device.zeros(len));
-            buffer.ok_or(Error::Memory { what: "the activations" })
-        };
-        let hidden = config.hidden_size;
+    pub fn new(device: &B) -> Result<Self> {
+        let empty = || device.zeros(0).ok_or(Error::Memory { what: "the activations" });
         Ok(Buffers {
-            x: memory(hidden)?,
-            qkv: memory(3 * hidden)?,
-            context: memory(hidden)?,
-            y: memory(hidden)?,
-            wide: memory(config.intermediate_size)?,
+            x: empty()?,
+            qkv: empty()?,
+            context: empty()?,
+            y: empty()?,
+            wide: empty()?,
             attention: device.scratch().ok_or(Error::Memory { what: "attention" })?,
         })
+    }
+
+    /// Makes them long enough for this many tokens. Nothing is allocated where they were before.
+    pub fn fit(&mut self, device: &B, config: &RoFormerConfig, tokens: usize) -> Result<()> {
+        let hidden = config.hidden_size;
+        for (buffer, width) in [
+            (&mut self.x, hidden),
+            (&mut self.qkv, 3 * hidden),
+            (&mut self.context, hidden),
+            (&mut self.y, hidden),
+            (&mut self.wide, config.intermediate_size),
+        ] {
+            let fits = tokens.checked_mul(width).is_some_and(|len| device.fit(buffer, len));
+            if !fits {
+                return Err(Error::Memory { what: "the activations" });
+            }
+        }
+        Ok(())
     }
 }
 

@@ -13,6 +13,7 @@ use rayon::prelude::*;
 use rope::{Pairing, Rope};
 use std::io::Read;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 /// Token ids of a batch of texts, `[batch, length]`.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +60,21 @@ pub struct RoFormer<T: Real = f32, B: Backend = Cpu> {
     head: Head<T, B>,
     kind: HeadKind,
     rope: Rope,
+    buffers: Pool<T, B>,
+}
+
+/// Buffers of forward passes that have ended, for those that follow: one for each that ran at the same time.
+struct Pool<T: Real, B: Backend>(Mutex<Vec<Buffers<T, B>>>);
+
+impl<T: Real, B: Backend> Pool<T, B> {
+    fn take(&self, device: &B) -> Result<Buffers<T, B>> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        kept.map_or_else(|| Buffers::new(device), Ok)
+    }
+
+    fn give_back(&self, buffers: Buffers<T, B>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(buffers);
+    }
 }
 
 impl RoFormer {
@@ -153,7 +169,19 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
             .into_par_iter()
             .map(|layer| Layer::load(&device, source, &config, &format!("roformer.encoder.layer.{layer}")))
             .collect::<Result<_>>()?;
-        Ok(RoFormer { device, config, words, types, norm, project, layers, head, kind, rope })
+        Ok(RoFormer {
+            device,
+            config,
+            words,
+            types,
+            norm,
+            project,
+            layers,
+            head,
+            kind,
+            rope,
+            buffers: Pool(Mutex::new(Vec::new())),
+        })
     }
 
     /// The configuration.
@@ -216,7 +244,8 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
             cache.admit(input, batch, length)?;
         }
         let device = &self.device;
-        let mut buffers = Buffers::new(device, config, batch * length)?;
+        let mut buffers = self.buffers.take(device)?;
+        buffers.fit(device, config, batch * length)?;
         self.embed(input, &mut buffers.x)?;
         let end = (past + length) as i64;
         let table = self.rope.table::<T>(past as i64..end, None)?;
@@ -248,6 +277,7 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
         let logits = self.head.forward(device, config, &buffers.x, batch, length)?;
         let mut last_hidden_state = vec![T::ZERO; batch * length * config.hidden_size];
         device.download(&buffers.x, &mut last_hidden_state);
+        self.buffers.give_back(buffers);
         Ok(Output { last_hidden_state, logits })
     }
 

@@ -19,6 +19,9 @@ pub trait Backend: Send + Sync {
 
     /// Zeros; `None` if there is not enough memory.
     fn zeros<T: Real>(&self, len: usize) -> Option<Self::Buffer<T>>;
+    /// Makes a buffer `len` numbers long, of any values, without allocating where it was as long before; `false` if there
+    /// is not enough memory.
+    fn fit<T: Real>(&self, buffer: &mut Self::Buffer<T>, len: usize) -> bool;
     /// Copies numbers to the device; the buffer has their length.
     fn upload<T: Real>(&self, from: &[T], to: &mut Self::Buffer<T>);
     /// Copies a buffer back; `to` has its length.

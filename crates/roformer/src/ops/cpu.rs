@@ -18,6 +18,10 @@ impl Backend for Cpu {
         Memory::zeros(len)
     }
 
+    fn fit<T: Real>(&self, buffer: &mut Memory<T>, len: usize) -> bool {
+        buffer.fit(len)
+    }
+
     fn upload<T: Real>(&self, from: &[T], to: &mut Memory<T>) {
         to.copy_from_slice(from);
     }

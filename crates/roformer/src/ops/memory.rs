@@ -10,6 +10,7 @@ use std::ops::{Deref, DerefMut};
 /// `len` numbers. Like a boxed slice.
 pub struct Memory<T> {
     map: Option<MmapMut>,
+    capacity: usize,
     len: usize,
     kind: PhantomData<T>,
 }
@@ -18,7 +19,7 @@ impl<T: super::Real> Memory<T> {
     /// Zeros; `None` if there is not enough memory.
     pub fn zeros(len: usize) -> Option<Self> {
         if len == 0 {
-            return Some(Memory { map: None, len, kind: PhantomData });
+            return Some(Memory { map: None, capacity: 0, len, kind: PhantomData });
         }
         let bytes = len.checked_mul(size_of::<T>())?;
         let map = MmapMut::map_anon(bytes).ok()?;
@@ -27,7 +28,20 @@ impl<T: super::Real> Memory<T> {
             // Without huge pages everything works, more slowly.
             let _ = map.advise(memmap2::Advice::HugePage);
         }
-        Some(Memory { map: Some(map), len, kind: PhantomData })
+        Some(Memory { map: Some(map), capacity: len, len, kind: PhantomData })
+    }
+
+    /// Makes it `len` numbers long, of any values, in the memory that is there if that is enough; `false` if there is not
+    /// enough memory.
+    pub fn fit(&mut self, len: usize) -> bool {
+        if len > self.capacity {
+            match Memory::zeros(len) {
+                Some(more) => *self = more,
+                None => return false,
+            }
+        }
+        self.len = len;
+        true
     }
 }
 
@@ -36,8 +50,8 @@ impl<T> Deref for Memory<T> {
     fn deref(&self) -> &[T] {
         match &self.map {
             None => &[],
-            // SAFETY: a fresh anonymous mapping of len·size_of::<T>() zero bytes, aligned to a page; all bit patterns,
-            // zero among them, are numbers; borrowed as long as self is.
+            // SAFETY: an anonymous mapping of at least len·size_of::<T>() bytes, aligned to a page; all bit patterns are
+            // numbers; borrowed as long as self is.
             Some(map) => unsafe { std::slice::from_raw_parts(map.as_ptr().cast(), self.len) },
         }
     }

@@ -40,21 +40,22 @@ impl Real for f32 {
 
     #[inline(always)]
     fn exp(self) -> f32 {
-        // e^x = 2^n·e^r, |r| ≤ ln 2 / 2; below −87 the result is 0, above 88 infinite. The comparisons are written so
+        // e^x = 2^n·e^r, |r| ≤ ln 2 / 2. Below −87 the result is 0, above 88 that of 88. The comparisons are written so
         // that NaN stays NaN.
         let x = if self < -87.0 { -87.0 } else { self };
-        let x = if x > 88.7 { 88.7 } else { x };
-        let n = (x * std::f32::consts::LOG2_E).round_ties_even();
+        let x = if x > 88.0 { 88.0 } else { x };
+        // Adding 1.5·2^23 rounds to a whole number and leaves it in the lowest bits.
+        const MAGIC: f32 = 12_582_912.0;
+        let shifted = x.mul_add(std::f32::consts::LOG2_E, MAGIC);
+        let n = shifted - MAGIC;
         let r = n.mul_add(-0.693_359_4, x);
         let r = n.mul_add(2.121_944_4e-4, r);
         let mut sum = 1.0 / 5040.0;
         for coefficient in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0f32] {
             sum = r.mul_add(sum, coefficient);
         }
-        // n is from −126 to 128: two factors keep each within the range of exponents.
-        let half = (n * 0.5).round_ties_even();
-        let power = |n: f32| f32::from_bits(((n as i32 + 127) << 23) as u32);
-        let y = sum * power(half) * power(n - half);
+        let power = (shifted.to_bits().wrapping_sub(MAGIC.to_bits()).wrapping_add(127)) << 23;
+        let y = sum * f32::from_bits(power);
         if self < -87.0 { 0.0 } else { y }
     }
 

@@ -195,13 +195,13 @@ impl<T: Real> Matrix<T> {
         }
         let panels = outputs.div_ceil(width);
         let target = Target(out.as_mut_ptr());
-        // Panels next to each other go to one thread, so that memory is read in order; few enough rows at a
-        // time that they stay in the second-level cache beside a panel.
-        let threads = rayon::current_num_threads();
-        let block = rows.min((ROW_BLOCK_BYTES / (inputs.max(1) * size_of::<T>())).max(64));
+        // Panels next to each other go to one thread, so that memory is read in order, and a few pieces to each thread.
+        // Only where there are fewer panels than that are the rows divided too, at multiples of what a tile has.
+        let wanted = rayon::current_num_threads() * 4;
+        let row_blocks = wanted.div_ceil(panels).min(rows.div_ceil(LEAST_ROWS));
+        let block = rows.div_ceil(row_blocks).next_multiple_of(TILE_ROWS);
         let row_blocks = rows.div_ceil(block);
-        let pieces = (threads * 4).div_ceil(row_blocks).clamp(1, panels);
-        let piece = panels.div_ceil(pieces);
+        let piece = panels.div_ceil(wanted.div_ceil(row_blocks).min(panels));
         let tasks = panels.div_ceil(piece) * row_blocks;
         (0..tasks).into_par_iter().with_max_len(1).for_each(|task| {
             let (row_block, piece_index) = (task % row_blocks, task / row_blocks);
@@ -256,8 +256,10 @@ pub(crate) fn peak_loop(rounds: usize) -> f32 {
     }
 }
 
-/// Rows of x worked on at a time.
-const ROW_BLOCK_BYTES: usize = 512 << 10;
+/// A multiple of the rows of every tile.
+const TILE_ROWS: usize = 24;
+/// Rows below which a product is not divided by rows.
+const LEAST_ROWS: usize = 96;
 
 /// A target that several threads write different parts of.
 struct Target<T>(*mut T);

@@ -121,7 +121,7 @@ impl Lanes for __m256 {
 }
 
 /// How far ahead of the sums the panel is fetched, in rows of it.
-const AHEAD: usize = 16;
+const AHEAD: usize = 32;
 
 /// One tile: `ROWS` rows from `row` on times the panel.
 #[inline(always)]

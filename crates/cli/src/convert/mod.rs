@@ -1,0 +1,133 @@
+//! `roformer convert`: weights of any format that is read here, as one safetensors file.
+
+mod pairing;
+mod write;
+
+pub use pairing::{recorded_pairing, refuse_permuted};
+
+use crate::error::{Failure, Outcome};
+use crate::input;
+use clap::Args;
+use pairing::{Change, PAIRING_KEY};
+use roformer::model::RoFormerConfig;
+use roformer::weights::Weights;
+use rope::Pairing;
+use serde_json::json;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Write weights as model.safetensors, in f32
+///
+/// Reads safetensors and PyTorch's .bin, in one file or several, and writes DST/model.safetensors; with a folder, its
+/// config.json too. All numbers become f32, whatever they were: exact but for f64, which is rounded. Position tables are
+/// left out, because they follow from the configuration, and so are second copies of tied tensors.
+///
+/// With --pairing the projections of queries and keys are permuted for implementations that rotate other features
+/// together; scores stay what they were. The file says so in its metadata ("rope_pairing"), and converting it again with
+/// the other pairing gives the first bits back. Other programs do not look there: they must be told.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  roformer convert roformer_chinese_base converted\n  \
+    roformer convert pytorch_model.bin converted\n  roformer convert DIR half --pairing half")]
+pub struct Arguments {
+    /// A folder with weights and a config.json, or a file of weights
+    #[arg(value_name = "SRC")]
+    source: PathBuf,
+    /// The folder to write to; made if it is not there
+    #[arg(value_name = "DST")]
+    target: PathBuf,
+    /// Which features of a head the result is to rotate together: half or interleaved [default: as they are]
+    #[arg(long, value_name = "P", value_parser = ["half", "interleaved"])]
+    pairing: Option<String>,
+    /// Replace files that are there
+    #[arg(long)]
+    force: bool,
+}
+
+pub fn run(arguments: Arguments) -> Outcome {
+    let Arguments { source, target, pairing, force } = arguments;
+    let is_folder = source.is_dir();
+    let weights = Weights::open(&source)?;
+    // Beside the weights: a file alone says neither what is tied nor how wide a head is.
+    let beside = weights.path().with_file_name("config.json");
+    let config = if beside.exists() { Some(input::config(&beside)?) } else { None };
+    let known = config.as_deref().and_then(|bytes| RoFormerConfig::from_json(bytes).ok());
+    let own = recorded_pairing(weights.path());
+    let change = match pairing.as_deref().map(str::parse::<Pairing>).transpose()? {
+        Some(to) => Some(Change::new(config.as_deref(), &beside, own, to)?),
+        None => None,
+    };
+    let names: Vec<&str> =
+        weights.names().filter(|name| !is_left_out(name, &weights, known.as_ref())).collect();
+    if let Some(change) = &change {
+        change.check(&weights, &names)?;
+    }
+
+    if target.exists() && !target.is_dir() {
+        return Err(Failure::Input(format!("{} is a file; expected a folder to write to", target.display())));
+    }
+    let file = target.join("model.safetensors");
+    if file.symlink_metadata().is_ok() && !force {
+        let message = format!("{} is there already; give --force to replace it", file.display());
+        return Err(Failure::Input(message));
+    }
+    let copied = target.join("config.json");
+    let copy = config.as_ref().filter(|_| is_folder);
+    if let (Some(config), false) = (copy, force)
+        && copied.symlink_metadata().is_ok()
+        && fs::read(&copied).ok().as_ref() != Some(config)
+    {
+        let message = format!("{} is there and is another one; give --force to replace it", copied.display());
+        return Err(Failure::Input(message));
+    }
+    let failed =
+        |path: &Path, error: &dyn std::fmt::Display| Failure::Other(format!("{}: {error}", path.display()));
+    fs::create_dir_all(&target).map_err(|error| failed(&target, &error))?;
+
+    let mut metadata = json!({ "format": "pt" });
+    let result = match &change {
+        // The model's own pairing needs no mention.
+        Some(change) => Some(change.to).filter(|to| *to != change.model),
+        None => own,
+    };
+    if let Some(pairing) = result {
+        metadata[PAIRING_KEY] = pairing.name().into();
+    }
+    write::whole(&file, |partial| write::tensors(partial, &metadata, &weights, &names, change.as_ref()))?;
+    if let Some(config) = copy {
+        write::whole(&copied, |partial| fs::write(partial, config).map_err(|error| failed(&copied, &error)))?;
+    }
+
+    let left = match weights.len() - names.len() {
+        0 => String::new(),
+        left => format!("; {left} left out: position tables and tied copies"),
+    };
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{} tensors as F32 in {}{left}", names.len(), file.display())?;
+    if let (Some(pairing), Some(change)) = (result, &change) {
+        writeln!(
+            out,
+            "note: queries and keys are now for implementations that rotate in the pairing {pairing}; \
+             the model's own is {}",
+            change.model
+        )?;
+    }
+    Ok(())
+}
+
+/// Whether a tensor is one that every reader makes again, or a second copy of another.
+pub fn is_left_out(name: &str, weights: &Weights, config: Option<&RoFormerConfig>) -> bool {
+    let derived = ["rotary_emb.inv_freq", "position_ids"].iter().any(|end| name.ends_with(end));
+    // Other models have a table of this name that was learned.
+    let table = name.ends_with("encoder.embed_positions.weight");
+    let table = table && (config.is_some() || name.starts_with("roformer."));
+    // Where only one of the two is there it is no copy.
+    let first = match name {
+        "cls.predictions.decoder.weight" => Some("roformer.embeddings.word_embeddings.weight"),
+        "cls.predictions.decoder.bias" => Some("cls.predictions.bias"),
+        _ => None,
+    };
+    let tied = config.is_some_and(|config| config.tie_word_embeddings)
+        && first.is_some_and(|first| weights.get(first).is_some());
+    derived || table || tied
+}

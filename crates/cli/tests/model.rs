@@ -1,0 +1,554 @@
+//! `info`, `forward` and `convert` as a user types them, against the models in `golden/roformer`.
+
+use roformer::model::{Hashed, HeadKind, Parameters, RoFormer, RoFormerConfig};
+use safetensors::tensor::SafeTensors;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+struct Run {
+    out: String,
+    error: String,
+    code: i32,
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn roformer(arguments: &[&str]) -> Run {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_roformer")).args(arguments).current_dir(root()).output().unwrap();
+    Run {
+        out: String::from_utf8(output.stdout).unwrap(),
+        error: String::from_utf8(output.stderr).unwrap(),
+        code: output.status.code().unwrap(),
+    }
+}
+
+fn succeeds(arguments: &[&str]) -> String {
+    let run = roformer(arguments);
+    assert_eq!((run.code, run.error.as_str()), (0, ""), "{arguments:?}");
+    run.out
+}
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&succeeds(arguments)).unwrap()
+}
+
+/// Refused: exit code 2, nothing on stdout, one line on stderr that says all of this.
+fn refused(arguments: &[&str], says: &[&str]) {
+    let run = roformer(arguments);
+    assert_eq!((run.code, run.out.as_str()), (2, ""), "{arguments:?}: {}", run.error);
+    assert_eq!(run.error.trim_end().lines().count(), 1, "{}", run.error);
+    for word in says {
+        assert!(run.error.contains(word), "`{word}` is not in: {}", run.error);
+    }
+}
+
+/// A folder of its own for a test, gone when the test is.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("roformer-cli-{}-{test}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_string()
+    }
+
+    /// A folder in it with these files.
+    fn model(&self, name: &str, files: &[(&str, &[u8])]) -> String {
+        std::fs::create_dir_all(self.0.join(name)).unwrap();
+        for (file, bytes) in files {
+            std::fs::write(self.0.join(name).join(file), bytes).unwrap();
+        }
+        self.path(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+const BIN: &str = "golden/roformer/tiny-bin";
+
+fn golden(file: &str) -> Vec<u8> {
+    std::fs::read(root().join("golden/roformer").join(file)).unwrap()
+}
+
+fn cases() -> Value {
+    serde_json::from_slice(&golden("cases.json")).unwrap()
+}
+
+/// A tensor of the golden outputs: its shape and numbers.
+fn expected(bytes: &[u8], name: &str) -> (Vec<usize>, Vec<f64>) {
+    let file = SafeTensors::deserialize(bytes).unwrap();
+    let view = file.tensor(name).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let numbers = view.data().chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap()));
+    (view.shape().to_vec(), numbers.collect())
+}
+
+/// The shape and numbers of nested lists.
+fn flat(value: &Value) -> (Vec<usize>, Vec<f64>) {
+    let Value::Array(list) = value else { return (Vec::new(), vec![value.as_f64().unwrap()]) };
+    let parts: Vec<_> = list.iter().map(flat).collect();
+    let inner = parts.first().map_or(Vec::new(), |(shape, _)| shape.clone());
+    assert!(parts.iter().all(|(shape, _)| *shape == inner), "ragged");
+    let shape = std::iter::once(list.len()).chain(inner).collect();
+    (shape, parts.into_iter().flat_map(|(_, numbers)| numbers).collect())
+}
+
+/// Compares rows that count: within twice the deviation of transformers' own f32, or 5e-6 of the largest value.
+fn close(what: &str, got: &[f64], wanted: &[f64], bounds: &Value, rows: Option<&[f64]>) {
+    assert_eq!(got.len(), wanted.len(), "{what}");
+    let bound = (2.0 * bounds["deviation"].as_f64().unwrap()).max(5e-6 * bounds["largest"].as_f64().unwrap());
+    let width = rows.map_or(got.len(), |rows| got.len() / rows.len());
+    for (index, (got, wanted)) in got.iter().zip(wanted).enumerate() {
+        if rows.is_none_or(|rows| rows[index / width] != 0.0) {
+            assert!((got - wanted).abs() <= bound, "{what}[{index}]: {got} {wanted}, bound {bound:e}");
+        }
+    }
+}
+
+/// A list as it is typed.
+fn typed(list: &Value) -> String {
+    list.as_array().unwrap().iter().map(Value::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// `forward --json` on texts, with what is given beside them.
+fn forward(model: &str, texts: &Value, token_types: &Value, mask: &Value) -> Value {
+    let mut arguments = vec!["forward".to_string(), "--model".into(), model.into(), "--json".into()];
+    for (flag, lists) in [("--ids", texts), ("--token-types", token_types), ("--mask", mask)] {
+        for list in lists.as_array().into_iter().flatten() {
+            arguments.extend([flag.to_string(), typed(list)]);
+        }
+    }
+    json(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+#[test]
+fn forward_gives_the_logits_of_transformers_for_every_kind_of_file() {
+    let (cases, outputs) = (cases(), golden("outputs.safetensors"));
+    let files = cases["files"].as_array().unwrap();
+    assert_eq!(files.len(), 5);
+    for file in files {
+        let name = file["dir"].as_str().unwrap();
+        let object = forward(&format!("golden/roformer/{name}"), &file["ids"], &Value::Null, &Value::Null);
+        // The position table is not read from the file, where it may be rounded to f16.
+        let tensor = file.get("logits_own_table").unwrap_or(&file["logits"]).as_str().unwrap();
+        let (shape, wanted) = expected(&outputs, tensor);
+        let (got_shape, got) = flat(&object["logits"]);
+        assert_eq!(got_shape, shape, "{name}");
+        close(name, &got, &wanted, &file["outputs"]["logits"], None);
+        assert_eq!(flat(&object["last_hidden_state"]).0, [2, 9, 16]);
+    }
+}
+
+/// A tensor's shape and numbers.
+type Tensor = (Vec<usize>, Vec<f32>);
+
+/// Hashed weights that note what is asked for, so that a file of them can be written.
+#[derive(Default)]
+struct Noted(Mutex<BTreeMap<String, Tensor>>);
+
+impl Parameters<f32> for Noted {
+    fn read(&self, name: &str, shape: &[usize], out: &mut [f32]) -> roformer::Result<()> {
+        Hashed.read(name, shape, out)?;
+        self.0.lock().unwrap().insert(name.into(), (shape.to_vec(), out.to_vec()));
+        Ok(())
+    }
+}
+
+/// Writes the model of a case as transformers would.
+fn write_model(folder: &Folder, case: &Value) -> String {
+    let mut config = case["config"].clone();
+    config["architectures"] = json!([case["head"]]);
+    let bytes = config.to_string().into_bytes();
+    let head = HeadKind::from_architecture(case["head"].as_str().unwrap()).unwrap();
+    let noted = Noted::default();
+    RoFormer::<f32>::from_parameters(RoFormerConfig::from_json(&bytes).unwrap(), head, &noted).unwrap();
+    let path = folder.model(case["name"].as_str().unwrap(), &[("config.json", &bytes)]);
+    let tensors = noted.0.into_inner().unwrap();
+    let list = tensors.iter().map(|(name, (shape, data))| (name.as_str(), shape.clone(), &data[..]));
+    roformer::weights::save(Path::new(&path).join("model.safetensors"), list).unwrap();
+    path
+}
+
+#[test]
+fn forward_gives_the_outputs_of_transformers_for_every_head() {
+    let (cases, outputs, folder) = (cases(), golden("outputs.safetensors"), Folder::new("heads"));
+    let mut heads = BTreeMap::new();
+    for case in cases["cases"].as_array().unwrap() {
+        // What needs another model's output or a cache cannot be asked for here.
+        if !case["encoder_length"].is_null() || !case["steps"].is_null() {
+            continue;
+        }
+        let name = case["name"].as_str().unwrap();
+        let model = write_model(&folder, case);
+        let choices = case["choices"].as_u64();
+        // Each question of a multiple-choice model is a call of its own.
+        let calls = match choices {
+            None => vec![[case["ids"].clone(), case["token_types"].clone(), case["mask"].clone()]],
+            Some(_) => (0..case["ids"].as_array().unwrap().len())
+                .map(|index| ["ids", "token_types", "mask"].map(|field| case[field][index].clone()))
+                .collect(),
+        };
+        let results: Vec<Value> =
+            calls.iter().map(|[ids, types, mask]| forward(&model, ids, types, mask)).collect();
+        let numbers = |field: &str| results.iter().flat_map(|o| flat(&o[field]).1).collect::<Vec<_>>();
+        let mask = (!case["mask"].is_null()).then(|| flat(&case["mask"]).1);
+
+        let bounds = &case["outputs"];
+        let (shape, wanted) = expected(&outputs, &format!("{name}.last_hidden_state"));
+        if choices.is_none() {
+            assert_eq!(flat(&results[0]["last_hidden_state"]).0, shape, "{name}");
+        }
+        let got = numbers("last_hidden_state");
+        close(name, &got, &wanted, &bounds["last_hidden_state"], mask.as_deref());
+        *heads.entry(case["head"].as_str().unwrap()).or_insert(0) += 1;
+        if bounds["logits"].is_null() {
+            assert!(results[0].get("logits").is_none(), "{name}");
+            continue;
+        }
+        let (shape, wanted) = expected(&outputs, &format!("{name}.logits"));
+        let got = flat(&results[0]["logits"]).0;
+        assert_eq!(got[1..], shape[1..], "{name}");
+        assert_eq!(got[0] * results.len(), shape[0], "{name}");
+        let per_token = shape.len() == 3;
+        let rows = mask.as_deref().filter(|_| per_token);
+        close(name, &numbers("logits"), &wanted, &bounds["logits"], rows);
+        // The page for people has all of it too.
+        assert!(succeeds(&["forward", "--model", &model, "--ids", "1,2,3"]).contains("logits"));
+    }
+    assert_eq!(heads.len(), 7, "{heads:?}");
+}
+
+#[test]
+fn forward_prints_the_shortest_numbers_that_read_back() {
+    let text = succeeds(&["forward", "--model", BIN, "--ids", "1,2,3", "--json"]);
+    let mut count = 0;
+    for number in text.split(|c: char| !(c.is_ascii_digit() || "+-.e".contains(c))) {
+        if let Ok(value) = number.parse::<f32>() {
+            assert!(number.len() <= format!("{value:?}").len(), "{number}");
+            count += 1;
+        }
+    }
+    assert_eq!(count, 3 * 16 + 3 * 40);
+}
+
+#[test]
+fn forward_prints_a_page_for_people() {
+    let out = succeeds(&["forward", "--model", BIN, "--ids", "29,11", "--ids", "24,29"]);
+    assert!(out.contains("[2, 2, 16]") && out.contains("[2, 2, 40]"), "{out}");
+    let best = out.lines().find(|line| line.starts_with("text 2, token    1 (id    29)")).unwrap();
+    assert_eq!(best.matches('(').count(), 1 + 5, "{best}");
+}
+
+#[test]
+fn forward_refuses_in_one_line() {
+    let base = ["forward", "--model", BIN];
+    let with = |more: &[&str], says: &[&str]| refused(&[&base[..], more].concat(), says);
+    with(&[], &["--ids"]);
+    with(&["--ids", ""], &["--ids", "``"]);
+    with(&["--ids", "1,"], &["--ids", "``"]);
+    with(&["--ids", "1,x"], &["--ids", "`x`"]);
+    with(&["--ids=-1"], &["--ids", "`-1`"]);
+    with(&["--ids", "1.5"], &["`1.5`"]);
+    with(&["--ids", "4294967296"], &["`4294967296`"]);
+    with(&["--ids", "1,40"], &["40", "vocabulary"]);
+    with(&["--ids", "1,2", "--ids", "3"], &["--ids", "2 and 1"]);
+    with(&["--ids", "1,2", "--mask", "1"], &["--mask", "2 tokens"]);
+    with(&["--ids", "1,2", "--mask", "1,2"], &["--mask", "`2`"]);
+    with(&["--ids", "1", "--ids", "2", "--mask", "1"], &["--mask", "once for each of the 2"]);
+    with(&["--ids", "1,2", "--token-types", "0"], &["--token-types", "2 tokens"]);
+    with(&["--ids", "1,2", "--token-types", "0,2"], &["token type", "less than 2"]);
+    refused(&["forward", "--ids", "1"], &["--model"]);
+    refused(&["forward", "--model", "no/such", "--ids", "1"], &["no/such"]);
+}
+
+#[test]
+fn files_that_cannot_be_used_are_refused_in_one_line() {
+    let folder = Folder::new("broken");
+    let config = golden("tiny-bin/config.json");
+    let forward = |model: &str, says: &[&str]| refused(&["forward", "--model", model, "--ids", "1"], says);
+    let target = folder.path("target");
+    let all = |model: &str, says: &[&str]| {
+        forward(model, says);
+        refused(&["info", model], says);
+        refused(&["convert", model, &target], says);
+        assert!(!Path::new(&target).join("model.safetensors").exists(), "nothing half-written");
+    };
+    refused(&["info", "no/such"], &["no/such"]);
+    refused(&["info", "Cargo.toml"], &["Cargo.toml", "folder"]);
+    refused(&["convert", "no/such", &target], &["no/such"]);
+
+    let empty = folder.model("empty", &[]);
+    forward(&empty, &["config.json"]);
+    refused(&["info", &empty], &["config.json"]);
+    refused(&["convert", &empty, &target], &["no weights"]);
+    let none = folder.model("none", &[("config.json", &config)]);
+    forward(&none, &["no weights", "model.safetensors"]);
+    refused(&["convert", &none, &target], &["no weights"]);
+
+    // Of a .bin that is cut, tensors may be whole that stand before the cut; the list at its end is not.
+    for (file, name) in [("model.safetensors", "tiny-safetensors"), ("pytorch_model.bin", "tiny-bin")] {
+        let bytes = golden(&format!("{name}/{file}"));
+        for cut in [0, 7, 100, bytes.len() / 2, bytes.len() - 1] {
+            let cut = folder.model("cut", &[("config.json", &config), (file, &bytes[..cut])]);
+            all(&cut, &[file]);
+        }
+        std::fs::remove_dir_all(folder.path("cut")).unwrap();
+    }
+
+    // A pickle that wants to call something: a name of the same length in place of torch's own.
+    let mut pickle = golden("tiny-legacy-bin/pytorch_model.bin");
+    let (own, other) = (b"torch._utils\n_rebuild_tensor_v2", b"subprocess.x\ncheck_output______");
+    let at = pickle.windows(own.len()).position(|window| window == own).unwrap();
+    pickle[at..at + own.len()].copy_from_slice(other);
+    let hostile = folder.model("hostile", &[("config.json", &config), ("pytorch_model.bin", &pickle)]);
+    all(&hostile, &["subprocess.x.check_output", "nothing was run"]);
+
+    // Weights of another size than the configuration says.
+    let other = String::from_utf8(config).unwrap().replace("\"vocab_size\": 40", "\"vocab_size\": 41");
+    let weights = golden("tiny-bin/pytorch_model.bin");
+    let files = [("config.json", other.as_bytes()), ("pytorch_model.bin", &weights)];
+    forward(&folder.model("other", &files), &["word_embeddings", "[40, 16]", "[41, 16]"]);
+    forward(
+        &folder.model("llama", &[("config.json", br#"{"model_type": "llama"}"#)]),
+        &["model_type", "llama"],
+    );
+}
+
+#[test]
+fn info_says_what_a_folder_holds() {
+    for (name, format, tensors, dtype, bytes) in [
+        ("tiny-safetensors", "safetensors", 42, "F32", 4),
+        ("tiny-sharded", "sharded safetensors", 42, "F32", 4),
+        ("tiny-bin", "bin", 44, "F32", 4),
+        ("tiny-legacy-bin", "bin", 44, "F32", 4),
+        ("tiny-bin-f16", "bin", 44, "F16", 2),
+    ] {
+        let facts = json(&["info", &format!("golden/roformer/{name}"), "--json"]);
+        // The index of the sharded files counts 6210, with a position table of 48 × 8.
+        let parameters = 6210 - 48 * 8;
+        let wanted = json!({
+            "model_type": "roformer", "architecture": "RoFormerForMaskedLM", "head": "masked_lm",
+            "num_hidden_layers": 2, "hidden_size": 16, "num_attention_heads": 2, "num_key_value_heads": null,
+            "head_dim": 8, "intermediate_size": 37, "hidden_act": "gelu", "vocab_size": 40, "embedding_size": 16,
+            "type_vocab_size": 2, "max_position_embeddings": 48, "rotary_value": false, "is_decoder": false,
+            "add_cross_attention": false, "tie_word_embeddings": true,
+            "rope": {"rope_type": "default", "pairing": "interleaved", "base": 10000.0, "head_dim": 8, "rotary_dim": 8},
+            "format": format, "tensors": tensors, "used_tensors": 41, "parameters": parameters,
+            "dtypes": {dtype: 41}, "bytes": parameters * bytes, "warnings": [],
+        });
+        assert_eq!(facts, wanted, "{name}");
+    }
+    let out = succeeds(&["info", BIN]);
+    for word in ["RoFormerForMaskedLM", "masked_lm", "gelu", "interleaved, base 10000", "5,826", "encoder"] {
+        assert!(out.contains(word), "`{word}` is not in:\n{out}");
+    }
+}
+
+#[test]
+fn info_says_what_it_can_of_other_models() {
+    let folder = Folder::new("info");
+    let llama = std::fs::read(root().join("examples/llama-3.1-8b.json")).unwrap();
+    let path = folder.model("llama", &[("config.json", &llama)]);
+    let facts = json(&["info", &path, "--json"]);
+    assert_eq!((&facts["model_type"], &facts["head"]), (&json!("llama"), &Value::Null));
+    assert_eq!((&facts["head_dim"], &facts["rope"]["pairing"]), (&json!(128), &json!("half")));
+    assert_eq!((&facts["rope"]["rope_type"], &facts["parameters"]), (&json!("llama3"), &Value::Null));
+    assert!(facts["warnings"].to_string().contains("no weights"));
+
+    let numbers = vec![0.0; 96];
+    let tensors = [
+        ("model.embed_positions.weight", vec![4, 16], &numbers[..64]),
+        ("lm_head.weight", vec![96], &numbers),
+    ];
+    roformer::weights::save(Path::new(&path).join("model.safetensors"), tensors).unwrap();
+    let facts = json(&["info", &path, "--json"]);
+    assert_eq!((&facts["tensors"], &facts["parameters"]), (&json!(2), &json!(64 + 96)));
+
+    let gemma = std::fs::read(root().join("examples/gemma-3-4b.json")).unwrap();
+    let path = folder.model("gemma", &[("config.json", &gemma)]);
+    let facts = json(&["info", &path, "--json"]);
+    assert_eq!(facts["rope"]["layer_types"]["full_attention"]["base"], 1e6);
+    assert!(facts["hidden_size"].is_u64());
+    // Sizes that make no sense, names that would move the cursor, nothing at all.
+    let odd =
+        br#"{"model_type": "\u001b[2J", "hidden_size": [], "num_attention_heads": -3, "architectures": "x"}"#;
+    let out = succeeds(&["info", &folder.model("odd", &[("config.json", odd)])]);
+    assert!(!out.contains('\u{1b}'), "{out}");
+    assert_eq!(
+        json(&["info", &folder.model("nothing", &[("config.json", b"{}")]), "--json"])["hidden_size"],
+        768
+    );
+    refused(&["info", &folder.model("list", &[("config.json", b"[]")])], &["config.json", "object"]);
+}
+
+#[test]
+fn convert_changes_nothing_that_a_model_gives() {
+    let folder = Folder::new("convert");
+    let ids = ["--ids", "29,11,20", "--json"];
+    for name in ["tiny-bin", "tiny-legacy-bin", "tiny-sharded", "tiny-bin-f16", "tiny-safetensors"] {
+        let (source, target) = (format!("golden/roformer/{name}"), folder.path(name));
+        let out = succeeds(&["convert", &source, &target]);
+        assert!(out.contains("41 tensors") && out.contains("left out"), "{out}");
+        let forward = |model: &str| succeeds(&[&["forward", "--model", model], &ids[..]].concat());
+        assert_eq!(forward(&source), forward(&target), "{name}");
+        let config = std::fs::read(Path::new(&target).join("config.json")).unwrap();
+        assert_eq!(config, golden(&format!("{name}/config.json")));
+        let bytes = std::fs::read(Path::new(&target).join("model.safetensors")).unwrap();
+        let file = SafeTensors::deserialize(&bytes).unwrap();
+        assert!(
+            file.names().iter().all(|name| !name.contains("embed_positions") && !name.contains("decoder"))
+        );
+        assert_eq!(std::fs::read_dir(&target).unwrap().count(), 2, "nothing else is left there");
+    }
+    // All kinds of f32 file give the same bits.
+    let bits = |name: &str| std::fs::read(Path::new(&folder.path(name)).join("model.safetensors")).unwrap();
+    assert!(
+        ["tiny-legacy-bin", "tiny-sharded", "tiny-safetensors"]
+            .iter()
+            .all(|name| bits(name) == bits("tiny-bin"))
+    );
+
+    // A file without its folder's configuration.
+    let file = folder.model("file", &[("weights.bin", &golden("tiny-bin/pytorch_model.bin"))]);
+    let target = folder.path("from-file");
+    assert!(succeeds(&["convert", &format!("{file}/weights.bin"), &target]).contains("43 tensors"));
+    assert!(!Path::new(&target).join("config.json").exists());
+}
+
+#[test]
+fn convert_overwrites_only_when_told_to() {
+    let folder = Folder::new("force");
+    let target = folder.path("target");
+    succeeds(&["convert", BIN, &target]);
+    refused(&["convert", BIN, &target], &["model.safetensors", "--force"]);
+    succeeds(&["convert", BIN, &target, "--force"]);
+    let other = folder.model("other", &[("config.json", b"{}")]);
+    refused(&["convert", BIN, &other], &["config.json", "--force"]);
+    assert_eq!(std::fs::read(Path::new(&other).join("config.json")).unwrap(), b"{}");
+    refused(&["convert", BIN, "Cargo.toml"], &["Cargo.toml", "folder"]);
+    // In place: the file is read while its successor is written.
+    let own = folder.model(
+        "own",
+        &[
+            ("config.json", &golden("tiny-safetensors/config.json")),
+            ("model.safetensors", &golden("tiny-safetensors/model.safetensors")),
+        ],
+    );
+    succeeds(&["convert", &own, &own, "--force"]);
+    let read = |folder: &str, file: &str| std::fs::read(Path::new(folder).join(file)).unwrap();
+    for file in ["config.json", "model.safetensors"] {
+        assert_eq!(read(&own, file), read(&target, file), "{file}");
+    }
+}
+
+#[test]
+fn convert_to_another_pairing_and_back_gives_the_same_bits() {
+    let folder = Folder::new("pairing");
+    let [plain, half, again, back] = ["plain", "half", "again", "back"].map(|name| folder.path(name));
+    let note = |out: String| out.contains("note: queries and keys");
+    assert!(!note(succeeds(&["convert", BIN, &plain])));
+    assert!(note(succeeds(&["convert", BIN, &half, "--pairing", "half"])));
+    // What is permuted already stays as it is; without --pairing too.
+    assert!(note(succeeds(&["convert", &half, &again, "--pairing", "half"])));
+    succeeds(&["convert", &half, &again, "--force"]);
+    assert!(!note(succeeds(&["convert", &again, &back, "--pairing", "interleaved"])));
+    let bytes = |folder: &str| std::fs::read(Path::new(folder).join("model.safetensors")).unwrap();
+    assert_eq!(bytes(&half), bytes(&again));
+    assert_eq!(bytes(&plain), bytes(&back));
+
+    // Only queries and keys differ: in each head of 8, what were pairs side by side are halves.
+    let (a, b) = (bytes(&plain), bytes(&half));
+    let (a, b) = (SafeTensors::deserialize(&a).unwrap(), SafeTensors::deserialize(&b).unwrap());
+    let from: Vec<usize> = (0..16).map(|row| row / 8 * 8 + row % 4 * 2 + row % 8 / 4).collect();
+    let mut permuted = 0;
+    for (name, view) in a.iter() {
+        let (old, new) = (view.data(), b.tensor(name).unwrap());
+        if name.contains(".self.query.") || name.contains(".self.key.") {
+            let row = old.len() / 16;
+            let wanted: Vec<u8> = from.iter().flat_map(|&from| &old[from * row..][..row]).copied().collect();
+            assert_eq!(new.data(), wanted, "{name}");
+            permuted += 1;
+        } else {
+            assert_eq!(new.data(), old, "{name}");
+        }
+    }
+    assert_eq!(permuted, 2 * 2 * 2);
+
+    // Such a file would run, and give nonsense.
+    refused(&["forward", "--model", &half, "--ids", "1"], &["half", "convert --pairing interleaved"]);
+    assert_eq!(json(&["info", &half, "--json"])["rope"]["pairing"], "half");
+
+    let target = folder.path("target");
+    refused(&["convert", BIN, &target, "--pairing", "sideways"], &["--pairing", "half, interleaved"]);
+    let weights = golden("tiny-bin/pytorch_model.bin");
+    let alone = folder.model("alone", &[("pytorch_model.bin", &weights)]);
+    refused(&["convert", &alone, &target, "--pairing", "half"], &["config.json", "--pairing"]);
+    let config = String::from_utf8(golden("tiny-bin/config.json")).unwrap();
+    for (old, new, says) in [
+        ("\"rotary_value\": false", "\"rotary_value\": true", "rotary_value"),
+        ("\"roformer\"", "\"gpt_neox\"", "gpt_neox"),
+        ("\"roformer\"", "\"llama\"", ".self_attn.q_proj"),
+        ("\"hidden_size\": 16", "\"hidden_size\": 20", "heads of 10 features"),
+    ] {
+        let config = config.replace(old, new);
+        let files = [("config.json", config.as_bytes()), ("pytorch_model.bin", &weights)];
+        let model = folder.model("wrong", &files);
+        refused(&["convert", &model, &target, "--pairing", "half"], &[says]);
+    }
+    assert!(!Path::new(&target).exists());
+}
+
+#[test]
+fn convert_permutes_models_with_fewer_heads_of_keys() {
+    let folder = Folder::new("llama");
+    let config =
+        br#"{"model_type": "llama", "hidden_size": 8, "num_attention_heads": 2, "num_key_value_heads": 1}"#;
+    let model = folder.model("model", &[("config.json", config)]);
+    let q: Vec<f32> = (0..64).map(|i| i as f32).collect();
+    let tensors = [
+        ("model.layers.0.self_attn.q_proj.weight", vec![8, 8], &q[..]),
+        ("model.layers.0.self_attn.k_proj.weight", vec![4, 8], &q[..32]),
+        ("model.layers.0.self_attn.v_proj.weight", vec![4, 8], &q[..32]),
+    ];
+    roformer::weights::save(Path::new(&model).join("model.safetensors"), tensors).unwrap();
+    let [plain, there, back] = ["plain", "there", "back"].map(|name| folder.path(name));
+    succeeds(&["convert", &model, &plain]);
+    succeeds(&["convert", &model, &there, "--pairing", "interleaved"]);
+    succeeds(&["convert", &there, &back, "--pairing", "half"]);
+    let bytes = |folder: &str| std::fs::read(Path::new(folder).join("model.safetensors")).unwrap();
+    assert_eq!(bytes(&plain), bytes(&back));
+    let there = bytes(&there);
+    let file = SafeTensors::deserialize(&there).unwrap();
+    let rows = |part: &str| -> Vec<f32> {
+        let view = file.tensor(&format!("model.layers.0.self_attn.{part}.weight")).unwrap();
+        view.data()
+            .chunks_exact(32)
+            .map(|row| f32::from_le_bytes(row[..4].try_into().unwrap()) / 8.0)
+            .collect()
+    };
+    assert_eq!(rows("q_proj"), [0.0, 2.0, 1.0, 3.0, 4.0, 6.0, 5.0, 7.0]);
+    assert_eq!(rows("k_proj"), [0.0, 2.0, 1.0, 3.0]);
+    assert_eq!(rows("v_proj"), [0.0, 1.0, 2.0, 3.0]);
+}
+
+#[test]
+fn the_commands_have_help_with_examples() {
+    for command in ["info", "forward", "convert"] {
+        let out = succeeds(&[command, "--help"]);
+        assert!(out.contains("Examples:") && out.contains(&format!("roformer {command} ")), "{out}");
+    }
+}
