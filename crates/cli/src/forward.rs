@@ -1,9 +1,8 @@
 //! `roformer forward`: runs a model on token ids and prints what comes out.
 
-use crate::convert;
 use crate::error::{Failure, Outcome};
 use clap::Args;
-use roformer::model::heads::Logits;
+use roformer::model::Logits;
 use roformer::model::{HeadKind, Input, Output, RoFormer};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -61,7 +60,6 @@ pub fn run(arguments: Arguments) -> Outcome {
     }
     let mask: Option<Vec<bool>> = mask.map(|mask| mask.iter().map(|&flag| flag == 1).collect());
 
-    convert::refuse_permuted(&arguments.model)?;
     let model = RoFormer::load(&arguments.model)?;
     let input = Input { ids: &ids, batch, token_types: token_types.as_deref(), mask: mask.as_deref() };
     let mut output = model.forward(&input)?;

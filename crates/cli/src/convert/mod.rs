@@ -3,14 +3,12 @@
 mod pairing;
 mod write;
 
-pub use pairing::{recorded_pairing, refuse_permuted};
-
 use crate::error::{Failure, Outcome};
 use crate::input;
 use clap::Args;
-use pairing::{Change, PAIRING_KEY};
-use roformer::model::RoFormerConfig;
-use roformer::weights::Weights;
+use pairing::Change;
+use roformer::model::{self, RoFormerConfig};
+use roformer::weights::{PAIRING_KEY, Weights, recorded_pairing};
 use rope::Pairing;
 use serde_json::json;
 use std::fs;
@@ -57,6 +55,10 @@ pub fn run(arguments: Arguments) -> Outcome {
         Some(to) => Some(Change::new(config.as_deref(), &beside, own, to)?),
         None => None,
     };
+    // What is left out must be what it seems to be: a table of other positions is another model.
+    if let Some(config) = &known {
+        model::check(&weights, config)?;
+    }
     let names: Vec<&str> =
         weights.names().filter(|name| !is_left_out(name, &weights, known.as_ref())).collect();
     if let Some(change) = &change {

@@ -5,40 +5,7 @@ use crate::error::{Failure, Outcome};
 use roformer::weights::Weights;
 use rope::{HeadLayout, HfConfig, HfOptions, Pairing, permute_projection};
 use serde_json::Value;
-use std::fs::{self, File};
-use std::io::Read;
 use std::path::Path;
-
-/// The key of a file's metadata that says for which pairing its projections are, where that is not the model's own.
-pub const PAIRING_KEY: &str = "rope_pairing";
-
-/// The pairing that a safetensors file's metadata gives, if any. What is wrong with a file is said where its
-/// tensors are read.
-pub fn recorded_pairing(path: &Path) -> Option<Pairing> {
-    // Asked before opening: a pipe would wait for a writer.
-    let mut file =
-        fs::metadata(path).ok().filter(fs::Metadata::is_file).and_then(|_| File::open(path).ok())?;
-    let mut length = [0; 8];
-    file.read_exact(&mut length).ok()?;
-    let mut header = Vec::new();
-    // More than any header has; other kinds of file begin with larger numbers.
-    let length = Some(u64::from_le_bytes(length)).filter(|length| *length <= 64 << 20)?;
-    file.take(length).read_to_end(&mut header).ok()?;
-    let header: Value = serde_json::from_slice(&header).ok()?;
-    header["__metadata__"][PAIRING_KEY].as_str()?.parse().ok()
-}
-
-/// Refuses a model whose projections were permuted by `convert`: it would run, and give nonsense.
-pub fn refuse_permuted(folder: &Path) -> Outcome {
-    match recorded_pairing(&folder.join("model.safetensors")) {
-        None | Some(Pairing::Interleaved) => Ok(()),
-        Some(pairing) => Err(Failure::Input(format!(
-            "{}: its queries and keys are in the pairing `{pairing}`; expected interleaved: \
-             use roformer convert --pairing interleaved",
-            folder.display()
-        ))),
-    }
-}
 
 /// Models whose projections of queries and keys are matrices of their own, with nothing after them that is tied to the
 /// order of features. (Norms of each head's queries would have to be permuted too.)

@@ -2,11 +2,12 @@
 
 mod page;
 
-use crate::convert::{is_left_out, recorded_pairing};
+use crate::convert::is_left_out;
 use crate::error::{Failure, Outcome};
 use crate::input;
 use clap::Args;
 use roformer::model::{HeadKind, RoFormerConfig};
+use roformer::weights::recorded_pairing;
 use roformer::weights::{self, Weights};
 use rope::{HfConfig, HfLayer, HfOptions, Pairing};
 use serde_json::{Map, Value, json};

@@ -59,7 +59,8 @@ pub fn run(arguments: &Arguments, input: &Path, output: &Path) -> Outcome {
     let bytes = views.and_then(|views| safetensors::serialize(&views, None));
     let bytes = bytes.map_err(|error| Failure::Other(error.to_string()))?;
     write_whole(output, &bytes).map_err(|error| Failure::Other(format!("{}: {error}", output.display())))?;
-    println!("{} of {} tensors rotated, written to {}", rotated.len(), file.len(), output.display());
+    let (done, all) = (rotated.len(), file.len());
+    writeln!(std::io::stdout(), "{done} of {all} tensors rotated, written to {}", output.display())?;
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use super::parameters::{Named, Parameters};
 use crate::attention::softmax::{Mask, Reach};
 use crate::error::{Error, Result};
 use crate::ops::{Activation, Backend, Cpu, Memory, Real};
-use crate::weights::Weights;
+use crate::weights::{Weights, recorded_pairing};
 use rayon::prelude::*;
 use rope::{Pairing, Rope};
 use std::io::Read;
@@ -94,16 +94,37 @@ impl RoFormer {
         let file = path.join("config.json");
         let config = RoFormerConfig::from_json(&read_config(&file)?)?;
         let weights = Weights::open(path)?;
-        let kind = config.architecture.unwrap_or_else(|| head_of(&weights));
-        let named = Named::new(&weights);
-        named.check(&config, kind)?;
-        Self::from_parameters(config, kind, &named)
+        let kind = check(&weights, &config)?;
+        Self::from_parameters(config, kind, &Named::new(&weights))
     }
+}
+
+/// Checks that a file has the tensors that a configuration asks for and nothing that nothing asks for, in the model's own
+/// pairing. Returns the head they are for.
+pub fn check(weights: &Weights, config: &RoFormerConfig) -> Result<HeadKind> {
+    if let Some(pairing) = recorded_pairing(weights.path()).filter(|&pairing| pairing != Pairing::Interleaved)
+    {
+        return Err(Error::File {
+            path: weights.path().display().to_string(),
+            reason: format!(
+                "its queries and keys are in the pairing `{pairing}`; expected interleaved: \
+                 use roformer convert --pairing interleaved"
+            ),
+        });
+    }
+    let kind = config.architecture.unwrap_or_else(|| head_of(weights));
+    Named::new(weights).check(config, kind)?;
+    Ok(kind)
 }
 
 /// The bytes of a configuration; no more than one can have.
 fn read_config(path: &Path) -> Result<Vec<u8>> {
     let fail = |reason: String| Error::File { path: path.display().to_string(), reason };
+    // Asked before opening: a pipe would wait for a writer.
+    let metadata = std::fs::metadata(path).map_err(|error| fail(error.to_string()))?;
+    if !metadata.is_file() {
+        return Err(fail("not a file".into()));
+    }
     let file = std::fs::File::open(path).map_err(|error| fail(error.to_string()))?;
     let mut bytes = Vec::new();
     let limit = rope::config::MAX_CONFIG_BYTES as u64 + 1;

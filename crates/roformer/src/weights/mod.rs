@@ -26,6 +26,7 @@
 //! ```
 
 mod error;
+mod pairing;
 mod pickle;
 mod safetensors;
 mod shards;
@@ -36,6 +37,7 @@ mod write;
 mod zip;
 
 pub use error::{Error, Result};
+pub use pairing::{PAIRING_KEY, recorded_pairing};
 pub use tensor::{Dtype, Target, Tensor};
 pub use write::save;
 

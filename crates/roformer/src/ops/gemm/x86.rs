@@ -242,15 +242,20 @@ pub(super) unsafe fn run_avx2(run: &Run<f32>) {
 ///
 /// The CPU has AVX-512 F.
 #[target_feature(enable = "avx512f")]
+#[expect(clippy::needless_range_loop, reason = "an iterator would keep the sums in memory")]
 pub(super) unsafe fn peak_avx512(rounds: usize) -> f32 {
     let (a, b) = (_mm512_set1_ps(1.000_000_1), _mm512_set1_ps(1e-9));
     let mut sums = [_mm512_setzero_ps(); 20];
     for _ in 0..rounds {
-        for sum in &mut sums {
-            *sum = _mm512_fmadd_ps(a, b, *sum);
+        for index in 0..20 {
+            sums[index] = _mm512_fmadd_ps(a, b, sums[index]);
         }
     }
-    sums.into_iter().map(|sum| _mm512_reduce_add_ps(sum)).sum()
+    let mut total = _mm512_setzero_ps();
+    for index in 0..20 {
+        total = _mm512_add_ps(total, sums[index]);
+    }
+    _mm512_reduce_add_ps(total)
 }
 
 /// See `peak_loop`. Twenty sums of sixteen are forty registers of eight, so each is used for two.
@@ -259,13 +264,18 @@ pub(super) unsafe fn peak_avx512(rounds: usize) -> f32 {
 ///
 /// The CPU has AVX2 and FMA.
 #[target_feature(enable = "avx2,fma")]
+#[expect(clippy::needless_range_loop, reason = "an iterator would keep the sums in memory")]
 pub(super) unsafe fn peak_avx2(rounds: usize) -> f32 {
     let (a, b) = (_mm256_set1_ps(1.000_000_1), _mm256_set1_ps(1e-9));
     let mut sums = [_mm256_setzero_ps(); 10];
     for _ in 0..4 * rounds {
-        for sum in &mut sums {
-            *sum = _mm256_fmadd_ps(a, b, *sum);
+        for index in 0..10 {
+            sums[index] = _mm256_fmadd_ps(a, b, sums[index]);
         }
     }
-    sums.into_iter().map(|sum| _mm256_cvtss_f32(sum)).sum()
+    let mut total = _mm256_setzero_ps();
+    for index in 0..10 {
+        total = _mm256_add_ps(total, sums[index]);
+    }
+    _mm256_cvtss_f32(total)
 }
