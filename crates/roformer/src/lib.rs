@@ -1,7 +1,8 @@
 //! RoFormer, the Transformer that rotary position embedding was invented for.
 //!
-//! Stands on [`rope`], which computes the rotation. So far this crate holds what the command line needs beyond it:
-//! [`advice`] on stretching a model's context and [`bench`], the timings.
+//! [`model::RoFormer`] loads a checkpoint as transformers saves it and runs it on the processor. It stands on [`rope`],
+//! which computes the rotation, and on [`ops`], [`attention`] and [`weights`], which know nothing of models.
+//! [`advice`] is about stretching a model's context, [`mod@bench`] about time.
 
 pub mod advice;
 pub mod attention;
