@@ -89,7 +89,7 @@ impl fmt::Display for Error {
                         } else {
                             String::new()
                         };
-                        write!(f, "; {what}: {first}{more}")?;
+                        write!(f, "; {what}: {}{more}", crate::weights::brief(first))?;
                     }
                 }
                 Ok(())

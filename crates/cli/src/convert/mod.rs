@@ -56,7 +56,8 @@ pub fn run(arguments: Arguments) -> Outcome {
         None => None,
     };
     // What is left out must be what it seems to be: a table of other positions is another model.
-    if let Some(config) = &known {
+    // (A file that says it was permuted was checked when it was.)
+    if let (Some(config), None) = (&known, own) {
         model::check(&weights, config)?;
     }
     let names: Vec<&str> =

@@ -335,11 +335,11 @@ impl<T: Real> Piece<T> {
             // SAFETY: a row of this piece.
             let out = unsafe { std::slice::from_raw_parts_mut(self.out.add(row * self.step), dim) };
             let total = scratch.total[row];
-            if total > T::ZERO {
+            if total == T::ZERO {
+                out.fill(T::ZERO);
+            } else {
                 let inverse = T::ONE / total;
                 out.iter_mut().for_each(|x| *x *= inverse);
-            } else {
-                out.fill(T::ZERO);
             }
         }
     }
@@ -381,9 +381,15 @@ fn exponentials_portable<T: Real>(scores: &mut [T], scale: T, before: T) -> (T, 
     }
     let largest = lanes.iter().fold(before, |largest, &lane| lane.maximum(largest));
     if largest == T::NEG_INFINITY {
-        // Nothing to see so far.
-        scores.fill(T::ZERO);
-        return (largest, T::ZERO);
+        // Nothing to see so far; or scores that are no numbers, which stay.
+        let mut total = T::ZERO;
+        for score in scores {
+            if *score == T::NEG_INFINITY {
+                *score = T::ZERO;
+            }
+            total += *score;
+        }
+        return (largest, total);
     }
     let mut sums = [T::ZERO; 16];
     for chunk in scores.chunks_mut(16) {

@@ -1,6 +1,7 @@
 //! Keys and values of tokens already seen, so that decoding computes each token once.
 
 use crate::error::{Error, Result};
+use crate::ops::memory::{filled, is_available};
 use crate::ops::{Backend, Cpu, Real};
 
 /// The cache of one batch of sequences. Keys are stored rotated.
@@ -8,6 +9,9 @@ pub struct Cache<T: Real = f32, B: Backend = Cpu> {
     pub(super) layers: Vec<LayerCache<T, B>>,
     /// `[batch, capacity]`: whether a token is real.
     pub(super) mask: Vec<bool>,
+    pub(super) hidden: usize,
+    /// The length of the other model's output, once a step has used one.
+    pub(super) encoded: Option<usize>,
     pub(super) batch: usize,
     pub(super) capacity: usize,
     pub(super) length: usize,
@@ -29,13 +33,17 @@ impl<T: Real, B: Backend> Cache<T, B> {
         batch: usize,
         capacity: usize,
     ) -> Result<Self> {
-        let memory = || {
-            let len = batch.checked_mul(capacity).and_then(|tokens| tokens.checked_mul(hidden));
-            len.and_then(|len| device.zeros(len)).ok_or(Error::Memory { what: "the cache" })
-        };
+        let none = || Error::Memory { what: "the cache" };
+        let tokens = batch.checked_mul(capacity).ok_or_else(none)?;
+        let len = tokens.checked_mul(hidden).ok_or_else(none)?;
+        if !is_available(2 * layers as u128 * len as u128 * size_of::<T>() as u128) {
+            return Err(none());
+        }
+        let mask = filled(tokens, false).ok_or_else(none)?;
+        let memory = || device.zeros(len).ok_or_else(none);
         let layer = |_| Ok(LayerCache { keys: memory()?, values: memory()?, cross: None });
         let layers = (0..layers).map(layer).collect::<Result<_>>()?;
-        Ok(Cache { layers, mask: vec![false; batch * capacity], batch, capacity, length: 0 })
+        Ok(Cache { layers, mask, hidden, batch, capacity, length: 0, encoded: None })
     }
 
     /// Tokens of each sequence in the cache.

@@ -67,6 +67,46 @@ impl RoFormerConfig {
         Fields(map).read()
     }
 
+    /// Checks the sizes of a configuration that may have been made by hand.
+    pub(super) fn check(&self) -> Result<()> {
+        let wrong = |field: &str, size: usize, expected: String| {
+            Err(Error::Config { field: field.into(), value: size.to_string(), expected })
+        };
+        for (field, size) in [
+            ("vocab_size", self.vocab_size),
+            ("embedding_size", self.embedding_size),
+            ("hidden_size", self.hidden_size),
+            ("num_attention_heads", self.num_attention_heads),
+            ("intermediate_size", self.intermediate_size),
+            ("type_vocab_size", self.type_vocab_size),
+            ("num_labels", self.num_labels),
+        ] {
+            if size == 0 || size as u64 > MAX_SIZE {
+                return wrong(field, size, format!("a whole number from 1 to {MAX_SIZE}"));
+            }
+        }
+        let heads = self.num_attention_heads;
+        if !self.hidden_size.is_multiple_of(heads) || !self.head_dim().is_multiple_of(2) {
+            let expected = format!("an even number for each of the {heads} heads");
+            return wrong("hidden_size", self.hidden_size, expected);
+        }
+        Ok(())
+    }
+
+    /// About how many numbers the weights of a model are.
+    pub(super) fn parameters(&self) -> u128 {
+        let [vocabulary, embedding, hidden, wide, layers] = [
+            self.vocab_size,
+            self.embedding_size,
+            self.hidden_size,
+            self.intermediate_size,
+            self.num_hidden_layers,
+        ]
+        .map(|size| size as u128);
+        let attention = if self.is_decoder && self.add_cross_attention { 8 } else { 4 };
+        vocabulary * embedding + layers * hidden * (attention * hidden + 2 * wide)
+    }
+
     /// The width of a head.
     pub fn head_dim(&self) -> usize {
         self.hidden_size / self.num_attention_heads
@@ -88,10 +128,11 @@ impl Fields<'_> {
         }
         let hidden_size = self.size("hidden_size", 768, 1)?;
         let heads = self.size("num_attention_heads", 12, 1)?;
-        if !hidden_size.is_multiple_of(heads) || !(hidden_size / heads).is_multiple_of(2) {
-            return Err(self.error("hidden_size", format!("an even number for each of the {heads} heads")));
-        }
-        let labels = self.0.get("id2label").and_then(Value::as_object).map(Map::len);
+        let labels = match self.get("id2label") {
+            None => None,
+            Some(Value::Object(map)) => Some(map.len()),
+            Some(_) => return Err(self.error("id2label", "an object: a name for each label")),
+        };
         let num_labels = match labels {
             Some(labels) if labels > 0 => labels,
             _ => self.size("num_labels", 2, 1)?,
@@ -100,8 +141,15 @@ impl Fields<'_> {
         if !["last", "first", "mean"].contains(&summary_type.as_str()) {
             return Err(self.error("summary_type", "last, first or mean"));
         }
-        let architecture = self.0.get("architectures").and_then(|list| list.get(0)).and_then(Value::as_str);
-        Ok(RoFormerConfig {
+        let architecture = match self.get("architectures") {
+            None => None,
+            Some(Value::Array(list)) if list.is_empty() => None,
+            Some(list) => match list.as_array().and_then(|list| list[0].as_str()) {
+                Some(name) => Some(name),
+                None => return Err(self.error("architectures", "a list of names")),
+            },
+        };
+        let config = RoFormerConfig {
             vocab_size: self.size("vocab_size", 50_000, 1)?,
             embedding_size: self.size("embedding_size", hidden_size, 1)?,
             hidden_size,
@@ -120,7 +168,9 @@ impl Fields<'_> {
             summary_use_proj: self.boolean("summary_use_proj", false)?,
             summary_activation: self.activation("summary_activation", "linear")?,
             architecture: architecture.and_then(HeadKind::from_architecture),
-        })
+        };
+        config.check()?;
+        Ok(config)
     }
 
     /// A value, with `null` read as absent.

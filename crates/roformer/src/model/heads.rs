@@ -4,6 +4,7 @@ use super::config::RoFormerConfig;
 use super::layer::{Norm, linear, vector};
 use super::parameters::Parameters;
 use crate::error::{Error, Result};
+use crate::ops::memory::filled;
 use crate::ops::{Activation, Backend, Memory, Part, Real};
 
 /// The heads that Hugging Face defines for RoFormer.
@@ -159,7 +160,8 @@ impl<T: Real, B: Backend> Head<T, B> {
                 (each(classifier, &x, plain, batch, 1)?, vec![batch])
             }
         };
-        let mut list = vec![T::ZERO; shape.iter().product()];
+        let list = filled(shape.iter().product(), T::ZERO);
+        let mut list = list.ok_or(Error::Memory { what: "the scores" })?;
         device.download(&scores, &mut list);
         Ok(Some(Logits { scores: list, shape }))
     }

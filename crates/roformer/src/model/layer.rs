@@ -6,6 +6,7 @@ use super::config::RoFormerConfig;
 use super::parameters::Parameters;
 use crate::attention::softmax::{Mask, Shape};
 use crate::error::{Error, Result};
+use crate::ops::memory::is_available;
 use crate::ops::{Activation, Backend, Memory, Part, Real};
 use rope::Table;
 
@@ -54,6 +55,9 @@ pub(super) fn linear<T: Real, B: Backend>(
     outputs: usize,
     inputs: usize,
 ) -> Result<B::Matrix<T>> {
+    for name in names {
+        source.check(&format!("{name}.weight"), &[outputs, inputs])?;
+    }
     let out_of_memory = || Error::Memory { what: "the weights" };
     let mut matrix = device.matrix(names.len() * outputs, inputs).ok_or_else(out_of_memory)?;
     let mut rows = Memory::zeros(outputs * inputs).ok_or_else(out_of_memory)?;
@@ -115,6 +119,10 @@ impl<T: Real, B: Backend> Buffers<T, B> {
     /// Makes them long enough for this many tokens. Nothing is allocated where they were before.
     pub fn fit(&mut self, device: &B, config: &RoFormerConfig, tokens: usize) -> Result<()> {
         let hidden = config.hidden_size;
+        let numbers = tokens as u128 * (6 * hidden + config.intermediate_size) as u128;
+        if !is_available(numbers * size_of::<T>() as u128) {
+            return Err(Error::Memory { what: "the activations" });
+        }
         for (buffer, width) in [
             (&mut self.x, hidden),
             (&mut self.qkv, 3 * hidden),

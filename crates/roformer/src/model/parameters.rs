@@ -3,7 +3,8 @@
 use super::config::RoFormerConfig;
 use super::heads::HeadKind;
 use crate::error::{Error, Result};
-use crate::ops::Real;
+use crate::ops::memory::is_available;
+use crate::ops::{Memory, Real};
 use crate::weights::{Target, Weights};
 use std::collections::HashSet;
 
@@ -11,6 +12,10 @@ use std::collections::HashSet;
 pub trait Parameters<T>: Sync {
     /// Reads a tensor of this shape into `out`, row by row.
     fn read(&self, name: &str, shape: &[usize], out: &mut [T]) -> Result<()>;
+    /// Checks the shape of a tensor, before memory for it is asked for. A source without shapes has nothing to check.
+    fn check(&self, _name: &str, _shape: &[usize]) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// The weights of a file, under the names that a model with a head has.
@@ -37,12 +42,28 @@ impl<T: Real + Target> Parameters<T> for Named<'_> {
     fn read(&self, name: &str, shape: &[usize], out: &mut [T]) -> Result<()> {
         Ok(self.weights.read(self.own(name), shape, out)?)
     }
+    fn check(&self, name: &str, shape: &[usize]) -> Result<()> {
+        match self.weights.get(self.own(name)) {
+            Some(tensor) if tensor.shape() != shape => Err(Error::Weights(crate::weights::Error::Shape {
+                path: self.weights.path().into(),
+                tensor: self.own(name).into(),
+                found: tensor.shape().into(),
+                expected: shape.into(),
+            })),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Named<'_> {
     /// Checks that the file has what a model asks for, and nothing that nothing asks for.
     pub fn check(&self, config: &RoFormerConfig, kind: HeadKind) -> Result<()> {
         let weights = self.weights;
+        // Layers that cannot all be there are not listed.
+        let config = &RoFormerConfig {
+            num_hidden_layers: config.num_hidden_layers.min(weights.len() + 1),
+            ..config.clone()
+        };
         let expected: HashSet<String> =
             expected_names(config, kind).iter().map(|name| self.own(name).to_string()).collect();
         let mut missing: Vec<String> =
@@ -82,10 +103,11 @@ impl Named<'_> {
         };
         let [rows, columns] = shape[..] else { return Err(wrong(format!("its shape is {shape:?}"))) };
         // An expanded tensor can claim any size in a small file.
-        if columns != dim || rows > 1 << 20 {
+        if columns != dim || rows > 1 << 20 || !is_available(4 * (rows * columns) as u128) {
             return Err(wrong(format!("its shape is {shape:?}, with heads of {dim} features")));
         }
-        let mut table = vec![0.0f32; rows * columns];
+        let table = Memory::<f32>::zeros(rows * columns);
+        let mut table = table.ok_or(Error::Memory { what: "the table of positions" })?;
         self.weights.read(name, &shape, &mut table)?;
         for (position, row) in table.chunks_exact(dim).enumerate() {
             for (feature, &value) in row.iter().enumerate() {
@@ -93,7 +115,8 @@ impl Named<'_> {
                 let angle = position as f64 * 10_000f64.powf(-2.0 * pair as f64 / dim as f64);
                 let exact = if feature < dim / 2 { angle.sin() } else { angle.cos() };
                 // Half a unit of an f16 near 1, the coarsest type it is saved in (bf16 is coarser: a whole 2^-8).
-                if (f64::from(value) - exact).abs() > 1.0 / 256.0 {
+                let is_near = (f64::from(value) - exact).abs() <= 1.0 / 256.0;
+                if !is_near {
                     return Err(wrong(format!(
                         "{value} at position {position}, feature {feature}, where {exact:.4} is right"
                     )));

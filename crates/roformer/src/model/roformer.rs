@@ -7,6 +7,7 @@ use super::layer::{Buffers, Layer, Norm, Other, Pass, linear};
 use super::parameters::{Named, Parameters};
 use crate::attention::softmax::{Mask, Reach};
 use crate::error::{Error, Result};
+use crate::ops::memory::{filled, is_available};
 use crate::ops::{Activation, Backend, Cpu, Memory, Real};
 use crate::weights::{Weights, recorded_pairing};
 use rayon::prelude::*;
@@ -163,6 +164,7 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
         kind: HeadKind,
         source: &impl Parameters<T>,
     ) -> Result<Self> {
+        config.check()?;
         let rope = Rope::builder(config.head_dim()).pairing(Pairing::Interleaved).build()?;
         let width = config.embedding_size;
         let out_of_memory = || Error::Memory { what: "the embeddings" };
@@ -173,6 +175,12 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
             device.upload(&list, &mut buffer);
             Ok::<_, Error>((list, buffer))
         };
+        // A file of another size says more than a lack of memory does.
+        let name = "roformer.embeddings.word_embeddings.weight";
+        source.check(name, &[config.vocab_size, width])?;
+        if !is_available(config.parameters() * size_of::<T>() as u128) {
+            return Err(Error::Memory { what: "the weights" });
+        }
         let (list, words) = read("word_embeddings", config.vocab_size)?;
         let (_, types) = read("token_type_embeddings", config.type_vocab_size)?;
         let norm =
@@ -262,7 +270,13 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
         let (batch, length) = self.check(input, encoded.as_ref())?;
         let past = cache.as_ref().map_or(0, |cache| cache.length);
         if let Some(cache) = &mut cache {
-            cache.admit(input, batch, length)?;
+            if !config.is_decoder
+                || cache.layers.len() != self.layers.len()
+                || cache.hidden != config.hidden_size
+            {
+                return Err(Error::input("the cache", "of another model", "one that this model made"));
+            }
+            cache.admit(input, encoded.as_ref(), batch, length)?;
         }
         let device = &self.device;
         let mut buffers = self.buffers.take(device)?;
@@ -287,17 +301,21 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
             }
         };
         let mask = Mask { keys: mask.as_deref(), reach };
+        let encoded_length = encoded.as_ref().map(|other| other.length);
         let pass = Pass { device, config, batch, length, past, table: &table, mask, encoded };
         for (index, layer) in self.layers.iter().enumerate() {
             let cache = cache.as_deref_mut().map(|cache| (&mut cache.layers[index], cache.capacity));
             layer.forward(&pass, &mut buffers, cache)?;
         }
+        let logits = self.head.forward(device, config, &buffers.x, batch, length)?;
+        let list = filled(batch * length * config.hidden_size, T::ZERO);
+        let mut last_hidden_state = list.ok_or(Error::Memory { what: "the output" })?;
+        device.download(&buffers.x, &mut last_hidden_state);
+        // Last, so that a step that fails leaves the cache as it was.
         if let Some(cache) = cache {
             cache.length = past + length;
+            cache.encoded = cache.encoded.or(encoded_length);
         }
-        let logits = self.head.forward(device, config, &buffers.x, batch, length)?;
-        let mut last_hidden_state = vec![T::ZERO; batch * length * config.hidden_size];
-        device.download(&buffers.x, &mut last_hidden_state);
         self.buffers.give_back(buffers);
         Ok(Output { last_hidden_state, logits })
     }
@@ -350,6 +368,13 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
             }
         }
         if let Some(encoded) = encoded {
+            if !(self.config.is_decoder && self.config.add_cross_attention) {
+                return Err(Error::input(
+                    "the encoded input",
+                    encoded.hidden.len(),
+                    "none: nothing in this model reads it",
+                ));
+            }
             let row = batch * self.config.hidden_size;
             let length = encoded.hidden.len() / row;
             if encoded.hidden.len() != row * length || length == 0 {
@@ -369,8 +394,25 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
 }
 
 impl<T: Real, B: Backend> Cache<T, B> {
-    /// Checks that the tokens fit, and notes which are real.
-    fn admit(&mut self, input: &Input, batch: usize, length: usize) -> Result<()> {
+    /// Checks that the tokens and the other model's output fit, and notes which tokens are real.
+    fn admit(
+        &mut self,
+        input: &Input,
+        encoded: Option<&Encoded<T>>,
+        batch: usize,
+        length: usize,
+    ) -> Result<()> {
+        match self.encoded {
+            Some(length)
+                if encoded.is_some_and(|other| other.hidden.len() != batch * length * self.hidden) =>
+            {
+                let value = encoded.map_or(0, |other| other.hidden.len());
+                return Err(Error::input("the encoded input", value, "that of the first step"));
+            }
+            Some(_) => {}
+            // What a step that failed may have left.
+            None => self.layers.iter_mut().for_each(|layer| layer.cross = None),
+        }
         if batch != self.batch {
             return Err(Error::input(
                 "the batch",

@@ -7,6 +7,28 @@ use memmap2::MmapMut;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
+/// Whether this many bytes can be had without driving the system out of memory. Maps are granted long before they are
+/// backed by anything, so a sum of several must be asked about beforehand. `true` where the system does not tell.
+pub fn is_available(bytes: u128) -> bool {
+    // Small requests are not worth a look.
+    if bytes < 1 << 28 {
+        return true;
+    }
+    let available = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
+        line.split_whitespace().nth(1)?.parse::<u128>().ok()
+    });
+    available.is_none_or(|kib| bytes <= kib * 1024)
+}
+
+/// `len` numbers with this value; `None` if there is not enough memory.
+pub fn filled<T: Clone>(len: usize, value: T) -> Option<Vec<T>> {
+    let mut list = Vec::new();
+    list.try_reserve_exact(len).ok()?;
+    list.resize(len, value);
+    Some(list)
+}
+
 /// `len` numbers. Like a boxed slice.
 pub struct Memory<T> {
     map: Option<MmapMut>,

@@ -104,7 +104,7 @@ impl Error {
 }
 
 /// Text from a file as a message shows it: no control characters, no megabytes.
-pub(super) fn brief(text: &str) -> String {
+pub(crate) fn brief(text: &str) -> String {
     const LONGEST: usize = 120;
     let mut shown: String = text.chars().take(LONGEST).flat_map(char::escape_debug).collect();
     if text.chars().nth(LONGEST).is_some() {

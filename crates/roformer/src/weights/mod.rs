@@ -41,7 +41,7 @@ pub use pairing::{PAIRING_KEY, recorded_pairing};
 pub use tensor::{Dtype, Target, Tensor};
 pub use write::save;
 
-use error::brief;
+pub(crate) use error::brief;
 use source::Source;
 use std::collections::BTreeMap;
 use std::fs;
