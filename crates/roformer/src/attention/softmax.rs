@@ -372,12 +372,18 @@ unsafe fn exponentials_avx2<T: Real>(scores: &mut [T], scale: T, before: T) -> (
 
 #[inline(always)]
 fn exponentials_portable<T: Real>(scores: &mut [T], scale: T, before: T) -> (T, T) {
+    // Whole chunks first: their lanes stay in a register.
     let mut lanes = [T::NEG_INFINITY; 16];
-    for chunk in scores.chunks_mut(16) {
+    let mut chunks = scores.chunks_exact_mut(16);
+    for chunk in &mut chunks {
         for (lane, score) in lanes.iter_mut().zip(chunk) {
             *score *= scale;
             *lane = score.maximum(*lane);
         }
+    }
+    for (lane, score) in lanes.iter_mut().zip(chunks.into_remainder()) {
+        *score *= scale;
+        *lane = score.maximum(*lane);
     }
     let largest = lanes.iter().fold(before, |largest, &lane| lane.maximum(largest));
     if largest == T::NEG_INFINITY {
@@ -392,11 +398,16 @@ fn exponentials_portable<T: Real>(scores: &mut [T], scale: T, before: T) -> (T, 
         return (largest, total);
     }
     let mut sums = [T::ZERO; 16];
-    for chunk in scores.chunks_mut(16) {
+    let mut chunks = scores.chunks_exact_mut(16);
+    for chunk in &mut chunks {
         for (sum, score) in sums.iter_mut().zip(chunk) {
             *score = (*score - largest).exp();
             *sum += *score;
         }
+    }
+    for (sum, score) in sums.iter_mut().zip(chunks.into_remainder()) {
+        *score = (*score - largest).exp();
+        *sum += *score;
     }
     (largest, sums.into_iter().sum())
 }
