@@ -172,6 +172,34 @@ fn outputs_are_those_of_transformers() {
     }
 }
 
+/// The same model in f64. (transformers' table of positions is rounded to f32 even then, which is 6e-8 of a vector.)
+#[test]
+fn in_f64_outputs_are_nearer_still() {
+    let (cases, outputs) = (cases(), outputs());
+    let encoders =
+        cases["cases"].as_array().unwrap().iter().filter(|case| case["config"]["is_decoder"] == false);
+    for json in encoders {
+        let config = RoFormerConfig::from_json(json["config"].to_string().as_bytes()).unwrap();
+        let head = HeadKind::from_architecture(json["head"].as_str().unwrap()).unwrap();
+        let model = RoFormer::<f64>::from_parameters(config, head, &Hashed).unwrap();
+        let ids = flat(&json["ids"]);
+        let length = json["length"].as_u64().unwrap() as usize;
+        let types = (!json["token_types"].is_null()).then(|| flat(&json["token_types"]));
+        let mask = flags(&json["mask"]);
+        let (token_types, batch) = (types.as_deref(), ids.len() / length);
+        let input = Input { ids: &ids, batch, token_types, mask: mask.as_deref() };
+        let got = model.forward(&input).unwrap().last_hidden_state;
+        let name = json["name"].as_str().unwrap();
+        let wanted = tensor(&outputs, &format!("{name}.last_hidden_state"));
+        let largest = json["outputs"]["last_hidden_state"]["largest"].as_f64().unwrap();
+        let width = got.len() / ids.len();
+        for (index, (got, wanted)) in got.iter().zip(&wanted).enumerate() {
+            let real = mask.as_ref().is_none_or(|mask| mask[index / width]);
+            assert!(!real || (got - wanted).abs() <= 2e-7 * largest, "{name}[{index}]: {got} {wanted}");
+        }
+    }
+}
+
 /// Files as transformers writes them: safetensors, sharded, `.bin` new and old, f16.
 #[test]
 fn files_written_by_transformers_load_directly() {
