@@ -27,8 +27,22 @@ pub fn run(arguments: Arguments) -> Outcome {
     }
 }
 
-/// Runs something on a pool of this many threads, or of as many as there are cores.
-fn on_threads(threads: Option<u16>, run: impl FnOnce() -> Outcome + Send) -> Outcome {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.map_or(0, usize::from)).build();
-    pool.map_err(|error| Failure::Other(format!("no threads: {error}")))?.install(run)
+/// What every benchmark takes.
+#[derive(Args)]
+struct Options {
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+    /// Threads to use [default: all]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
+impl Options {
+    /// Runs a benchmark on its threads, and tells it whether to print JSON.
+    fn run(&self, benchmark: fn(bool) -> Outcome) -> Outcome {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(self.threads.map_or(0, usize::from)).build();
+        let pool = pool.map_err(|error| Failure::Other(format!("no threads: {error}")))?;
+        pool.install(|| benchmark(self.json))
+    }
 }

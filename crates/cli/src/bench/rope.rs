@@ -14,16 +14,12 @@ use std::io::Write;
 #[derive(Args)]
 #[command(after_help = "Example:\n  roformer bench rope --threads 2 --json > rope.jsonl")]
 pub struct Arguments {
-    /// One JSON object a line
-    #[arg(long)]
-    json: bool,
-    /// Threads to use [default: all]
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
+    #[command(flatten)]
+    options: super::Options,
 }
 
 pub fn run(arguments: Arguments) -> Outcome {
-    super::on_threads(arguments.threads, || measure(arguments.json))
+    arguments.options.run(measure)
 }
 
 fn measure(json: bool) -> Outcome {

@@ -5,7 +5,7 @@
 //! them. When a later block has a larger score, what was summed before is scaled down. The order of additions depends on
 //! the sizes alone, not on threads.
 
-use crate::ops::gemm::{Level, Run, Start};
+use crate::ops::gemm::{Level, Run, Start, Target};
 use crate::ops::{Memory, Real};
 use rayon::prelude::*;
 use std::sync::{Mutex, PoisonError};
@@ -410,16 +410,6 @@ fn exponentials_portable<T: Real>(scores: &mut [T], scale: T, before: T) -> (T, 
         *sum += *score;
     }
     (largest, sums.into_iter().sum())
-}
-
-/// A target that several threads write different parts of.
-struct Target<T>(*mut T);
-// SAFETY: threads are given different rows or columns.
-unsafe impl<T: Send> Sync for Target<T> {}
-impl<T> Target<T> {
-    fn pointer(&self) -> *mut T {
-        self.0
-    }
 }
 
 #[cfg(test)]

@@ -262,11 +262,12 @@ const TILE_ROWS: usize = 24;
 const LEAST_ROWS: usize = 96;
 
 /// A target that several threads write different parts of.
-struct Target<T>(*mut T);
+pub(crate) struct Target<T>(pub *mut T);
 // SAFETY: threads are given different rows or columns.
 unsafe impl<T: Send> Sync for Target<T> {}
 impl<T> Target<T> {
-    fn pointer(&self) -> *mut T {
+    /// A method, so that closures borrow the whole of it and not the pointer alone, which cannot be shared.
+    pub fn pointer(&self) -> *mut T {
         self.0
     }
 }
