@@ -240,6 +240,10 @@ impl<T: Element> Walk<'_, T> {
         if shape.is_empty() {
             return;
         }
+        // A decode step: one token, all heads, with nothing to divide up.
+        if shape.batch * shape.length == 1 {
+            return self.run(level, 0, (0, 1), (0, shape.heads));
+        }
         self.split(level);
     }
 
