@@ -61,6 +61,6 @@ fn usage(error: clap::Error) -> ExitCode {
     let text = error.to_string();
     let message = text.split("\n\nUsage:").next().unwrap_or(&text);
     let message = message.strip_prefix("error: ").unwrap_or(message);
-    let message = message.trim_end_matches("For more information, try '--help'.").trim_end();
+    let message = message.trim_end().trim_end_matches("For more information, try '--help'.").trim_end();
     Failure::Input(format!("{message} (try --help)")).report()
 }

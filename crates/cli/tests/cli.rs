@@ -42,6 +42,7 @@ fn refused(arguments: &[&str], input: &str, says: &[&str]) {
     let run = roformer(arguments, input);
     assert_eq!((run.code, run.out.as_str()), (2, ""), "{arguments:?}: {}", run.error);
     assert_eq!(run.error.trim_end().lines().count(), 1, "{}", run.error);
+    assert!(!run.error.contains("For more information"), "said once is enough: {}", run.error);
     for word in says {
         assert!(run.error.contains(word), "`{word}` is not in: {}", run.error);
     }
