@@ -1,36 +1,13 @@
 //! The analysis functions, and the mathematics around a rotation: gradients, inverses, xPos and rerotation,
 //! each against the definition.
 
+mod common;
+
+use common::{PAIRINGS, all_close, close, dot, rounding};
 use rope::{
     AnglePrecision, Axes, Error, Llama3, LongRope, Pairing, Positions, Ramp, Result, Rope, Schedule, Turn,
     View, ViewMut, XPos, Yarn, analysis, reference,
 };
-
-const PAIRINGS: [Pairing; 3] = [Pairing::Interleaved, Pairing::Half, Pairing::InterleavedToHalf];
-
-/// A few roundings of numbers of this size.
-fn rounding(size: f64) -> f64 {
-    8.0 * f64::EPSILON * size.max(1.0)
-}
-
-#[track_caller]
-fn close(got: f64, expected: f64, tolerance: f64) {
-    assert!(
-        (got - expected).abs() <= tolerance,
-        "{got} is {:e} from {expected}, more than {tolerance:e}",
-        got - expected
-    );
-}
-
-#[track_caller]
-fn all_close(got: &[f64], expected: &[f64], tolerance: f64) {
-    assert_eq!(got.len(), expected.len());
-    got.iter().zip(expected).for_each(|(&got, &expected)| close(got, expected, tolerance));
-}
-
-fn dot(x: &[f64], y: &[f64]) -> f64 {
-    x.iter().zip(y).map(|(x, y)| x * y).sum()
-}
 
 /// Numbers in [−1, 1) from a seed (splitmix64).
 fn random(seed: u64, size: usize) -> Vec<f64> {

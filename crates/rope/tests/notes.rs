@@ -5,38 +5,15 @@
 //! Tolerances are half a unit of the last printed digit where a number was printed, else a small multiple of
 //! the rounding of the sums involved.
 
+mod common;
+
+use common::{PAIRINGS, all_close, close, dot, rounding};
 use rope::reference::{self, rotate_by_complex, rotate_by_matrix};
 use rope::{
     AnglePrecision, HeadLayout, Ids, Pairing, Positions, Result, Rope, Schedule, Turn, View, ViewMut,
     analysis, bf16, permute_projection,
 };
 use std::f64::consts::{FRAC_PI_2, PI, TAU};
-
-const PAIRINGS: [Pairing; 3] = [Pairing::Interleaved, Pairing::Half, Pairing::InterleavedToHalf];
-
-/// A few roundings of numbers of this size.
-fn rounding(size: f64) -> f64 {
-    8.0 * f64::EPSILON * size.max(1.0)
-}
-
-#[track_caller]
-fn close(got: f64, expected: f64, tolerance: f64) {
-    assert!(
-        (got - expected).abs() <= tolerance,
-        "{got} is {:e} from {expected}, more than {tolerance:e}",
-        got - expected
-    );
-}
-
-#[track_caller]
-fn all_close(got: &[f64], expected: &[f64], tolerance: f64) {
-    assert_eq!(got.len(), expected.len());
-    got.iter().zip(expected).for_each(|(&got, &expected)| close(got, expected, tolerance));
-}
-
-fn dot(x: &[f64], y: &[f64]) -> f64 {
-    x.iter().zip(y).map(|(x, y)| x * y).sum()
-}
 
 /// Numbers in [−1, 1) from a seed (splitmix64).
 struct Random(u64);
