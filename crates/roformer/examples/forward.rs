@@ -12,7 +12,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = arguments.next().ok_or("usage: forward FOLDER ID…")?;
     let ids = arguments.map(|id| id.parse()).collect::<Result<Vec<u32>, _>>()?;
 
+    let start = std::time::Instant::now();
     let model = RoFormer::load(folder)?;
+    println!("loaded in {:.3} s", start.elapsed().as_secs_f64());
     let output = model.forward(&Input { ids: &ids, batch: 1, token_types: None, mask: None })?;
 
     let hidden = model.config().hidden_size;

@@ -2,7 +2,7 @@
 
 use roformer::advice::{Advice, advise};
 use roformer::bands::{Band, Change, Seen, bands, single_precision_error, slowdown};
-use rope::analysis::first_negative;
+use rope::analysis::{PairReport, first_negative, pairs};
 use rope::{Axes, HfConfig, HfLayer, Pairing, Rope, Schedule};
 use std::io::{Result, Write};
 
@@ -116,18 +116,16 @@ fn describe(schedule: &Schedule) -> String {
 }
 
 fn bands_table(out: &mut impl Write, rope: &Rope, length: Option<u64>) -> Result<()> {
-    let theta = rope.frequencies(length);
-    let theta = theta.inv_freq();
-    let turns = |pair: usize, length: u64| length as f64 * theta[pair] / std::f64::consts::TAU;
+    // Without a length the turns mean nothing and are not shown.
+    let reports = pairs(rope.frequencies(length).inv_freq(), length.unwrap_or(0));
     let heading = length.map_or(String::new(), |length| format!("turns in {length}"));
     writeln!(out, "{:<9} {:>21} {:>23}   what the rule does", "pairs", "wavelength, tokens", heading)?;
     for Band { first, last, change } in bands(&slowdown(rope, length)) {
-        let wavelength = |pair: usize| brief(std::f64::consts::TAU / theta[pair]);
         let range = |a: String, b: String| if first == last { a } else { format!("{a} – {b}") };
-        let pairs = range(first.to_string(), last.to_string());
-        let waves = range(wavelength(first), wavelength(last));
-        let turned = length
-            .map_or(String::new(), |length| range(brief(turns(first, length)), brief(turns(last, length))));
+        let which = range(first.to_string(), last.to_string());
+        let ends = (&reports[first], &reports[last]);
+        let waves = range(brief(ends.0.wavelength), brief(ends.1.wavelength));
+        let turned = length.map_or(String::new(), |_| range(brief(ends.0.turns), brief(ends.1.turns)));
         let words = match change {
             Change::Kept => "nothing".to_string(),
             Change::Slowed(factor) if factor < 1.0 => format!("{} times faster", brief(1.0 / factor)),
@@ -135,34 +133,26 @@ fn bands_table(out: &mut impl Write, rope: &Rope, length: Option<u64>) -> Result
             Change::Blended { from, to } => format!("{} to {} times slower", brief(from), brief(to)),
             Change::Still => "stand still".to_string(),
         };
-        writeln!(out, "{pairs:<9} {waves:>21} {turned:>23}   {words}")?;
+        writeln!(out, "{which:<9} {waves:>21} {turned:>23}   {words}")?;
     }
     Ok(())
 }
 
 /// A few pairs from fast to slow: how much of the circle each saw in training.
 fn pairs_table(out: &mut impl Write, rope: &Rope, seen: &Seen, length: u64) -> Result<()> {
-    let frequencies = rope.frequencies(length);
-    let theta = frequencies.inv_freq();
+    let reports = pairs(rope.frequencies(length).inv_freq(), length);
     let turns = format!("turns in {length}");
-    writeln!(
-        out,
-        "pair             θ    wavelength  {turns:>20}  circle seen in training at {}",
-        seen.length
-    )?;
-    let rows = 9.min(theta.len());
+    let trained = seen.length;
+    writeln!(out, "pair             θ    wavelength  {turns:>20}  circle seen in training at {trained}")?;
+    let rows = 9.min(reports.len());
     for row in 0..rows {
-        let pair = if rows > 1 { row * (theta.len() - 1) / (rows - 1) } else { 0 };
-        let turns = brief(length as f64 * theta[pair] / std::f64::consts::TAU);
+        let report = &reports[if rows > 1 { row * (reports.len() - 1) / (rows - 1) } else { 0 }];
+        let PairReport { pair, theta, .. } = *report;
+        let (wavelength, turns) = (brief(report.wavelength), brief(report.turns));
         let covered = seen.coverage(pair);
         let bar: String = (0..20).map(|i| if f64::from(i) < covered * 20.0 { '█' } else { '·' }).collect();
-        let wavelength = brief(std::f64::consts::TAU / theta[pair]);
         let percent = covered * 100.0;
-        writeln!(
-            out,
-            "{pair:>4}  {:>12.6e}  {wavelength:>12}  {turns:>20}  {bar} {percent:>3.0} %",
-            theta[pair]
-        )?;
+        writeln!(out, "{pair:>4}  {theta:>12.6e}  {wavelength:>12}  {turns:>20}  {bar} {percent:>3.0} %")?;
     }
     Ok(())
 }
