@@ -55,6 +55,9 @@ unsafe fn rotate<T: Element<Table = L::Number>, L: Lanes, K: Pack<T, L>>(run: &R
     // SAFETY: the caller's promise.
     unsafe {
         match (run.from, run.to) {
+            (Order::Half, Order::Half) if K::SPLITS_PAIRS => {
+                vectors::<T, EvenOdd<L, K>, Split<L, K, true, true>>(run);
+            }
             (Order::Half, Order::Half) => split::<T, L, K, true, true>(run),
             (Order::Interleaved, Order::Half) => split::<T, L, K, false, true>(run),
             (Order::Half, Order::Interleaved) => split::<T, L, K, true, false>(run),
@@ -147,6 +150,9 @@ trait Step<T: Element> {
 struct Split<L, K, const FROM_HALF: bool, const TO_HALF: bool>(PhantomData<(L, K)>);
 /// Twice as many, whose results are stored two registers at a time.
 struct SplitTwo<L, K, const FROM_HALF: bool, const TO_HALF: bool>(PhantomData<(L, K)>);
+/// Halves, whose neighbouring pairs go to two registers, even ones and odd ones, as if they were interleaved: where that is
+/// how elements are loaded cheapest.
+struct EvenOdd<L, K>(PhantomData<(L, K)>);
 /// Interleaved pairs left as they are: x·(c, c) + swapped x·(−s, s).
 struct InOrder<L, K>(PhantomData<(L, K)>);
 /// Two of another step, one after the other.
@@ -262,6 +268,31 @@ impl<T: Element<Table = L::Number>, L: Lanes, K: Pack<T, L>> Step<T> for InOrder
             let x = x.mul(c.0).add(x.swap().mul(s.0));
             let y = y.mul(c.1).add(y.swap().mul(s.1));
             K::store_two(target.add(2 * pair), x, y);
+        }
+    }
+}
+
+impl<T: Element<Table = L::Number>, L: Lanes, K: Pack<T, L>> Step<T> for EvenOdd<L, K> {
+    const PAIRS: usize = 2 * L::COUNT;
+    type Angles = ((L, L), (L, L));
+    #[inline(always)]
+    unsafe fn load(cos: *const T::Table, sin: *const T::Table, conjugate: bool) -> Self::Angles {
+        // SAFETY: as for `Step`.
+        unsafe {
+            let sign = L::sign(conjugate);
+            let (near, far) = (L::load(sin).xor(sign), L::load(sin.add(L::COUNT)).xor(sign));
+            (L::split(L::load(cos), L::load(cos.add(L::COUNT))), L::split(near, far))
+        }
+    }
+    #[inline(always)]
+    unsafe fn rotate((c, s): Self::Angles, source: *const T, target: *mut T, pairs: usize, pair: usize) {
+        // SAFETY: as for `Step`.
+        unsafe {
+            let (a, b) = (K::load_pairs(source.add(pair)), K::load_pairs(source.add(pairs + pair)));
+            let even = (a.0.mul(c.0).sub(b.0.mul(s.0)), b.0.mul(c.0).add(a.0.mul(s.0)));
+            let odd = (a.1.mul(c.1).sub(b.1.mul(s.1)), b.1.mul(c.1).add(a.1.mul(s.1)));
+            K::store_pairs(target.add(pair), even.0, odd.0);
+            K::store_pairs(target.add(pairs + pair), even.1, odd.1);
         }
     }
 }

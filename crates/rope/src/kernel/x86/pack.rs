@@ -10,7 +10,7 @@ use std::arch::x86_64::*;
 /// Safety of every method: as for `Lanes`, with pointers valid for `COUNT` elements, or twice as many for pairs and
 /// for two registers.
 pub(in crate::kernel) trait Pack<T: Element<Table = L::Number>, L: Lanes> {
-    /// Whether interleaved pairs are cheaper to load apart than to leave as they are.
+    /// Whether neighbours are cheaper to load into two registers than to leave side by side.
     const SPLITS_PAIRS: bool = false;
     unsafe fn load(from: *const T) -> L;
     unsafe fn store(to: *mut T, lanes: L);
