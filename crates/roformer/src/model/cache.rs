@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::ops::memory::{filled, is_available};
-use crate::ops::{Backend, Cpu, Real};
+use crate::ops::{Backend, Cpu, Part, Real};
 
 /// The cache of one batch of sequences. Keys are stored rotated.
 pub struct Cache<T: Real = f32, B: Backend = Cpu> {
@@ -44,6 +44,26 @@ impl<T: Real, B: Backend> Cache<T, B> {
         let layer = |_| Ok(LayerCache { keys: memory()?, values: memory()?, cross: None });
         let layers = (0..layers).map(layer).collect::<Result<_>>()?;
         Ok(Cache { layers, mask, hidden, batch, capacity, length: 0, encoded: None })
+    }
+
+    /// The cache of one text, `batch` times over.
+    pub(super) fn repeat(&self, device: &B, batch: usize) -> Result<Self> {
+        if self.batch != 1 || self.encoded.is_some() {
+            let value = format!("of {} texts", self.batch);
+            return Err(Error::input("the cache", value, "that of one text, without cross-attention"));
+        }
+        let (hidden, capacity) = (self.hidden, self.capacity);
+        let mut cache = Cache::new(device, self.layers.len(), hidden, batch, capacity)?;
+        let (at, size) = ((0, hidden, capacity * hidden), [batch, self.length, hidden]);
+        for (own, new) in self.layers.iter().zip(&mut cache.layers) {
+            // No step from sequence to sequence: each is the same one.
+            let one = |buffer| Part { buffer, offset: 0, token: hidden, sequence: 0 };
+            device.copy(one(&own.keys), &mut new.keys, at, size);
+            device.copy(one(&own.values), &mut new.values, at, size);
+        }
+        cache.mask = self.mask.repeat(batch);
+        cache.length = self.length;
+        Ok(cache)
     }
 
     /// Tokens of each sequence in the cache.

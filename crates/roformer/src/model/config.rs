@@ -24,8 +24,17 @@ pub struct RoFormerConfig {
     pub hidden_act: Activation,
     /// Segments.
     pub type_vocab_size: usize,
-    /// ε of the layer norms.
+    /// ε of the norms.
     pub layer_norm_eps: f64,
+    /// Whether norms divide by the root of the mean square and have no parameters, as RoFormerV2's do (`norm_type`).
+    pub rms_norm: bool,
+    /// Whether the layers' products have biases; RoFormerV2's have none.
+    pub use_bias: bool,
+    /// Whether there is a pooler, as in RoFormer-Sim. `config.json` does not say: [`load`](super::RoFormer::load) looks
+    /// into the weights.
+    pub pooler: bool,
+    /// The activation of the pooler: linear in RoFormer-Sim, whose files leave it out; tanh where a decoder leaves it out.
+    pub pooler_activation: Activation,
     /// Whether values are rotated as well as queries and keys.
     pub rotary_value: bool,
     /// Whether a token sees only what came before.
@@ -36,6 +45,10 @@ pub struct RoFormerConfig {
     pub tie_word_embeddings: bool,
     /// Labels of a classifier.
     pub num_labels: usize,
+    /// What its scores mean.
+    pub problem: Problem,
+    /// Their names (`id2label`), where they have any; see [`label`](Self::label).
+    pub labels: Vec<Option<String>>,
     /// What a multiple-choice head reads: `last`, `first` or `mean`.
     pub summary_type: String,
     /// Whether it projects that first.
@@ -44,6 +57,17 @@ pub struct RoFormerConfig {
     pub summary_activation: Activation,
     /// The head that `architectures` names.
     pub architecture: Option<HeadKind>,
+}
+
+/// What the scores of a classifier of texts mean (`problem_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// A text has one of the labels: softmax.
+    OneLabel,
+    /// A text has any of them: a probability each. Also for a single label, where the file does not say.
+    SeveralLabels,
+    /// The scores are what was asked for.
+    Regression,
 }
 
 /// More than any model has, and little enough that products of two sizes cannot overflow.
@@ -107,6 +131,22 @@ impl RoFormerConfig {
         vocabulary * embedding + layers * hidden * (attention * hidden + 2 * wide)
     }
 
+    /// Whether it reads a text whole and then continues it, token after token, as UniLM does and RoFormer-Sim is trained.
+    pub fn is_unilm(&self) -> bool {
+        self.pooler && self.pooler_activation == Activation::Identity
+    }
+
+    /// Whether it continues a text token after token: a decoder, or RoFormer-Sim.
+    pub fn is_generative(&self) -> bool {
+        self.is_decoder || self.is_unilm()
+    }
+
+    /// The name of a label, `LABEL_0` and so on where there is none.
+    pub fn label(&self, label: usize) -> String {
+        let name = self.labels.get(label).cloned().flatten();
+        name.unwrap_or_else(|| format!("LABEL_{label}"))
+    }
+
     /// The width of a head.
     pub fn head_dim(&self) -> usize {
         self.hidden_size / self.num_attention_heads
@@ -121,22 +161,11 @@ impl Fields<'_> {
         if model_type != "roformer" {
             return Err(self.error("model_type", "\"roformer\""));
         }
-        let norm = self.string("norm_type", "layer_norm")?;
-        if norm != "layer_norm" || !self.boolean("use_bias", true)? {
-            let field = if norm != "layer_norm" { "norm_type" } else { "use_bias" };
-            return Err(self.error(field, "the first RoFormer: RoFormerV2 has another norm and no biases"));
-        }
         let hidden_size = self.size("hidden_size", 768, 1)?;
         let heads = self.size("num_attention_heads", 12, 1)?;
-        let labels = match self.get("id2label") {
-            None => None,
-            Some(Value::Object(map)) => Some(map.len()),
-            Some(_) => return Err(self.error("id2label", "an object: a name for each label")),
-        };
-        let num_labels = match labels {
-            Some(labels) if labels > 0 => labels,
-            _ => self.size("num_labels", 2, 1)?,
-        };
+        let (num_labels, labels) = self.labels()?;
+        let is_decoder = self.boolean("is_decoder", false)?;
+        let pooler_activation = if is_decoder { "tanh" } else { "linear" };
         let summary_type = self.string("summary_type", "last")?.to_string();
         if !["last", "first", "mean"].contains(&summary_type.as_str()) {
             return Err(self.error("summary_type", "last, first or mean"));
@@ -159,11 +188,17 @@ impl Fields<'_> {
             hidden_act: self.activation("hidden_act", "gelu")?,
             type_vocab_size: self.size("type_vocab_size", 2, 1)?,
             layer_norm_eps: self.epsilon()?,
+            rms_norm: self.rms_norm()?,
+            use_bias: self.boolean("use_bias", true)?,
+            pooler: false,
+            pooler_activation: self.activation("pooler_activation", pooler_activation)?,
             rotary_value: self.boolean("rotary_value", false)?,
-            is_decoder: self.boolean("is_decoder", false)?,
+            is_decoder,
             add_cross_attention: self.boolean("add_cross_attention", false)?,
             tie_word_embeddings: self.boolean("tie_word_embeddings", true)?,
             num_labels,
+            problem: self.problem(num_labels)?,
+            labels,
             summary_type,
             summary_use_proj: self.boolean("summary_use_proj", false)?,
             summary_activation: self.activation("summary_activation", "linear")?,
@@ -171,6 +206,45 @@ impl Fields<'_> {
         };
         config.check()?;
         Ok(config)
+    }
+
+    /// RoFormer_pytorch takes any name but `layer_norm` for the norm without parameters; here it must be a norm's.
+    fn rms_norm(&self) -> Result<bool> {
+        match self.string("norm_type", "layer_norm")? {
+            "layer_norm" => Ok(false),
+            name if name.contains("norm") => Ok(true),
+            _ => Err(self.error("norm_type", "layer_norm, or rms_norm for RoFormerV2")),
+        }
+    }
+
+    fn problem(&self, num_labels: usize) -> Result<Problem> {
+        let default = match num_labels {
+            1 => "multi_label_classification",
+            _ => "single_label_classification",
+        };
+        Ok(match self.string("problem_type", default)? {
+            "single_label_classification" => Problem::OneLabel,
+            "multi_label_classification" => Problem::SeveralLabels,
+            "regression" => Problem::Regression,
+            _ => {
+                let expected = "single_label_classification, multi_label_classification or regression";
+                return Err(self.error("problem_type", expected));
+            }
+        })
+    }
+
+    /// How many labels there are, and the names of those that have one.
+    fn labels(&self) -> Result<(usize, Vec<Option<String>>)> {
+        let names = match self.get("id2label") {
+            None => return Ok((self.size("num_labels", 2, 1)?, Vec::new())),
+            Some(Value::Object(map)) => map,
+            Some(_) => return Err(self.error("id2label", "an object: a name for each label")),
+        };
+        if names.is_empty() {
+            return Ok((self.size("num_labels", 2, 1)?, Vec::new()));
+        }
+        let name = |label: usize| names.get(&label.to_string()).and_then(Value::as_str).map(String::from);
+        Ok((names.len(), (0..names.len()).map(name).collect()))
     }
 
     /// A value, with `null` read as absent.

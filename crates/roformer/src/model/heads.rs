@@ -45,10 +45,9 @@ impl HeadKind {
 /// The parameters of a head.
 pub(super) enum Head<T: Real, B: Backend> {
     None,
-    /// Dense, activation, norm, then the vocabulary.
+    /// Dense, activation and norm, which RoFormerV2 has not; then the vocabulary.
     Language {
-        transform: B::Matrix<T>,
-        norm: Norm<T, B>,
+        transform: Option<(B::Matrix<T>, Norm<T, B>)>,
         decoder: B::Matrix<T>,
     },
     Sequence {
@@ -73,17 +72,31 @@ impl<T: Real, B: Backend> Head<T, B> {
         words: &[T],
     ) -> Result<Self> {
         let (hidden, embedding) = (config.hidden_size, config.embedding_size);
-        let one = |name: &str, outputs: usize| linear(device, source, &[name.to_string()], outputs, hidden);
+        // Heads have biases where the layers have none.
+        let one =
+            |name: &str, outputs: usize| linear(device, source, &[name.to_string()], [outputs, hidden], true);
         Ok(match kind {
             HeadKind::None => Head::None,
             HeadKind::MaskedLm | HeadKind::CausalLm => {
-                let transform = "cls.predictions.transform";
-                let norm = format!("{transform}.LayerNorm");
-                Head::Language {
-                    transform: one(&format!("{transform}.dense"), embedding)?,
-                    norm: Norm::load(device, source, &norm, embedding, config.layer_norm_eps)?,
-                    decoder: decoder(device, source, config, words)?,
-                }
+                let name = "cls.predictions.transform";
+                let transform = match config.rms_norm {
+                    true if embedding != hidden => {
+                        return Err(Error::Config {
+                            field: "embedding_size".into(),
+                            value: embedding.to_string(),
+                            expected: format!(
+                                "{hidden}, as hidden_size: RoFormerV2's output reads hidden states"
+                            ),
+                        });
+                    }
+                    true => None,
+                    false => {
+                        let norm =
+                            Norm::load(device, source, config, &format!("{name}.LayerNorm"), embedding)?;
+                        Some((one(&format!("{name}.dense"), embedding)?, norm))
+                    }
+                };
+                Head::Language { transform, decoder: decoder(device, source, config, words)? }
             }
             HeadKind::SequenceClassification => Head::Sequence {
                 dense: one("classifier.dense", hidden)?,
@@ -107,8 +120,8 @@ impl<T: Real, B: Backend> Head<T, B> {
         device: &B,
         config: &RoFormerConfig,
         hidden: &B::Buffer<T>,
-        batch: usize,
-        length: usize,
+        [batch, length]: [usize; 2],
+        scores: Scores,
     ) -> Result<Option<Logits<T>>> {
         let (width, tokens) = (config.hidden_size, batch * length);
         let memory = |rows: usize, width: usize| {
@@ -120,20 +133,39 @@ impl<T: Real, B: Backend> Head<T, B> {
             device.product(matrix, x, activation, &mut out);
             Ok::<_, Error>(out)
         };
-        // One token of every sequence, `[batch, hidden]`.
-        let pick = |token: usize| {
-            let mut out = memory(batch, width)?;
-            let from = Part { buffer: hidden, offset: token * width, token: width, sequence: length * width };
-            device.copy(from, &mut out, (0, width, width), [batch, 1, width]);
-            Ok::<_, Error>(out)
-        };
+        let pick = |token: usize| pick(device, hidden, [batch, length, width], token);
         let plain = Activation::Identity;
+        if matches!(scores, Scores::At([])) {
+            return Ok(None);
+        }
         let (scores, shape) = match self {
             Head::None => return Ok(None),
-            Head::Language { transform, norm, decoder } => {
-                let mut x = each(transform, hidden, config.hidden_act, tokens, config.embedding_size)?;
-                norm.apply(device, &mut x, None);
-                (each(decoder, &x, plain, tokens, config.vocab_size)?, vec![batch, length, config.vocab_size])
+            Head::Language { transform, decoder } => {
+                let vocabulary = config.vocab_size;
+                let mut picked = None;
+                let (rows, shape) = match scores {
+                    Scores::All => (tokens, vec![batch, length, vocabulary]),
+                    Scores::At(list) => {
+                        let rows = picked.insert(memory(list.len(), width)?);
+                        for (row, &token) in list.iter().enumerate() {
+                            let at = (row * width, width, width);
+                            let from =
+                                Part { buffer: hidden, offset: token * width, token: width, sequence: width };
+                            device.copy(from, rows, at, [1, 1, width]);
+                        }
+                        (list.len(), vec![list.len(), vocabulary])
+                    }
+                };
+                let x = picked.as_ref().unwrap_or(hidden);
+                let out = match transform {
+                    None => each(decoder, x, plain, rows, vocabulary)?,
+                    Some((dense, norm)) => {
+                        let mut x = each(dense, x, config.hidden_act, rows, config.embedding_size)?;
+                        norm.apply(device, &mut x, None);
+                        each(decoder, &x, plain, rows, vocabulary)?
+                    }
+                };
+                (out, shape)
             }
             Head::Sequence { dense, out } => {
                 let x = each(dense, &pick(0)?, config.hidden_act, batch, width)?;
@@ -189,8 +221,61 @@ fn decoder<T: Real, B: Backend>(
             "cls.predictions.decoder.bias"
         }
     };
-    device.set_bias(&mut decoder, 0, &vector(source, bias, vocabulary)?);
+    if !config.rms_norm {
+        device.set_bias(&mut decoder, 0, &vector(source, bias, vocabulary)?);
+    }
     Ok(decoder)
+}
+
+/// One token of every sequence of `[batch, length, width]`: `[batch, width]`.
+fn pick<T: Real, B: Backend>(
+    device: &B,
+    hidden: &B::Buffer<T>,
+    [batch, length, width]: [usize; 3],
+    token: usize,
+) -> Result<B::Buffer<T>> {
+    let mut out = device.zeros(batch * width).ok_or(Error::Memory { what: "the scores" })?;
+    let from = Part { buffer: hidden, offset: token * width, token: width, sequence: length * width };
+    device.copy(from, &mut out, (0, width, width), [batch, 1, width]);
+    Ok(out)
+}
+
+/// RoFormer-Sim's vector of a text: a product of the first token's hidden state.
+pub(super) struct Pooler<T: Real, B: Backend>(B::Matrix<T>);
+
+impl<T: Real, B: Backend> Pooler<T, B> {
+    pub fn load(device: &B, source: &impl Parameters<T>, config: &RoFormerConfig) -> Result<Self> {
+        let (hidden, name) = (config.hidden_size, "roformer.pooler.dense".to_string());
+        Ok(Pooler(linear(device, source, &[name], [hidden, hidden], true)?))
+    }
+
+    /// `[batch, hidden]` from hidden states `[batch, length, hidden]`.
+    pub fn forward(
+        &self,
+        device: &B,
+        config: &RoFormerConfig,
+        hidden: &B::Buffer<T>,
+        [batch, length]: [usize; 2],
+    ) -> Result<Vec<T>> {
+        let (width, out_of_memory) = (config.hidden_size, || Error::Memory { what: "the pooled output" });
+        let first = pick(device, hidden, [batch, length, width], 0)?;
+        let mut out = device.zeros(batch * width).ok_or_else(out_of_memory)?;
+        device.product(&self.0, &first, config.pooler_activation, &mut out);
+        let mut list = filled(batch * width, T::ZERO).ok_or_else(out_of_memory)?;
+        device.download(&out, &mut list);
+        Ok(list)
+    }
+}
+
+/// Which tokens a language model scores: a vocabulary of scores for each token of a batch is much.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scores<'a> {
+    /// All of them.
+    #[default]
+    All,
+    /// Those at these places of `[batch · length]`; the scores are then `[places, vocabulary]`. Other heads than a
+    /// language model's score all the same, or nothing where the list is empty.
+    At(&'a [usize]),
 }
 
 /// Scores and their shape.
@@ -198,6 +283,7 @@ fn decoder<T: Real, B: Backend>(
 pub struct Logits<T> {
     /// Row by row.
     pub scores: Vec<T>,
-    /// `[batch, length, vocabulary or labels]`, `[batch, labels]`, or `[batch]` for multiple choice.
+    /// `[batch, length, vocabulary or labels]`, `[batch, labels]`, or `[batch]` for multiple choice; `[places, vocabulary]`
+    /// where only some tokens were asked for.
     pub shape: Vec<usize>,
 }

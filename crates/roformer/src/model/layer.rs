@@ -10,10 +10,11 @@ use crate::ops::memory::is_available;
 use crate::ops::{Activation, Backend, Memory, Part, Real};
 use rope::Table;
 
-/// Weight and bias of a norm.
+/// A norm: of mean and variance, with a weight and a bias; or of the mean square alone, without either.
 pub(super) struct Norm<T: Real, B: Backend> {
+    /// All ones where the norm has none.
     weight: B::Buffer<T>,
-    bias: B::Buffer<T>,
+    bias: Option<B::Buffer<T>>,
     epsilon: f64,
 }
 
@@ -21,22 +22,29 @@ impl<T: Real, B: Backend> Norm<T, B> {
     pub fn load(
         device: &B,
         source: &impl Parameters<T>,
+        config: &RoFormerConfig,
         name: &str,
         width: usize,
-        epsilon: f64,
     ) -> Result<Self> {
-        let read = |part: &str| {
-            let list = vector(source, &format!("{name}.{part}"), width)?;
+        let upload = |list: &[T]| {
             let mut buffer = device.zeros(width).ok_or(Error::Memory { what: "the weights" })?;
-            device.upload(&list, &mut buffer);
+            device.upload(list, &mut buffer);
             Ok::<_, Error>(buffer)
         };
-        Ok(Norm { weight: read("weight")?, bias: read("bias")?, epsilon })
+        let epsilon = config.layer_norm_eps;
+        if config.rms_norm {
+            return Ok(Norm { weight: upload(&vec![T::of(1.0); width])?, bias: None, epsilon });
+        }
+        let read = |part: &str| upload(&vector(source, &format!("{name}.{part}"), width)?);
+        Ok(Norm { weight: read("weight")?, bias: Some(read("bias")?), epsilon })
     }
 
     /// x ← norm(x + residual).
     pub fn apply(&self, device: &B, x: &mut B::Buffer<T>, residual: Option<&B::Buffer<T>>) {
-        device.layer_norm(x, residual, &self.weight, &self.bias, self.epsilon);
+        match &self.bias {
+            Some(bias) => device.layer_norm(x, residual, &self.weight, bias, self.epsilon),
+            None => device.rms_norm(x, residual, &self.weight, self.epsilon),
+        }
     }
 }
 
@@ -52,8 +60,8 @@ pub(super) fn linear<T: Real, B: Backend>(
     device: &B,
     source: &impl Parameters<T>,
     names: &[String],
-    outputs: usize,
-    inputs: usize,
+    [outputs, inputs]: [usize; 2],
+    has_bias: bool,
 ) -> Result<B::Matrix<T>> {
     for name in names {
         source.check(&format!("{name}.weight"), &[outputs, inputs])?;
@@ -64,7 +72,9 @@ pub(super) fn linear<T: Real, B: Backend>(
     for (index, name) in names.iter().enumerate() {
         source.read(&format!("{name}.weight"), &[outputs, inputs], &mut rows)?;
         device.set_rows(&mut matrix, index * outputs, &rows);
-        device.set_bias(&mut matrix, index * outputs, &vector(source, &format!("{name}.bias"), outputs)?);
+        if has_bias {
+            device.set_bias(&mut matrix, index * outputs, &vector(source, &format!("{name}.bias"), outputs)?);
+        }
     }
     Ok(matrix)
 }
@@ -167,11 +177,11 @@ impl<T: Real, B: Backend> Layer<T, B> {
         config: &RoFormerConfig,
         prefix: &str,
     ) -> Result<Self> {
-        let (hidden, wide, epsilon) = (config.hidden_size, config.intermediate_size, config.layer_norm_eps);
+        let (hidden, wide, has_bias) = (config.hidden_size, config.intermediate_size, config.use_bias);
         let name = |part: &str| format!("{prefix}.{part}");
         let three = |at: &str| ["query", "key", "value"].map(|part| name(&format!("{at}.self.{part}")));
-        let norm = |part: &str| Norm::load(device, source, &name(part), hidden, epsilon);
-        let square = |names: &[String]| linear(device, source, names, hidden, hidden);
+        let norm = |part: &str| Norm::load(device, source, config, &name(part), hidden);
+        let square = |names: &[String]| linear(device, source, names, [hidden, hidden], has_bias);
         let cross = match config.is_decoder && config.add_cross_attention {
             true => {
                 let [query, key, value] = three("crossattention");
@@ -189,8 +199,8 @@ impl<T: Real, B: Backend> Layer<T, B> {
             output: square(&[name("attention.output.dense")])?,
             norm: norm("attention.output.LayerNorm")?,
             cross,
-            up: linear(device, source, &[name("intermediate.dense")], wide, hidden)?,
-            down: linear(device, source, &[name("output.dense")], hidden, wide)?,
+            up: linear(device, source, &[name("intermediate.dense")], [wide, hidden], has_bias)?,
+            down: linear(device, source, &[name("output.dense")], [hidden, wide], has_bias)?,
             last_norm: norm("output.LayerNorm")?,
         })
     }

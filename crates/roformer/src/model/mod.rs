@@ -1,4 +1,4 @@
-//! RoFormer as Hugging Face defines it: configuration, weights, forward pass, heads.
+//! RoFormer as Hugging Face defines it, RoFormerV2 and RoFormer-Sim: configuration, weights, forward pass, heads.
 
 mod cache;
 mod config;
@@ -8,7 +8,7 @@ mod parameters;
 mod roformer;
 
 pub use cache::Cache;
-pub use config::RoFormerConfig;
-pub use heads::{HeadKind, Logits};
+pub use config::{Problem, RoFormerConfig};
+pub use heads::{HeadKind, Logits, Scores};
 pub use parameters::{Hashed, Parameters};
-pub use roformer::{Encoded, Input, Output, RoFormer, check};
+pub use roformer::{Call, Encoded, Input, Output, RoFormer, check};

@@ -30,6 +30,11 @@ impl<'a> Named<'a> {
         Named { weights, bare: weights.get("embeddings.word_embeddings.weight").is_some() }
     }
 
+    /// Whether the file has a pooler, as RoFormer-Sim's have.
+    pub fn has_pooler(&self) -> bool {
+        self.weights.get(self.own("roformer.pooler.dense.weight")).is_some()
+    }
+
     /// The name in the file.
     fn own<'n>(&self, name: &'n str) -> &'n str {
         if self.bare { name.strip_prefix(PREFIX).unwrap_or(name) } else { name }
@@ -62,6 +67,7 @@ impl Named<'_> {
         // Layers that cannot all be there are not listed.
         let config = &RoFormerConfig {
             num_hidden_layers: config.num_hidden_layers.min(weights.len() + 1),
+            pooler: self.has_pooler(),
             ..config.clone()
         };
         let expected: HashSet<String> =
@@ -80,11 +86,13 @@ impl Named<'_> {
         if missing.is_empty() && unexpected.is_empty() {
             return Ok(());
         }
-        let is_v2 = |name: &String| name.ends_with(".bias") || name.contains("LayerNorm");
-        let verdict = if !missing.is_empty() && missing.iter().all(is_v2) {
-            "the weights have no biases or norms: this is RoFormerV2, which is another model"
-        } else if missing.is_empty() && unexpected.iter().all(|name| name.contains("pooler.")) {
-            "the weights have a pooler: this is RoFormer-Sim, which is not supported yet"
+        let parts = [".bias", "LayerNorm", "predictions.transform."];
+        let is_v1 = |name: &String| parts.iter().any(|part| name.contains(part));
+        let verdict = if !missing.is_empty() && missing.iter().all(is_v1) {
+            "the weights have no biases or norms: this is RoFormerV2, and the configuration the first RoFormer's; \
+             RoFormerV2's config.json has \"norm_type\": \"rms_norm\" and \"use_bias\": false"
+        } else if config.rms_norm && missing.is_empty() && unexpected.iter().all(is_v1) {
+            "the weights have biases or norms: this is the first RoFormer, and the configuration RoFormerV2's"
         } else {
             "the weights do not fit the configuration"
         };
@@ -138,48 +146,60 @@ fn is_derived(name: &str, config: &RoFormerConfig) -> bool {
 /// The names of the tensors that a model asks for.
 fn expected_names(config: &RoFormerConfig, kind: HeadKind) -> Vec<String> {
     let mut names = Vec::new();
-    let mut both = |name: String| names.extend([format!("{name}.weight"), format!("{name}.bias")]);
-    both("roformer.embeddings.LayerNorm".into());
+    let mut add = |name: String, has_weight: bool, has_bias: bool| {
+        let parts = [("weight", has_weight), ("bias", has_bias)];
+        names.extend(parts.iter().filter(|part| part.1).map(|(part, _)| format!("{name}.{part}")));
+    };
+    let has_norm = !config.rms_norm;
+    add("roformer.embeddings.LayerNorm".into(), has_norm, has_norm);
     if config.embedding_size != config.hidden_size {
-        both("roformer.embeddings_project".into());
+        add("roformer.embeddings_project".into(), true, true);
+    }
+    if config.pooler {
+        add("roformer.pooler.dense".into(), true, true);
     }
     for layer in 0..config.num_hidden_layers {
         let cross = config.is_decoder && config.add_cross_attention;
         for attention in if cross { &["attention", "crossattention"][..] } else { &["attention"] } {
-            for part in ["self.query", "self.key", "self.value", "output.dense", "output.LayerNorm"] {
-                both(format!("roformer.encoder.layer.{layer}.{attention}.{part}"));
+            for part in ["self.query", "self.key", "self.value", "output.dense"] {
+                add(format!("roformer.encoder.layer.{layer}.{attention}.{part}"), true, config.use_bias);
             }
+            add(format!("roformer.encoder.layer.{layer}.{attention}.output.LayerNorm"), has_norm, has_norm);
         }
-        for part in ["intermediate.dense", "output.dense", "output.LayerNorm"] {
-            both(format!("roformer.encoder.layer.{layer}.{part}"));
+        for part in ["intermediate.dense", "output.dense"] {
+            add(format!("roformer.encoder.layer.{layer}.{part}"), true, config.use_bias);
         }
+        add(format!("roformer.encoder.layer.{layer}.output.LayerNorm"), has_norm, has_norm);
     }
     match kind {
         HeadKind::None => {}
         HeadKind::MaskedLm | HeadKind::CausalLm => {
-            both("cls.predictions.transform.dense".into());
-            both("cls.predictions.transform.LayerNorm".into());
+            if has_norm {
+                add("cls.predictions.transform.dense".into(), true, true);
+                add("cls.predictions.transform.LayerNorm".into(), true, true);
+            }
             if !config.tie_word_embeddings {
-                both("cls.predictions.decoder".into());
+                add("cls.predictions.decoder".into(), true, has_norm);
             }
         }
         HeadKind::SequenceClassification => {
-            both("classifier.dense".into());
-            both("classifier.out_proj".into());
+            add("classifier.dense".into(), true, true);
+            add("classifier.out_proj".into(), true, true);
         }
-        HeadKind::TokenClassification => both("classifier".into()),
-        HeadKind::QuestionAnswering => both("qa_outputs".into()),
+        HeadKind::TokenClassification => add("classifier".into(), true, true),
+        HeadKind::QuestionAnswering => add("qa_outputs".into(), true, true),
         HeadKind::MultipleChoice => {
-            both("classifier".into());
+            add("classifier".into(), true, true);
             if config.summary_use_proj {
-                both("sequence_summary.summary".into());
+                add("sequence_summary.summary".into(), true, true);
             }
         }
     }
     for table in ["word", "token_type"] {
         names.push(format!("roformer.embeddings.{table}_embeddings.weight"));
     }
-    if matches!(kind, HeadKind::MaskedLm | HeadKind::CausalLm) && config.tie_word_embeddings {
+    let is_language_model = matches!(kind, HeadKind::MaskedLm | HeadKind::CausalLm);
+    if is_language_model && config.tie_word_embeddings && has_norm {
         names.push("cls.predictions.bias".into());
     }
     names

@@ -2,7 +2,7 @@
 
 use super::cache::Cache;
 use super::config::RoFormerConfig;
-use super::heads::{Head, HeadKind, Logits};
+use super::heads::{Head, HeadKind, Logits, Pooler, Scores};
 use super::layer::{Buffers, Layer, Norm, Other, Pass, linear};
 use super::parameters::{Named, Parameters};
 use crate::attention::softmax::{Mask, Reach};
@@ -38,11 +38,32 @@ pub struct Encoded<'a, T> {
     pub mask: Option<&'a [bool]>,
 }
 
+/// What a call of a model is given besides its input; nothing by default.
+pub struct Call<'a, T: Real = f32, B: Backend = Cpu> {
+    /// Another model's output, for cross-attention.
+    pub encoded: Option<Encoded<'a, T>>,
+    /// What came before the input; the input is added to it.
+    pub cache: Option<&'a mut Cache<T, B>>,
+    /// For each text `[batch]` how many tokens are read whole; those after them see only what came before (UniLM). Not
+    /// together with a cache.
+    pub prefix: Option<&'a [usize]>,
+    /// The tokens that a language model scores.
+    pub scores: Scores<'a>,
+}
+
+impl<T: Real, B: Backend> Default for Call<'_, T, B> {
+    fn default() -> Self {
+        Call { encoded: None, cache: None, prefix: None, scores: Scores::All }
+    }
+}
+
 /// What a forward pass gives.
 #[derive(Clone, Debug)]
 pub struct Output<T> {
     /// `[batch, length, hidden]`
     pub last_hidden_state: Vec<T>,
+    /// `[batch, hidden]`: RoFormer-Sim's vector of each text, where there is a pooler and no cache.
+    pub pooled: Option<Vec<T>>,
     /// The head's scores, where there is one.
     pub logits: Option<Logits<T>>,
 }
@@ -59,6 +80,7 @@ pub struct RoFormer<T: Real = f32, B: Backend = Cpu> {
     project: Option<B::Matrix<T>>,
     layers: Vec<Layer<T, B>>,
     head: Head<T, B>,
+    pooler: Option<Pooler<T, B>>,
     kind: HeadKind,
     rope: Rope,
     buffers: Pool<T, B>,
@@ -93,10 +115,12 @@ impl RoFormer {
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file = path.join("config.json");
-        let config = RoFormerConfig::from_json(&read_config(&file)?)?;
+        let mut config = RoFormerConfig::from_json(&read_config(&file)?)?;
         let weights = Weights::open(path)?;
         let kind = check(&weights, &config)?;
-        Self::from_parameters(config, kind, &Named::new(&weights))
+        let source = Named::new(&weights);
+        config.pooler = source.has_pooler();
+        Self::from_parameters(config, kind, &source)
     }
 }
 
@@ -113,7 +137,7 @@ pub fn check(weights: &Weights, config: &RoFormerConfig) -> Result<HeadKind> {
             ),
         });
     }
-    let kind = config.architecture.unwrap_or_else(|| head_of(weights));
+    let kind = config.architecture.unwrap_or_else(|| head_of(weights, config));
     Named::new(weights).check(config, kind)?;
     Ok(kind)
 }
@@ -134,13 +158,15 @@ fn read_config(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// The head that a file's tensors are for.
-fn head_of(weights: &Weights) -> HeadKind {
+fn head_of(weights: &Weights, config: &RoFormerConfig) -> HeadKind {
     let has = |name: &str| weights.get(name).is_some();
     match () {
         () if has("cls.predictions.bias") => HeadKind::MaskedLm,
         () if has("classifier.out_proj.weight") => HeadKind::SequenceClassification,
         () if has("qa_outputs.weight") => HeadKind::QuestionAnswering,
         () if has("classifier.weight") => HeadKind::TokenClassification,
+        // RoFormerV2's output is the word embeddings alone; a bare encoder's have no prefix.
+        () if config.rms_norm && has("roformer.embeddings.word_embeddings.weight") => HeadKind::MaskedLm,
         () => HeadKind::None,
     }
 }
@@ -183,17 +209,20 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
         }
         let (list, words) = read("word_embeddings", config.vocab_size)?;
         let (_, types) = read("token_type_embeddings", config.type_vocab_size)?;
-        let norm =
-            Norm::load(&device, source, "roformer.embeddings.LayerNorm", width, config.layer_norm_eps)?;
+        let norm = Norm::load(&device, source, &config, "roformer.embeddings.LayerNorm", width)?;
         let project = match width == config.hidden_size {
             true => None,
             false => {
                 let name = "roformer.embeddings_project".to_string();
-                Some(linear(&device, source, &[name], config.hidden_size, width)?)
+                Some(linear(&device, source, &[name], [config.hidden_size, width], true)?)
             }
         };
         let head = Head::load(&device, source, &config, kind, &list)?;
         drop(list);
+        let pooler = match config.pooler {
+            true => Some(Pooler::load(&device, source, &config)?),
+            false => None,
+        };
         let layers = (0..config.num_hidden_layers)
             .into_par_iter()
             .map(|layer| Layer::load(&device, source, &config, &format!("roformer.encoder.layer.{layer}")))
@@ -207,6 +236,7 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
             project,
             layers,
             head,
+            pooler,
             kind,
             rope,
             buffers: Pool(Mutex::new(Vec::new())),
@@ -230,47 +260,51 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
 
     /// Runs the model on a batch of texts of any length that memory allows.
     pub fn forward(&self, input: &Input) -> Result<Output<T>> {
-        self.run(input, None, None)
+        self.call(input, Call::default())
     }
 
     /// Runs a decoder that also attends to another model's output.
     pub fn forward_with(&self, input: &Input, encoded: Encoded<T>) -> Result<Output<T>> {
-        self.run(input, Some(encoded), None)
+        self.call(input, Call { encoded: Some(encoded), ..Call::default() })
     }
 
     /// A cache for `batch` texts of at most `capacity` tokens.
     pub fn cache(&self, batch: usize, capacity: usize) -> Result<Cache<T, B>> {
-        if !self.config.is_decoder {
+        if !self.config.is_generative() {
             return Err(Error::input(
                 "the model",
                 "no decoder",
-                "one whose is_decoder is true: only those can use a cache",
+                "one whose is_decoder is true, or RoFormer-Sim: only those can use a cache",
             ));
         }
         Cache::new(&self.device, self.layers.len(), self.config.hidden_size, batch, capacity)
     }
 
-    /// Runs a decoder on the tokens that follow those in the cache, and adds them to it.
+    /// The cache of one text as the start of `batch` texts.
+    pub fn repeat(&self, cache: &Cache<T, B>, batch: usize) -> Result<Cache<T, B>> {
+        cache.repeat(&self.device, batch)
+    }
+
+    /// Runs a decoder on the tokens that follow those in the cache, and adds them to it. RoFormer-Sim reads what comes
+    /// first as a whole, and what follows token after token.
     pub fn step(
         &self,
         input: &Input,
         encoded: Option<Encoded<T>>,
         cache: &mut Cache<T, B>,
     ) -> Result<Output<T>> {
-        self.run(input, encoded, Some(cache))
+        self.call(input, Call { encoded, cache: Some(cache), ..Call::default() })
     }
 
-    fn run(
-        &self,
-        input: &Input,
-        encoded: Option<Encoded<T>>,
-        mut cache: Option<&mut Cache<T, B>>,
-    ) -> Result<Output<T>> {
+    /// Runs the model with all that a call can be given.
+    pub fn call(&self, input: &Input, call: Call<T, B>) -> Result<Output<T>> {
+        let Call { encoded, mut cache, prefix, scores } = call;
         let config = &self.config;
         let (batch, length) = self.check(input, encoded.as_ref())?;
+        check_call(prefix, scores, cache.is_some(), batch, length)?;
         let past = cache.as_ref().map_or(0, |cache| cache.length);
         if let Some(cache) = &mut cache {
-            if !config.is_decoder
+            if !config.is_generative()
                 || cache.layers.len() != self.layers.len()
                 || cache.hidden != config.hidden_size
             {
@@ -289,7 +323,12 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
             Some(cache) => Some(cache.mask_of(past + length)),
             None => input.mask.map(<[bool]>::to_vec),
         };
-        let reach = if config.is_decoder { Reach::Causal } else { Reach::All };
+        let reach = match prefix {
+            Some(prefix) => Reach::Prefix(prefix),
+            None if config.is_unilm() && past > 0 => Reach::Causal,
+            None if config.is_decoder && !config.is_unilm() => Reach::Causal,
+            None => Reach::All,
+        };
         let encoded = match encoded {
             None => None,
             Some(other) => {
@@ -307,7 +346,13 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
             let cache = cache.as_deref_mut().map(|cache| (&mut cache.layers[index], cache.capacity));
             layer.forward(&pass, &mut buffers, cache)?;
         }
-        let logits = self.head.forward(device, config, &buffers.x, batch, length)?;
+        let logits = self.head.forward(device, config, &buffers.x, [batch, length], scores)?;
+        let pooled = match &self.pooler {
+            Some(pooler) if cache.is_none() => {
+                Some(pooler.forward(device, config, &buffers.x, [batch, length])?)
+            }
+            _ => None,
+        };
         let list = filled(batch * length * config.hidden_size, T::ZERO);
         let mut last_hidden_state = list.ok_or(Error::Memory { what: "the output" })?;
         device.download(&buffers.x, &mut last_hidden_state);
@@ -317,7 +362,7 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
             cache.encoded = cache.encoded.or(encoded_length);
         }
         self.buffers.give_back(buffers);
-        Ok(Output { last_hidden_state, logits })
+        Ok(Output { last_hidden_state, pooled, logits })
     }
 
     /// x ← norm(word + segment), projected to the model's width.
@@ -391,6 +436,31 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
         }
         Ok((batch, ids.len() / batch))
     }
+}
+
+/// Checks what a call is given besides its input.
+fn check_call(
+    prefix: Option<&[usize]>,
+    scores: Scores,
+    has_cache: bool,
+    batch: usize,
+    length: usize,
+) -> Result<()> {
+    if let Some(prefix) = prefix {
+        if has_cache {
+            return Err(Error::input("the prefix", "given with a cache", "only one of the two"));
+        }
+        if prefix.len() != batch || prefix.iter().any(|&prefix| prefix > length) {
+            let expected = format!("for each of {batch} texts a number up to {length}");
+            return Err(Error::input("the prefix", format!("{prefix:?}"), expected));
+        }
+    }
+    if let Scores::At(places) = scores
+        && let Some(place) = places.iter().find(|&&place| place >= batch * length)
+    {
+        return Err(Error::input("a place to score", place, format!("less than {batch} × {length}")));
+    }
+    Ok(())
 }
 
 impl<T: Real, B: Backend> Cache<T, B> {

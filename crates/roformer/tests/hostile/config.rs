@@ -114,17 +114,10 @@ fn other_models_are_refused_by_name() {
     for kind in ["bert", "roformer_v2", "RoFormer", "llama", "roformer "] {
         refused(parse(&small(json!({"model_type": kind}))), &["model_type", kind, "\"roformer\""], kind);
     }
-    refused(
-        parse(&small(json!({"norm_type": "rms_norm"}))),
-        &["norm_type", "rms_norm", "RoFormerV2"],
-        "norm",
-    );
-    refused(parse(&small(json!({"use_bias": false}))), &["use_bias", "false", "RoFormerV2"], "no biases");
-    refused(
-        parse(&small(json!({"use_bias": false, "norm_type": "rms_norm", "model_type": "roformer"}))),
-        &["RoFormerV2"],
-        "both",
-    );
+    for kind in [json!("ranking"), json!(3)] {
+        refused(parse(&small(json!({"problem_type": kind}))), &["problem_type"], kind);
+    }
+    refused(parse(&small(json!({"pooler_activation": "cube"}))), &["pooler_activation", "cube"], "pooler");
 }
 
 #[test]

@@ -1,135 +1,12 @@
 //! Against Hugging Face transformers: `golden/roformer`, made by `golden/roformer.py`.
 
+use super::case::{Case, close, flags, flat, folder, read, tensor};
 use roformer::model::{Encoded, Hashed, HeadKind, Input, RoFormer, RoFormerConfig};
 use safetensors::SafeTensors;
-use serde_json::Value;
-use std::path::PathBuf;
-
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../golden/roformer")
-}
-
-fn cases() -> Value {
-    serde_json::from_slice(&std::fs::read(folder().join("cases.json")).unwrap()).unwrap()
-}
-
-fn outputs() -> Vec<u8> {
-    std::fs::read(folder().join("outputs.safetensors")).unwrap()
-}
-
-fn tensor(bytes: &[u8], name: &str) -> Vec<f64> {
-    let file = SafeTensors::deserialize(bytes).unwrap();
-    let view = file.tensor(name).unwrap_or_else(|error| panic!("{name}: {error}"));
-    view.data().chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect()
-}
-
-/// The numbers of nested lists, row by row.
-fn flat(value: &Value) -> Vec<u32> {
-    match value {
-        Value::Array(list) => list.iter().flat_map(flat).collect(),
-        number => vec![number.as_u64().unwrap() as u32],
-    }
-}
-
-fn flags(value: &Value) -> Option<Vec<bool>> {
-    (!value.is_null()).then(|| flat(value).iter().map(|&x| x != 0).collect())
-}
-
-/// Compares at real positions: within twice the deviation of transformers' own f32, or 5e-6 of the largest value.
-fn close(what: &str, got: &[f32], wanted: &[f64], bounds: &Value, rows: Option<&[bool]>) -> f64 {
-    assert_eq!(got.len(), wanted.len(), "{what}");
-    let (deviation, largest) = (bounds["deviation"].as_f64().unwrap(), bounds["largest"].as_f64().unwrap());
-    let bound = (2.0 * deviation).max(5e-6 * largest);
-    let width = rows.map_or(got.len(), |rows| got.len() / rows.len());
-    let mut worst: f64 = 0.0;
-    for (index, (got, wanted)) in got.iter().zip(wanted).enumerate() {
-        if rows.is_none_or(|rows| rows[index / width]) {
-            let difference = (f64::from(*got) - wanted).abs();
-            assert!(difference <= bound, "{what}[{index}]: {got} {wanted}, bound {bound:e}");
-            worst = worst.max(difference / bound);
-        }
-    }
-    worst
-}
-
-/// A case of cases.json.
-struct Case<'a> {
-    json: &'a Value,
-    model: RoFormer<f32>,
-    ids: Vec<u32>,
-    types: Option<Vec<u32>>,
-    mask: Option<Vec<bool>>,
-    batch: usize,
-    length: usize,
-}
-
-/// Hidden states and scores, `[batch, length, …]`.
-type Outputs = (Vec<f32>, Option<Vec<f32>>);
-
-impl<'a> Case<'a> {
-    fn new(json: &'a Value) -> Self {
-        let config = RoFormerConfig::from_json(json["config"].to_string().as_bytes()).unwrap();
-        let head = HeadKind::from_architecture(json["head"].as_str().unwrap()).unwrap();
-        let ids = flat(&json["ids"]);
-        let length = json["length"].as_u64().unwrap() as usize;
-        Case {
-            json,
-            model: RoFormer::from_parameters(config, head, &Hashed).unwrap(),
-            types: (!json["token_types"].is_null()).then(|| flat(&json["token_types"])),
-            mask: flags(&json["mask"]),
-            batch: ids.len() / length,
-            ids,
-            length,
-        }
-    }
-
-    fn name(&self) -> &str {
-        self.json["name"].as_str().unwrap()
-    }
-
-    fn run(&self, encoded: Option<Encoded<f32>>) -> Outputs {
-        let (types, mask) = (self.types.as_deref(), self.mask.as_deref());
-        let input = Input { ids: &self.ids, batch: self.batch, token_types: types, mask };
-        let output = match encoded {
-            Some(encoded) => self.model.forward_with(&input, encoded).unwrap(),
-            None => self.model.forward(&input).unwrap(),
-        };
-        (output.last_hidden_state, output.logits.map(|logits| logits.scores))
-    }
-
-    /// Columns `first..first + count` of a list `[batch, length]`.
-    fn columns<T: Copy>(&self, list: &[T], first: usize, count: usize) -> Vec<T> {
-        (0..self.batch).flat_map(|row| list[row * self.length + first..][..count].to_vec()).collect()
-    }
-
-    /// The first `prefill` tokens at once, then one at a time, with a cache.
-    fn run_cached(&self, prefill: usize, encoded: Option<Encoded<f32>>) -> Outputs {
-        let mut cache = self.model.cache(self.batch, self.length).unwrap();
-        let (mut hidden, mut scores) = (vec![Vec::new(); self.batch], vec![Vec::new(); self.batch]);
-        let mut first = 0;
-        while first < self.length {
-            let count = if first == 0 { prefill } else { 1 };
-            let ids = self.columns(&self.ids, first, count);
-            let types = self.types.as_ref().map(|types| self.columns(types, first, count));
-            let mask = self.mask.as_ref().map(|mask| self.columns(mask, first, count));
-            let (types, mask) = (types.as_deref(), mask.as_deref());
-            let input = Input { ids: &ids, batch: self.batch, token_types: types, mask };
-            let output = self.model.step(&input, encoded, &mut cache).unwrap();
-            for row in 0..self.batch {
-                let rows = |list: &[f32]| list.chunks(list.len() / self.batch).nth(row).unwrap().to_vec();
-                hidden[row].extend(rows(&output.last_hidden_state));
-                scores[row].extend(output.logits.iter().flat_map(|logits| rows(&logits.scores)));
-            }
-            first += count;
-        }
-        assert_eq!(cache.len(), self.length);
-        (hidden.concat(), Some(scores.concat()).filter(|scores| !scores.is_empty()))
-    }
-}
 
 #[test]
 fn outputs_are_those_of_transformers() {
-    let (cases, outputs) = (cases(), outputs());
+    let (cases, outputs) = read("roformer");
     let list = cases["cases"].as_array().unwrap();
     assert!(list.len() >= 40);
     for json in list {
@@ -175,7 +52,7 @@ fn outputs_are_those_of_transformers() {
 /// The same model in f64. (transformers' table of positions is rounded to f32 even then, which is 6e-8 of a vector.)
 #[test]
 fn in_f64_outputs_are_nearer_still() {
-    let (cases, outputs) = (cases(), outputs());
+    let (cases, outputs) = read("roformer");
     let encoders =
         cases["cases"].as_array().unwrap().iter().filter(|case| case["config"]["is_decoder"] == false);
     for json in encoders {
@@ -203,10 +80,11 @@ fn in_f64_outputs_are_nearer_still() {
 /// Files as transformers writes them: safetensors, sharded, `.bin` new and old, f16.
 #[test]
 fn files_written_by_transformers_load_directly() {
-    let (cases, outputs) = (cases(), outputs());
+    let (cases, outputs) = read("roformer");
     for file in cases["files"].as_array().unwrap() {
         let dir = file["dir"].as_str().unwrap();
-        let model = RoFormer::load(folder().join(dir)).unwrap_or_else(|error| panic!("{dir}: {error}"));
+        let model =
+            RoFormer::load(folder("roformer").join(dir)).unwrap_or_else(|error| panic!("{dir}: {error}"));
         let ids = flat(&file["ids"]);
         let input = Input { ids: &ids, batch: 2, token_types: None, mask: None };
         let output = model.forward(&input).unwrap();
@@ -220,7 +98,7 @@ fn files_written_by_transformers_load_directly() {
 
 #[test]
 fn a_base_size_model_points_the_same_way() {
-    let (cases, outputs) = (cases(), outputs());
+    let (cases, outputs) = read("roformer");
     let json = &cases["base"];
     let case = Case::new(json);
     let (hidden, _) = case.run(None);

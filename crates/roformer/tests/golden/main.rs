@@ -1,0 +1,5 @@
+//! Models against the reference values in `golden/`.
+
+mod case;
+mod roformer;
+mod variants;
