@@ -20,10 +20,14 @@ impl Failure {
             Failure::Other(message) => (message, 1),
             Failure::Closed => return ExitCode::SUCCESS,
         };
-        // One line, whatever the message holds.
-        eprintln!("roformer: {}", message.split_whitespace().collect::<Vec<_>>().join(" "));
+        eprintln!("roformer: {}", one_line(&message));
         ExitCode::from(code)
     }
+}
+
+/// The message on one line, whatever it holds.
+pub fn one_line(message: &str) -> String {
+    message.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 impl From<rope::Error> for Failure {

@@ -8,6 +8,8 @@ mod info;
 mod input;
 mod inspect;
 mod rotate;
+#[allow(dead_code)]
+mod text;
 
 use clap::{Parser, Subcommand};
 use error::Failure;

@@ -44,6 +44,13 @@ pub enum Error {
     },
     /// A rotary embedding that cannot be made.
     Rope(rope::Error),
+    /// A model that is neither a folder nor to be had from the cache or the hub.
+    Hub {
+        /// The model, as it was named.
+        model: String,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// Not enough memory.
     Memory {
         /// For what.
@@ -96,6 +103,7 @@ impl fmt::Display for Error {
             }
             Error::Input { name, value, expected } => write!(f, "{name} is {value}; expected {expected}"),
             Error::Rope(error) => error.fmt(f),
+            Error::Hub { model, reason } => write!(f, "{model}: {reason}"),
             Error::Memory { what } => {
                 write!(f, "not enough memory for {what}; use a shorter or smaller input")
             }

@@ -9,9 +9,13 @@ pub mod attention;
 pub mod bands;
 pub mod bench;
 mod error;
+pub mod hub;
 pub mod model;
 pub mod ops;
+pub mod pipeline;
+pub mod tokenizer;
 pub mod weights;
 
 pub use error::{Error, Result};
+pub use pipeline::Pipeline;
 pub use rope;

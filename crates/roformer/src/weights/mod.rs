@@ -42,13 +42,14 @@ pub use tensor::{Dtype, Target, Tensor};
 pub use write::save;
 
 pub(crate) use error::brief;
+pub(crate) use shards::is_plain;
 use source::Source;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What a folder is searched for, in this order.
-const FILES: [&str; 4] = [
+pub(crate) const FILES: [&str; 4] = [
     "model.safetensors",
     "model.safetensors.index.json",
     "pytorch_model.bin",
@@ -57,7 +58,7 @@ const FILES: [&str; 4] = [
 
 /// The most that is read of a header, an index or a pickle. The largest models have some 100,000 tensors at about 100 bytes
 /// each; what claims to need more is damaged or hostile.
-const LIMIT: u64 = 64 << 20;
+pub(crate) const LIMIT: u64 = 64 << 20;
 
 /// The tensors of one file, by name.
 type Tensors = BTreeMap<String, Tensor>;

@@ -61,7 +61,7 @@ pub(super) fn open(index: &Source) -> Result<(Vec<Source>, Tensors)> {
 }
 
 /// Whether a name stays in its folder, on any system.
-fn is_plain(file: &str) -> bool {
+pub(crate) fn is_plain(file: &str) -> bool {
     let mut parts = Path::new(file).components();
     matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
         && !file.contains(['/', '\\', ':', '\0'])

@@ -1,0 +1,167 @@
+//! Text in, answers out: a model with its tokenizer.
+//!
+//! [`Pipeline::load`] takes a folder or a name on the hub. Every task has a form for one text and a form for many, whose
+//! name ends in `_all`: that one sorts the texts by length, runs them in batches that waste little on padding, and gives a
+//! result for each text in the order they came. A text that cannot be used is an error of its own and spoils no other.
+//!
+//! ```no_run
+//! let roformer = roformer::Pipeline::load("junnyu/roformer_chinese_base")?;
+//! for guess in roformer.fill_mask("今天[MASK]很好，我想去公园玩。", 5)? {
+//!     println!("{} {:.3}", guess.token, guess.score);
+//! }
+//! # Ok::<(), roformer::Error>(())
+//! ```
+
+mod answer;
+mod batch;
+mod classify;
+mod embed;
+mod fill_mask;
+mod generate;
+mod sample;
+
+pub use answer::Answer;
+pub use classify::{Label, TokenLabel};
+pub use embed::{Embed, Pooling, Ranked, cosine};
+pub use fill_mask::Guess;
+pub use generate::{Generate, Paraphrase};
+
+use crate::error::{Error, Result};
+use crate::hub;
+use crate::model::{HeadKind, RoFormer};
+use crate::tokenizer::{Encoding, Tokenizer};
+use rayon::prelude::*;
+use std::path::Path;
+
+/// A model with its tokenizer.
+pub struct Pipeline {
+    model: RoFormer,
+    tokenizer: Tokenizer,
+    max_tokens: Option<usize>,
+}
+
+/// Texts with more tokens are refused unless the caller says where to cut: attention to so many takes hours.
+const MAX_TOKENS: usize = 1 << 16;
+
+impl Pipeline {
+    /// Loads a model from a folder, or by its name on the hub: from the local cache, or downloaded into it.
+    pub fn load(model: &str) -> Result<Self> {
+        Self::open(hub::find(model, &hub::Options::default())?)
+    }
+
+    /// Loads a model from a folder with a `config.json`, weights and the files of its tokenizer.
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
+        let folder = folder.as_ref();
+        let tokenizer = || {
+            let tokenizer = Tokenizer::load(folder)?;
+            tokenizer.prepare();
+            Ok(tokenizer)
+        };
+        let (model, tokenizer): (_, Result<Tokenizer>) = rayon::join(|| RoFormer::load(folder), tokenizer);
+        Self::new(model?, tokenizer?)
+    }
+
+    /// From its parts.
+    pub fn new(model: RoFormer, tokenizer: Tokenizer) -> Result<Self> {
+        let (tokens, vocabulary) = (tokenizer.len(), model.config().vocab_size);
+        if tokens > vocabulary {
+            let expected = format!("at most the {vocabulary} of the model: they do not belong together");
+            return Err(Error::input("the tokenizer's vocabulary", tokens, expected));
+        }
+        Ok(Pipeline { model, tokenizer, max_tokens: None })
+    }
+
+    /// Cuts texts to this many tokens, `[CLS]` and `[SEP]` included. Without it nothing is cut, and a text of more than
+    /// 65,536 tokens is an error.
+    pub fn max_tokens(self, tokens: usize) -> Self {
+        Pipeline { max_tokens: Some(tokens), ..self }
+    }
+
+    /// The model.
+    pub fn model(&self) -> &RoFormer {
+        &self.model
+    }
+
+    /// The tokenizer.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// The tokens of a text, or of two, cut where asked.
+    fn encode(&self, text: &str, pair: Option<&str>) -> Result<Encoding> {
+        let mut encoding = match pair {
+            None => self.tokenizer.encode(text)?,
+            Some(pair) => self.tokenizer.encode_pair(text, pair)?,
+        };
+        match self.max_tokens {
+            Some(tokens) => encoding.truncate(tokens),
+            None if encoding.len() > MAX_TOKENS => {
+                let expected = format!("at most {MAX_TOKENS}; say where to cut (max_tokens, --max-tokens)");
+                return Err(Error::input("the number of tokens", encoding.len(), expected));
+            }
+            None => {}
+        }
+        if encoding.ids.is_empty() {
+            return Err(Error::input("the text", "without tokens", "at least one"));
+        }
+        Ok(encoding)
+    }
+
+    /// The tokens of many texts, on all threads.
+    fn encode_all(&self, texts: &[impl AsRef<str> + Sync]) -> Vec<Result<Encoding>> {
+        texts.par_iter().map(|text| self.encode(text.as_ref(), None)).collect()
+    }
+
+    /// The tokens of many pairs.
+    fn encode_pairs(
+        &self,
+        pairs: &[(impl AsRef<str> + Sync, impl AsRef<str> + Sync)],
+    ) -> Vec<Result<Encoding>> {
+        pairs.par_iter().map(|(a, b)| self.encode(a.as_ref(), Some(b.as_ref()))).collect()
+    }
+
+    /// Refuses a task that the model has no head for.
+    fn require(&self, task: &'static str, fits: bool, wanted: &str) -> Result<()> {
+        if fits {
+            return Ok(());
+        }
+        let has = match self.model.head() {
+            HeadKind::None => "no head",
+            HeadKind::MaskedLm => "a masked language model's head",
+            HeadKind::CausalLm => "a causal language model's head",
+            HeadKind::SequenceClassification => "a head that classifies texts",
+            HeadKind::TokenClassification => "a head that classifies tokens",
+            HeadKind::QuestionAnswering => "a head that answers questions",
+            HeadKind::MultipleChoice => "a head for multiple choice",
+        };
+        Err(Error::input(task, format!("asked of a model with {has}"), wanted))
+    }
+}
+
+/// The result of a task on one text.
+fn only<T>(mut results: Vec<Result<T>>) -> Result<T> {
+    results.pop().unwrap_or_else(|| Err(Error::input("the text", "none", "one")))
+}
+
+/// Probabilities in place of scores.
+fn softmax(scores: &mut [f32]) {
+    let largest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let mut total = 0.0;
+    for score in scores.iter_mut() {
+        *score = (*score - largest).exp();
+        total += f64::from(*score);
+    }
+    scores.iter_mut().for_each(|score| *score = (f64::from(*score) / total) as f32);
+}
+
+/// The indices of the `count` largest numbers, from the largest on; equal ones in their order.
+fn largest(numbers: &[f32], count: usize) -> Vec<usize> {
+    let falling = |a: &usize, b: &usize| numbers[*b].total_cmp(&numbers[*a]).then(a.cmp(b));
+    let mut order: Vec<usize> = (0..numbers.len()).collect();
+    if count < order.len() {
+        order.select_nth_unstable_by(count, falling);
+        order.truncate(count);
+    }
+    order.sort_unstable_by(falling);
+    order
+}

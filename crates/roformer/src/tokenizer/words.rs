@@ -1,0 +1,92 @@
+//! Words of a text, before they are cut into pieces: jieba's for RoFormer, BERT's for models of single characters.
+
+use jieba_rs::Jieba;
+use std::collections::HashSet;
+use std::sync::OnceLock;
+use tokenizers::normalizer::Range;
+use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
+use tokenizers::{NormalizedString, PreTokenizedString, PreTokenizer};
+
+/// How a normalised text becomes words.
+pub(super) enum Words {
+    /// RoFormer's rule: a word of jieba's is kept if it is one of these entries of the vocabulary, and is cut at its
+    /// Chinese characters if not. Entries that the cut leaves as they are need not be listed.
+    Jieba(HashSet<String>),
+    /// BERT's rule: cut at whitespace and around punctuation.
+    Bert,
+}
+
+impl Words {
+    /// RoFormer's rule for a vocabulary.
+    pub(super) fn jieba<'a>(vocabulary: impl Iterator<Item = &'a str>) -> Self {
+        Words::Jieba(vocabulary.filter(|word| !is_whole(word)).map(str::to_owned).collect())
+    }
+}
+
+impl PreTokenizer for Words {
+    fn pre_tokenize(&self, text: &mut PreTokenizedString) -> tokenizers::Result<()> {
+        match self {
+            Words::Bert => BertPreTokenizer.pre_tokenize(text),
+            Words::Jieba(kept) => text.split(|_, part| Ok(split(&part, kept))),
+        }
+    }
+}
+
+/// Jieba with its dictionary, which is unpacked once in a process, when it is first asked for.
+pub(super) fn dictionary() -> &'static Jieba {
+    static JIEBA: OnceLock<Jieba> = OnceLock::new();
+    JIEBA.get_or_init(Jieba::new)
+}
+
+fn split(text: &NormalizedString, kept: &HashSet<String>) -> Vec<NormalizedString> {
+    let mut parts = Vec::new();
+    let mut push = |start: usize, end: usize| parts.extend(text.slice(Range::Normalized(start..end)));
+    // Without the hidden Markov model: words that are not in the dictionary stay single characters, as in training.
+    for word in dictionary().cut(text.get(), false) {
+        if is_whole(word.word) || kept.contains(word.word) {
+            push(word.byte_start, word.byte_end);
+            continue;
+        }
+        let mut start = word.byte_start;
+        for (index, character) in word.word.char_indices() {
+            let (at, after) = (word.byte_start + index, word.byte_start + index + character.len_utf8());
+            let space = character.is_whitespace();
+            if space || is_chinese(character) {
+                if start < at {
+                    push(start, at);
+                }
+                if !space {
+                    push(at, after);
+                }
+                start = after;
+            }
+        }
+        if start < word.byte_end {
+            push(start, word.byte_end);
+        }
+    }
+    parts
+}
+
+/// Whether cutting at Chinese characters and whitespace would leave a word as it is.
+fn is_whole(word: &str) -> bool {
+    let mut characters = word.chars();
+    match (characters.next(), characters.next()) {
+        (Some(only), None) => !only.is_whitespace(),
+        _ => !word.chars().any(|c| c.is_whitespace() || is_chinese(c)),
+    }
+}
+
+/// What BERT counts as a Chinese character, in the ranges of the tokenizers crate. (U+2B820 to U+2B91F belong to one of
+/// the blocks, but not to its range there.)
+pub(super) fn is_chinese(character: char) -> bool {
+    matches!(character,
+        '\u{4e00}'..='\u{9fff}'
+        | '\u{3400}'..='\u{4dbf}'
+        | '\u{f900}'..='\u{faff}'
+        | '\u{20000}'..='\u{2a6df}'
+        | '\u{2a700}'..='\u{2b73f}'
+        | '\u{2b740}'..='\u{2b81f}'
+        | '\u{2b920}'..='\u{2ceaf}'
+        | '\u{2f800}'..='\u{2fa1f}')
+}
