@@ -5,6 +5,7 @@ pub mod backend;
 pub mod cpu;
 pub mod gemm;
 pub mod memory;
+pub mod multiply;
 pub mod norm;
 pub mod real;
 
