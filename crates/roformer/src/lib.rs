@@ -2,7 +2,8 @@
 //!
 //! [`model::RoFormer`] loads a checkpoint as transformers saves it and runs it on the processor. It stands on [`rope`],
 //! which computes the rotation, and on [`ops`], [`attention`] and [`weights`], which know nothing of models.
-//! [`advice`] is about stretching a model's context, [`mod@bench`] about time.
+//! [`Pipeline`] takes text and gives answers; [`tokenizer`] and [`hub`] are its other parts. [`advice`] is about stretching a
+//! model's context, [`mod@bench`] about time.
 
 pub mod advice;
 pub mod attention;

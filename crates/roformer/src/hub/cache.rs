@@ -12,8 +12,12 @@ use crate::weights::{FILES, LIMIT, brief, is_plain};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Read};
+#[cfg(feature = "hub")]
+use std::io;
+use std::io::Read;
 use std::path::{Path, PathBuf};
+#[cfg(feature = "hub")]
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(super) const CONFIG: &str = "config.json";
 
@@ -33,6 +37,7 @@ pub(super) enum Held {
 /// The part of the cache that belongs to one model, and the revision asked for.
 pub(super) struct Repo {
     folder: PathBuf,
+    #[cfg(feature = "hub")]
     locks: PathBuf,
     revision: String,
 }
@@ -40,8 +45,12 @@ pub(super) struct Repo {
 impl Repo {
     pub(super) fn new(cache: &Path, model: &str, revision: &str) -> Repo {
         let name = format!("models--{}", model.replace('/', "--"));
-        let locks = cache.join(".locks").join(&name);
-        Repo { folder: cache.join(name), locks, revision: revision.into() }
+        Repo {
+            #[cfg(feature = "hub")]
+            locks: cache.join(".locks").join(&name),
+            folder: cache.join(name),
+            revision: revision.into(),
+        }
     }
 
     pub(super) fn held(&self) -> Held {
@@ -50,10 +59,10 @@ impl Repo {
         if !folder.join(CONFIG).exists() || !has_weights(&folder) {
             return Held::Part;
         }
-        let is_there = |name: &&str| folder.join(name).exists();
-        let is_known_missing = |name: &&str| self.absence(&commit, name).exists();
-        if VOCABULARY.iter().any(|name| is_there(&name))
-            || VOCABULARY.iter().all(|name| is_known_missing(&name))
+        let is_there = |name: &str| folder.join(name).exists();
+        let is_known_missing = |name: &str| self.absence(&commit, name).exists();
+        if VOCABULARY.iter().any(|name| is_there(name))
+            || VOCABULARY.iter().all(|name| is_known_missing(name))
         {
             Held::All(folder)
         } else {
@@ -70,10 +79,6 @@ impl Repo {
         Some(commit.trim().to_owned()).filter(|commit| is_commit(commit))
     }
 
-    pub(super) fn revision(&self) -> &str {
-        &self.revision
-    }
-
     pub(super) fn snapshot(&self, commit: &str) -> PathBuf {
         self.folder.join("snapshots").join(commit)
     }
@@ -86,6 +91,10 @@ impl Repo {
 /// Writing, which only downloads do.
 #[cfg(feature = "hub")]
 impl Repo {
+    pub(super) fn revision(&self) -> &str {
+        &self.revision
+    }
+
     pub(super) fn blobs(&self) -> PathBuf {
         self.folder.join("blobs")
     }
@@ -129,8 +138,10 @@ impl Repo {
         let path = self.folder.join("refs").join(&self.revision);
         let parent = path.parent().unwrap_or(&self.folder);
         fs::create_dir_all(parent)?;
-        // Renamed into place, since another process may be reading it.
-        let new = parent.join(format!(".{}.new", std::process::id()));
+        // Renamed into place, since others may be reading it, or writing it as well.
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let new = parent.join(format!(".{}.{number}.new", std::process::id()));
         fs::write(&new, commit)?;
         fs::rename(new, path)
     }

@@ -18,12 +18,18 @@
 //! cache.rs     the layout of the cache, and whether all of a model is there
 //! download.rs  which files a model has, and in which order they come
 //! transfer.rs  one file: requests, redirects, continuing, checking
+//! address.rs   addresses and headers, taken apart
+//! hash.rs      the hashes that files are checked against
 //! status.rs    what an answer means that is not the file
 //! ```
 
+#[cfg(feature = "hub")]
+mod address;
 mod cache;
 #[cfg(feature = "hub")]
 mod download;
+#[cfg(feature = "hub")]
+mod hash;
 #[cfg(feature = "hub")]
 mod status;
 #[cfg(feature = "hub")]

@@ -80,10 +80,11 @@ pub(super) fn unanswered(host: &str, error: &ureq::Error) -> Failure {
     use ureq::{Error, Timeout};
     let advice = "check the network, HF_ENDPOINT and any proxy, or pass a folder";
     match error {
-        Error::HostNotFound => Failure::last(format!("cannot find the host {host}; {advice}")),
-        Error::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            Failure::last(format!("cannot connect to {host}: connection refused; {advice}"))
+        Error::Io(error) if is_break(error.kind()) => {
+            Failure::passing(format!("the connection to {host} broke: {error}; {advice}"))
         }
+        Error::Io(error) => Failure::last(format!("cannot connect to {host}: {error}; {advice}")),
+        Error::HostNotFound => Failure::last(format!("cannot connect to {host}: no such host; {advice}")),
         Error::Timeout(Timeout::Connect | Timeout::Resolve) | Error::ConnectionFailed => {
             Failure::last(format!("cannot connect to {host}: no answer; {advice}"))
         }
@@ -91,7 +92,12 @@ pub(super) fn unanswered(host: &str, error: &ureq::Error) -> Failure {
         Error::Tls(_) | Error::Rustls(_) | Error::Pem(_) => {
             Failure::last(format!("no secure connection to {host}: {error}; check the clock and any proxy"))
         }
-        Error::Io(error) => Failure::passing(format!("the connection to {host} broke: {error}; {advice}")),
         error => Failure::last(format!("the request to {host} failed: {error}; {advice}")),
     }
+}
+
+/// Whether a connection was there and is no longer, rather than never made.
+fn is_break(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, TimedOut, UnexpectedEof};
+    matches!(kind, BrokenPipe | ConnectionAborted | ConnectionReset | TimedOut | UnexpectedEof)
 }

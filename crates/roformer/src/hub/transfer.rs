@@ -4,23 +4,22 @@
 //! hash nor length, appends a whole file to its beginning where a server ignores `Range`, follows the branch and not the
 //! commit that was listed, and sends the token along to the host that a large file is redirected to.
 
+use super::address::{origin, range, target, text};
 use super::cache::Repo;
+use super::hash::{algorithm, hash};
 use super::status::{Asked, Failure, refusal, unanswered};
 use super::{Options, Progress};
 use crate::weights::brief;
 use hf_hub::api::RepoInfo;
 use hf_hub::api::sync::{Api, ApiBuilder};
 use hf_hub::{Cache, RepoType};
-use ring::digest;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
-use ureq::http::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, ETAG, LOCATION, RANGE,
-};
-use ureq::http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use ureq::http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, ETAG, RANGE};
+use ureq::http::{Method, Request, Response, StatusCode, Uri};
 use ureq::{Agent, Body};
 
 /// To connect.
@@ -96,9 +95,16 @@ impl<'a> Client<'a> {
     /// The commit that a revision is at, and the files in it.
     pub(super) fn info(&self, revision: &str) -> Result<RepoInfo, String> {
         let attempt = || {
-            let request = self.repo(revision).info_request().config().http_status_as_error(false);
+            // hf-hub would let the token follow to another port of the host.
+            let request =
+                self.repo(revision).info_request().config().max_redirects(0).http_status_as_error(false);
             let request = request.timeout_connect(Some(CONNECT)).timeout_per_read(Some(SILENCE)).build();
             let mut response = request.call().map_err(|error| unanswered(&self.endpoint, &error))?;
+            if response.status().is_redirection() {
+                let next = target(&self.home, response.headers());
+                let next = next.ok_or_else(|| Failure::last(self.odd("it redirects to no address")))?;
+                response = self.follow(revision, &next, 0)?;
+            }
             if response.status() != StatusCode::OK {
                 return Err(self.refused(revision, &response));
             }
@@ -285,7 +291,7 @@ impl<'a> Client<'a> {
         Ok(done)
     }
 
-    /// Gets a file from byte `start` on, wherever it is redirected to.
+    /// Gets something from byte `start` on, wherever it is redirected to.
     fn follow(&self, commit: &str, uri: &Uri, start: u64) -> Answer<Response<Body>> {
         let mut uri = uri.clone();
         for _ in 0..REDIRECTS {
@@ -367,68 +373,4 @@ fn broken_disk(path: &Path, error: &io::Error) -> Failure {
     } else {
         format!("cannot write {place}: {error}; check its permissions, or set HF_HUB_CACHE")
     })
-}
-
-fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
-    headers.get(name)?.to_str().ok()
-}
-
-/// The first byte and the length of the whole in a `Content-Range`.
-fn range(text: &str) -> Option<(u64, Option<u64>)> {
-    let (bytes, total) = text.strip_prefix("bytes ")?.split_once('/')?;
-    let from = bytes.split_once('-')?.0.parse().ok()?;
-    Some((from, total.parse().ok()))
-}
-
-/// Scheme, host and port.
-fn origin(uri: &Uri) -> Option<(&str, &str, u16)> {
-    let (scheme, host) = (uri.scheme_str()?, uri.host()?);
-    let usual = match scheme {
-        "http" => 80,
-        "https" => 443,
-        _ => return None,
-    };
-    Some((scheme, host, uri.port_u16().unwrap_or(usual)))
-}
-
-/// Where an answer redirects to: a whole address, or a path on the same host.
-fn target(from: &Uri, headers: &HeaderMap) -> Option<Uri> {
-    let to: Uri = text(headers, LOCATION.as_str())?.parse().ok()?;
-    if origin(&to).is_some() {
-        return Some(to);
-    }
-    let mut parts = from.clone().into_parts();
-    parts.path_and_query = to.into_parts().path_and_query.filter(|path| path.as_str().starts_with('/'));
-    parts.path_and_query.as_ref()?;
-    Uri::from_parts(parts).ok()
-}
-
-/// What kind of hash an ETag is, if any.
-fn algorithm(etag: &str) -> Option<&'static digest::Algorithm> {
-    match etag.len() {
-        _ if !etag.bytes().all(|byte| byte.is_ascii_hexdigit()) => None,
-        64 => Some(&digest::SHA256),
-        40 => Some(&digest::SHA1_FOR_LEGACY_USE_ONLY),
-        _ => None,
-    }
-}
-
-/// The hash of a file, of the kind that its ETag is.
-fn hash(path: &Path, etag: &str, size: u64) -> io::Result<Option<String>> {
-    let Some(algorithm) = algorithm(etag) else { return Ok(None) };
-    let mut hasher = digest::Context::new(algorithm);
-    if algorithm == &digest::SHA1_FOR_LEGACY_USE_ONLY {
-        // Git hashes a file behind what it is and how long.
-        hasher.update(format!("blob {size}\0").as_bytes());
-    }
-    let mut file = File::open(path)?;
-    let mut buffer = vec![0; BUFFER];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => break,
-            count => hasher.update(&buffer[..count]),
-        }
-    }
-    let hash = hasher.finish();
-    Ok(Some(hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()))
 }

@@ -106,7 +106,9 @@ impl Settings {
         }
         for token in model.and_then(|model| model.get("added_tokens")?.as_array()).into_iter().flatten() {
             let id = token.get("id").and_then(Value::as_u64);
-            self.added.push((id, self.token("added_tokens", token)?));
+            let token = self.token("added_tokens", token)?;
+            self.added.retain(|(_, known)| known.content != token.content);
+            self.added.push((id, token));
         }
         Ok(())
     }

@@ -94,7 +94,8 @@ fn from_vocabulary(kind: Kind, vocabulary: Vocabulary, settings: &Settings) -> R
     map.extend(ids);
     let model = WordPiece::builder().vocab(map).unk_token(unknown).build().map_err(failed)?;
     let normalizer = BertNormalizer::new(true, chinese, settings.flag("strip_accents")?, lower);
-    let added = additions(settings, &model, |token| model.token_to_id(token), &path)?;
+    let added =
+        additions(settings, &model, model.get_vocab_size() as u64, |token| model.token_to_id(token), &path)?;
     let mut vocabulary = AddedVocabulary::new();
     vocabulary.add_tokens(added, &model, Some(&normalizer)).map_err(failed)?;
     let mut inner = Pieces::new(model);
@@ -110,7 +111,9 @@ fn from_file(path: PathBuf, bytes: &[u8], settings: &Settings) -> Result<Tokeniz
     let mut inner = loaded.map_err(|error| wrong(&error.to_string()))?;
     // How long a text may be, and whether it is padded, is for the caller to say, as in transformers.
     inner.with_truncation(None).map_err(|error| wrong(&error.to_string()))?.with_padding(None);
-    let added = additions(settings, inner.get_model(), |token| inner.token_to_id(token), &path)?;
+    let next = inner.get_added_tokens_decoder().into_keys().map(|id| u64::from(id) + 1).max().unwrap_or(0);
+    let next = next.max(inner.get_model().get_vocab_size() as u64);
+    let added = additions(settings, inner.get_model(), next, |token| inner.token_to_id(token), &path)?;
     let added: Vec<_> =
         added.into_iter().filter(|token| inner.token_to_id(&token.content).is_none()).collect();
     if !added.is_empty() {
@@ -119,30 +122,38 @@ fn from_file(path: PathBuf, bytes: &[u8], settings: &Settings) -> Result<Tokeniz
     finish(Kind::File, Rule::File(Box::new(inner)), &path, settings)
 }
 
-/// The added tokens that can be used. What is not in the vocabulary goes to its end, in order; an id in the file that says
+/// The added tokens that can be used. `next` is the first id after the vocabulary. What is not in the vocabulary goes to its end, in order; an id in the file that says
 /// otherwise is an error. Special tokens that only have a name and are not in the vocabulary are left out: transformers
 /// adds them at its end, where the model has no embedding for them.
 fn additions(
     settings: &Settings,
     model: &impl Model,
+    mut next: u64,
     known: impl Fn(&str) -> Option<u32>,
     path: &Path,
 ) -> Result<Vec<AddedToken>> {
-    let mut next = model.get_vocab_size() as u64;
     let mut tokens = Vec::new();
     for (id, token) in &settings.added {
         if token.content.is_empty() || (id.is_none() && known(&token.content).is_none()) {
             continue;
         }
         let place = known(&token.content).map_or(next, u64::from);
-        if place == next && known(&token.content).is_none() {
-            next += 1;
-        }
         if id.is_some_and(|id| id != place) {
             let (token, id) = (brief(&token.content), id.unwrap_or_default());
             let reason =
                 format!("`{token}` has id {place} by the vocabulary and {id} among the added tokens");
             return Err(broken(path, format!("{reason}; expected them to agree; download both files again")));
+        }
+        if known(&token.content).is_none() {
+            // Ids with gaps, as equal lines leave them: the end by count is then not the end by number.
+            if model.id_to_token(place as u32).is_some() {
+                let reason = format!("id {place} is taken, so `{}` cannot be added", brief(&token.content));
+                return Err(broken(
+                    path,
+                    format!("{reason}; expected a vocabulary without equal lines or gaps"),
+                ));
+            }
+            next += 1;
         }
         tokens.push(token.clone());
     }

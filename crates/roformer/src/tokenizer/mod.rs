@@ -134,7 +134,7 @@ impl Tokenizer {
         self.kind
     }
 
-    /// Loads jieba's dictionary, if this tokenizer needs it and it is not loaded yet; takes about a tenth of a second.
+    /// Loads jieba's dictionary, if this tokenizer needs it and it is not loaded yet; takes about a quarter of a second.
     ///
     /// The first [`encode`](Self::encode) does so itself. Call this from a thread of its own to have it done while
     /// weights are read.

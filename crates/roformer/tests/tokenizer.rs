@@ -1,0 +1,468 @@
+//! Against Hugging Face transformers: `golden/tokenizer`, made by `golden/tokenizer.py`; decoding; hostile files.
+
+use proptest::prelude::*;
+use roformer::tokenizer::{Encoding, Kind, Tokenizer};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+fn golden() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../golden/tokenizer")
+}
+
+fn cases(part: &str) -> Vec<Value> {
+    let file: Value = serde_json::from_slice(&fs::read(golden().join("cases.json")).unwrap()).unwrap();
+    file[part].as_array().unwrap().clone()
+}
+
+/// A new folder with these files.
+fn folder(name: &str, files: &[(&str, &[u8])]) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tokenizer").join(name);
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).unwrap();
+    for (file, bytes) in files {
+        fs::write(path.join(file), bytes).unwrap();
+    }
+    path
+}
+
+fn vocabulary() -> Vec<u8> {
+    fs::read(golden().join("vocab.txt")).unwrap()
+}
+
+/// A tokenizer with the vocabulary of the cases.
+fn tokenizer(name: &str, config: Value) -> Tokenizer {
+    let config = config.to_string();
+    let files: [(&str, &[u8]); 2] =
+        [("vocab.txt", &vocabulary()), ("tokenizer_config.json", config.as_bytes())];
+    Tokenizer::load(folder(name, &files)).unwrap()
+}
+
+fn roformer(name: &str) -> Tokenizer {
+    tokenizer(name, json!({"tokenizer_class": "RoFormerTokenizer"}))
+}
+
+fn bert(name: &str) -> Tokenizer {
+    tokenizer(name, json!({"tokenizer_class": "BertTokenizerFast"}))
+}
+
+/// A text, or a fragment and how often it stands.
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        list => list[0].as_str().unwrap().repeat(list[1].as_u64().unwrap() as usize),
+    }
+}
+
+fn numbers(value: &Value) -> Vec<usize> {
+    value.as_array().unwrap().iter().map(|number| number.as_u64().unwrap() as usize).collect()
+}
+
+#[track_caller]
+fn same(got: &Encoding, wanted: &Value, first: &str, second: &str, what: &str) {
+    let ids: Vec<usize> = got.ids.iter().map(|&id| id as usize).collect();
+    assert_eq!(ids, numbers(&wanted["ids"]), "{what}: ids of {first:?} {second:?}");
+    let offsets: Vec<usize> =
+        got.characters(first, second).iter().flat_map(|&(start, end)| [start, end]).collect();
+    assert_eq!(offsets, numbers(&wanted["offsets"]), "{what}: offsets of {first:?} {second:?}");
+    for ((start, end), sequence) in got.offsets.iter().zip(&got.sequence) {
+        let text = if *sequence == Some(1) { second } else { first };
+        assert!(text.get(*start..*end).is_some(), "{what}: {start}..{end} of {text:?}");
+    }
+    assert_eq!(got.token_types.len(), ids.len());
+    assert_eq!(got.sequence.len(), ids.len());
+}
+
+#[test]
+fn ids_and_offsets_are_those_of_transformers() {
+    let kinds = [
+        ("roformer", roformer("same-roformer")),
+        ("bert", bert("same-bert")),
+        (
+            "roformer-cased",
+            tokenizer("same-cased", json!({"tokenizer_class": "RoFormerTokenizer", "do_lower_case": false})),
+        ),
+        (
+            "bert-plain",
+            tokenizer(
+                "same-plain",
+                json!({"tokenizer_class": "BertTokenizer", "strip_accents": false, "tokenize_chinese_chars": false}),
+            ),
+        ),
+        // What transformers saved: the rule in tokenizer.json is not RoFormer's.
+        ("roformer", Tokenizer::load(golden().join("saved")).unwrap()),
+    ];
+    let mut compared = 0;
+    for case in cases("cases") {
+        let text = text(&case["text"]);
+        for (name, tokenizer) in &kinds {
+            let wanted = match &case[*name] {
+                Value::Null => continue,
+                Value::String(other) => &case[other],
+                wanted => wanted,
+            };
+            let encoding = tokenizer.encode(&text).unwrap();
+            same(&encoding, wanted, &text, "", name);
+            assert!(encoding.token_types.iter().all(|&kind| kind == 0));
+            let plain = tokenizer.encode_plain(&text).unwrap();
+            assert_eq!(plain.ids, encoding.ids[1..encoding.len() - 1]);
+            assert_eq!(plain.offsets, encoding.offsets[1..encoding.len() - 1]);
+            assert_eq!(plain.sequence, vec![Some(0); plain.len()]);
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, 2000 * 3 + 500 * 2);
+}
+
+#[test]
+fn pairs_are_those_of_transformers() {
+    let kinds = [("roformer", roformer("pair-roformer")), ("bert", bert("pair-bert"))];
+    for case in cases("pairs") {
+        let (first, second) = (text(&case["first"]), text(&case["second"]));
+        for (name, tokenizer) in &kinds {
+            let mut encoding = tokenizer.encode_pair(&first, &second).unwrap();
+            if let Some(length) = case["max_length"].as_u64() {
+                encoding.truncate(length as usize);
+            }
+            same(&encoding, &case[*name], &first, &second, name);
+            let types: Vec<usize> = encoding.token_types.iter().map(|&kind| kind as usize).collect();
+            assert_eq!(types, numbers(&case[*name]["token_types"]));
+            let special: Vec<usize> =
+                (0..encoding.len()).filter(|&at| encoding.sequence[at].is_none()).collect();
+            assert_eq!(special.len(), 3, "{:?}", encoding.sequence);
+            assert!(special.iter().all(|&at| encoding.offsets[at] == (0, 0)));
+        }
+    }
+}
+
+#[test]
+fn special_tokens() {
+    let tokenizer = roformer("special");
+    assert_eq!(tokenizer.kind(), Kind::RoFormer);
+    let ids =
+        [tokenizer.pad_id(), tokenizer.unk_id(), tokenizer.cls_id(), tokenizer.sep_id(), tokenizer.mask_id()];
+    assert_eq!(ids, [0, 100, 101, 102, 103].map(Some));
+    assert_eq!((tokenizer.bos_id(), tokenizer.eos_id()), (None, None));
+    assert_eq!(tokenizer.len(), String::from_utf8(vocabulary()).unwrap().lines().count());
+    assert_eq!(tokenizer.token(103).as_deref(), Some("[MASK]"));
+    assert_eq!(tokenizer.token(1 << 30), None);
+    assert_eq!(tokenizer.id("[MASK]"), Some(103));
+    assert_eq!(tokenizer.id("no such token"), None);
+    // One in the text is the text's.
+    let encoding = tokenizer.encode("天[MASK]").unwrap();
+    assert_eq!(encoding.sequence, [None, Some(0), Some(0), None]);
+    assert_eq!(encoding.offsets[2], (3, 9));
+
+    let mut encoding = tokenizer.encode("今天天气很好").unwrap();
+    encoding.truncate(1);
+    assert_eq!(encoding.ids, [101, 102]);
+}
+
+/// Names and rules from the files, in the forms that versions of transformers write.
+#[test]
+fn added_tokens() {
+    let mask = json!({"content": "[MASK]", "lstrip": true, "rstrip": false, "normalized": false, "single_word": false});
+    let size = String::from_utf8(vocabulary()).unwrap().lines().count();
+    let decoder = json!({size.to_string(): {"content": "<新>", "special": false, "normalized": false}});
+    let newer = tokenizer(
+        "added-newer",
+        json!({"tokenizer_class": "RoFormerTokenizer", "mask_token": mask, "eos_token": "<T>", "added_tokens_decoder": decoder}),
+    );
+    assert_eq!(newer.len(), size + 1);
+    assert_eq!(newer.eos_id(), newer.id("<T>"));
+    let encoding = newer.encode_plain("天 [MASK]<新><t>").unwrap();
+    assert_eq!(encoding.ids[1..3], [103, size as u32]);
+    // The rule `lstrip` takes the space before it.
+    assert_eq!(encoding.offsets[1], (3, 10));
+    assert_eq!(newer.decode(&[size as u32]), "<新>");
+
+    let older = folder(
+        "added-older",
+        &[
+            ("vocab.txt", &vocabulary()),
+            ("config.json", br#"{"model_type": "roformer"}"#),
+            ("special_tokens_map.json", br#"{"mask_token": "<S>", "additional_special_tokens": ["<T>"]}"#),
+            ("added_tokens.json", format!(r#"{{"<x>": {size}}}"#).as_bytes()),
+        ],
+    );
+    let older = Tokenizer::load(older).unwrap();
+    assert_eq!((older.kind(), older.mask_id()), (Kind::RoFormer, older.id("<S>")));
+    // The same token in two files is one.
+    let saved: Value =
+        serde_json::from_slice(&fs::read(golden().join("saved/tokenizer.json")).unwrap()).unwrap();
+    let (mut twice, token) = (saved.clone(), json!({"id": size, "content": "<x>", "normalized": false}));
+    twice["added_tokens"].as_array_mut().unwrap().push(token);
+    let twice = twice.to_string();
+    let files: [(&str, &[u8]); 3] = [
+        ("tokenizer.json", twice.as_bytes()),
+        ("tokenizer_config.json", br#"{"tokenizer_class": "RoFormerTokenizer"}"#),
+        ("added_tokens.json", &format!(r#"{{"<x>": {size}}}"#).into_bytes()),
+    ];
+    assert_eq!(Tokenizer::load(folder("added-twice", &files)).unwrap().id("<x>"), Some(size as u32));
+    let encoding = older.encode_plain("<S><T><x>").unwrap();
+    assert_eq!(encoding.ids, [older.id("<S>").unwrap(), older.id("<T>").unwrap(), size as u32]);
+}
+
+#[test]
+fn a_folder_decides_the_kind() {
+    let characters: Vec<u8> = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n天\n##天\na\n".into();
+    let words = vocabulary();
+    let saved = fs::read(golden().join("saved/tokenizer.json")).unwrap();
+    let kind = |name: &str, files: &[(&str, &[u8])]| Tokenizer::load(folder(name, files)).unwrap().kind();
+    assert_eq!(kind("kind-words", &[("vocab.txt", &words)]), Kind::RoFormer);
+    assert_eq!(kind("kind-characters", &[("vocab.txt", &characters)]), Kind::Bert);
+    let model: &[u8] = br#"{"model_type": "roformer"}"#;
+    assert_eq!(kind("kind-json", &[("tokenizer.json", &saved)]), Kind::File);
+    assert_eq!(
+        kind("kind-json-roformer", &[("tokenizer.json", &saved), ("config.json", model)]),
+        Kind::RoFormer
+    );
+    let class: &[u8] = br#"{"tokenizer_class": "PreTrainedTokenizerFast"}"#;
+    assert_eq!(
+        kind("kind-other", &[("tokenizer.json", &saved), ("tokenizer_config.json", class)]),
+        Kind::File
+    );
+    let class: &[u8] = br#"{"model_type": "roformer", "tokenizer_class": "BertTokenizer"}"#;
+    assert_eq!(kind("kind-model", &[("vocab.txt", &words), ("config.json", class)]), Kind::Bert);
+
+    // The file as it is follows BERT's rule, special tokens included, but for Chinese, which RoFormer's normaliser leaves
+    // to jieba: a whole sentence is one word there.
+    let file = Tokenizer::load(folder("kind-file", &[("tokenizer.json", &saved)])).unwrap();
+    let bert = bert("kind-bert");
+    for text in ["", "hello [MASK]", "AT&T 3.14"] {
+        assert_eq!(file.encode(text).unwrap(), bert.encode(text).unwrap());
+        assert_eq!(file.encode_pair(text, "好").unwrap(), bert.encode_pair(text, "好").unwrap());
+        assert_eq!(
+            file.decode(&file.encode(text).unwrap().ids),
+            bert.decode(&bert.encode(text).unwrap().ids)
+        );
+    }
+    let text = "今天天气非常好。";
+    assert_eq!(file.encode(text).unwrap().ids, [101, 100, file.id("。").unwrap(), 102]);
+    assert_eq!(roformer("kind-roformer").encode(text).unwrap().len(), 7);
+}
+
+#[test]
+fn lines_may_end_as_on_windows() {
+    let text = String::from_utf8(vocabulary()).unwrap();
+    let windows = format!("\u{feff}{}", text.replace('\n', "\r\n"));
+    let windows = Tokenizer::load(folder("windows", &[("vocab.txt", windows.as_bytes())])).unwrap();
+    let text = "今天天气非常好，[MASK] GPT-4";
+    assert_eq!(windows.encode(text).unwrap(), roformer("not-windows").encode(text).unwrap());
+    assert_eq!(windows.pad_id(), Some(0));
+}
+
+/// The examples of docs/tokenizer.md.
+#[test]
+fn documented() {
+    let (roformer, bert) = (roformer("documented-roformer"), bert("documented-bert"));
+    let pieces = |tokenizer: &Tokenizer, text: &str| -> String {
+        let ids = tokenizer.encode_plain(text).unwrap().ids;
+        ids.iter().map(|&id| tokenizer.token(id).unwrap()).collect::<Vec<_>>().join(" ")
+    };
+    for (text, by_words, by_characters) in [
+        ("今天天气非常好。", "今天天气 非 [UNK] 好 。", "今 天 天 气 非 [UNK] 好 。"),
+        ("每天天气都好", "每天 天 气 都 好", "每 天 天 气 都 好"),
+        ("C#", "c ###", "c #"),
+        ("café", "c ##a ##f ##e", "c ##a ##f ##e"),
+        ("a\u{200b}b", "a ##b", "a ##b"),
+        ("각", "[UNK] [UNK] [UNK]", "[UNK]"),
+        ("привет", "п р и в е т", "[UNK]"),
+    ] {
+        assert_eq!(pieces(&roformer, text), by_words);
+        assert_eq!(pieces(&bert, text), by_characters);
+    }
+}
+
+/// What reads back as it was written, once the vocabulary has it.
+#[test]
+fn decoding() {
+    let texts = [
+        "",
+        "今天我们在一起。",
+        "我们一起去公园吧，好不好？",
+        "一台3d电脑",
+        "hello world, this is the first time!",
+        "it's 3.14, not 1,000: see 12:30.",
+        "do you know (or not) \"the model\" and \"the data\"? no; never!",
+        "wi-fi and/or x_y me@home",
+        "我们说hello，他们说world。",
+        "the 天天 model",
+        "50% of $20 [sic]",
+    ];
+    let mut vocabulary = String::from_utf8(vocabulary()).unwrap();
+    for character in texts.concat().chars().filter(|c| !c.is_whitespace()) {
+        for line in [format!("{character}\n"), format!("##{character}\n")] {
+            if !vocabulary.contains(&format!("\n{line}")) {
+                vocabulary.push_str(&line);
+            }
+        }
+    }
+    let load = |name: &str, class: &str| {
+        let config = json!({"tokenizer_class": class}).to_string();
+        let files = [("vocab.txt", vocabulary.as_bytes()), ("tokenizer_config.json", config.as_bytes())];
+        Tokenizer::load(folder(name, &files)).unwrap()
+    };
+    let (roformer, bert) =
+        (load("decode-roformer", "RoFormerTokenizer"), load("decode-bert", "BertTokenizer"));
+    for text in texts {
+        let both = text != "the 天天 model";
+        for tokenizer in [&roformer, &bert] {
+            let ids = tokenizer.encode(text).unwrap().ids;
+            assert!(
+                !ids.contains(&100),
+                "{text}: {:?}",
+                ids.iter().map(|&id| tokenizer.token(id)).collect::<Vec<_>>()
+            );
+            let wanted = if both { text } else { "the天天model" };
+            assert_eq!(tokenizer.decode(&ids), wanted, "{}", tokenizer.kind());
+        }
+    }
+    // Special tokens and ids that do not exist are left out; a piece may come first.
+    let ids = [101, roformer.id("##ing").unwrap(), 103, u32::MAX, roformer.id("the").unwrap(), 102, 0, 0];
+    assert_eq!(roformer.decode(&ids), "ing the");
+}
+
+#[track_caller]
+fn refused(name: &str, files: &[(&str, &[u8])], words: &[&str]) {
+    let error =
+        Tokenizer::load(folder(name, files)).map(|tokenizer| tokenizer.kind()).unwrap_err().to_string();
+    for word in words {
+        assert!(error.contains(word), "{name}: {error}");
+    }
+}
+
+#[test]
+fn files_that_cannot_be_used() {
+    let class: &[u8] = br#"{"tokenizer_class": "RoFormerTokenizer"}"#;
+    let words = vocabulary();
+    refused("no-files", &[], &["vocab.txt", "tokenizer.json"]);
+    refused("no-vocabulary", &[("tokenizer_config.json", class)], &["vocab.txt"]);
+    refused("empty", &[("vocab.txt", b"")], &["vocab.txt", "no token"]);
+    refused("blank", &[("vocab.txt", b"\n\n \n")], &["no token"]);
+    refused("no-unknown", &[("vocab.txt", b"[CLS]\n[SEP]\na\n")], &["[UNK]"]);
+    refused("no-cls", &[("vocab.txt", b"[UNK]\n[SEP]\na\n")], &["[CLS]"]);
+    refused("no-sep", &[("vocab.txt", b"[UNK]\n[CLS]\na\n")], &["[SEP]"]);
+    refused("not-utf8", &[("vocab.txt", b"[UNK]\n[CLS]\n\xff\xfe\n")], &["line 3", "UTF-8"]);
+    let huge = folder("huge", &[]);
+    fs::File::create(huge.join("vocab.txt")).unwrap().set_len((64 << 20) + 1).unwrap();
+    assert!(Tokenizer::load(huge).unwrap_err().to_string().contains("more than"));
+    let config = |json: &'static [u8]| [("vocab.txt", &words[..]), ("tokenizer_config.json", json)];
+    refused("config-text", &config(b"not json"), &["tokenizer_config.json", "not JSON"]);
+    refused("config-list", &config(b"[1]"), &["object"]);
+    refused("config-deep", &config(Box::leak("[".repeat(100_000).into_bytes().into())), &["not JSON"]);
+    refused("class-number", &config(br#"{"tokenizer_class": 7}"#), &["tokenizer_class"]);
+    refused(
+        "class-unknown",
+        &config(br#"{"tokenizer_class": "LlamaTokenizer"}"#),
+        &["LlamaTokenizer", "tokenizer.json"],
+    );
+    refused("flag", &config(br#"{"do_lower_case": "yes"}"#), &["do_lower_case", "true or false"]);
+    refused("name", &config(br#"{"cls_token": 7}"#), &["cls_token"]);
+    refused("null", &config(br#"{"cls_token": null}"#), &["cls_token"]);
+    refused("renamed", &config(br#"{"sep_token": "</s>"}"#), &["</s>"]);
+    refused("added-list", &config(br#"{"added_tokens_decoder": []}"#), &["added_tokens_decoder"]);
+    refused(
+        "added-key",
+        &config(br#"{"added_tokens_decoder": {"x": {"content": "y"}}}"#),
+        &["added_tokens_decoder"],
+    );
+    refused(
+        "added-id",
+        &config(br#"{"added_tokens_decoder": {"9": {"content": "<new>"}}}"#),
+        &["<new>", "9"],
+    );
+
+    let file = |json: &'static [u8]| [("tokenizer.json", json)];
+    refused("json-text", &file(b"\x00\x01"), &["tokenizer.json", "not JSON"]);
+    refused("json-other", &file(b"{}"), &["tokenizer.json", "not a tokenizer"]);
+    refused("json-model", &file(br#"{"model": {"type": "WordPiece", "vocab": 7}}"#), &["not a tokenizer"]);
+    let model = |json: &'static [u8]| [("tokenizer.json", json), ("tokenizer_config.json", class)];
+    refused(
+        "piece-model",
+        &model(br#"{"model": {"type": "BPE", "vocab": {}, "merges": []}}"#),
+        &["BPE", "WordPiece"],
+    );
+    refused("piece-id", &model(br#"{"model": {"vocab": {"a": 4294967295}}}"#), &["4294967295"]);
+    refused("piece-negative", &model(br#"{"model": {"vocab": {"a": -1}}}"#), &["-1"]);
+    let path = folder("file", &[("vocab.txt", &words)]).join("vocab.txt");
+    assert!(Tokenizer::load(path).unwrap_err().to_string().contains("folder"));
+    assert!(Tokenizer::load("/no/such/folder").is_err());
+}
+
+proptest! {
+    /// Whatever the text, every token stands somewhere in it.
+    #[test]
+    fn any_text(first in any::<String>(), second in "[\\PC今天气非常\\[\\]MASK ]{0,40}", room in 0usize..40) {
+        static KINDS: OnceLock<[Tokenizer; 2]> = OnceLock::new();
+        for tokenizer in KINDS.get_or_init(|| [roformer("any-roformer"), bert("any-bert")]) {
+            let mut encoding = tokenizer.encode_pair(&first, &second).unwrap();
+            for ((start, end), text) in encoding.offsets.iter().zip(&encoding.sequence) {
+                let text = match text {
+                    None => "",
+                    Some(0) => &first,
+                    Some(_) => &second,
+                };
+                prop_assert!(text.get(*start..*end).is_some());
+            }
+            tokenizer.decode(&encoding.ids);
+            encoding.truncate(room);
+            prop_assert!(encoding.len() <= room.max(3));
+        }
+    }
+}
+
+/// Of two equal lines the last counts.
+#[test]
+fn equal_lines() {
+    let files: [(&str, &[u8]); 1] = [("vocab.txt", b"[UNK]\n[CLS]\n[SEP]\na\nb\na\n")];
+    let tokenizer = Tokenizer::load(folder("equal", &files)).unwrap();
+    assert_eq!(tokenizer.encode_plain("a b").unwrap().ids, [5, 4]);
+    assert_eq!((tokenizer.len(), tokenizer.token(3), tokenizer.mask_id()), (6, None, None));
+    // A token can then not be added: the id that it would get is taken.
+    let more: (&str, &[u8]) = ("added_tokens.json", br#"{"<x>": 5}"#);
+    refused("equal-added", &[files[0], more], &["<x>", "5", "equal lines"]);
+}
+
+/// A template that names what it does not define makes the tokenizers crate panic.
+#[test]
+fn a_damaged_template_is_an_error() {
+    let saved = fs::read(golden().join("saved/tokenizer.json")).unwrap();
+    let mut file: Value = serde_json::from_slice(&saved).unwrap();
+    file["post_processor"]["special_tokens"] = json!({});
+    let bytes = file.to_string();
+    let tokenizer = Tokenizer::load(folder("template", &[("tokenizer.json", bytes.as_bytes())]));
+    // Refused now or at the first text; either way by an error.
+    if let Ok(tokenizer) = tokenizer {
+        let error = tokenizer.encode("a").unwrap_err().to_string();
+        assert!(error.contains("tokenizer.json"), "{error}");
+        assert_eq!(tokenizer.encode_plain("the").unwrap().len(), 1);
+    }
+}
+
+/// A text of a mebibyte of anything is read, and every token stands where it says. (Anything quadratic would not end.)
+#[test]
+fn long_texts() {
+    let texts = ["今天天气非常好。", "天", "a", "%", " ", "\u{301}", "[MASK]", "a b ", "👨‍👩‍👧", "é"];
+    let tokenizers = [roformer("long-roformer"), bert("long-bert")];
+    for text in texts.map(|text| text.repeat((1 << 20) / text.len())) {
+        for tokenizer in &tokenizers {
+            let encoding = tokenizer.encode(&text).unwrap();
+            assert!(encoding.offsets.iter().all(|&(start, end)| text.get(start..end).is_some()));
+        }
+    }
+}
+
+#[test]
+fn shared_between_threads() {
+    fn check<T: Send + Sync>(_: &T) {}
+    let tokenizer = roformer("threads");
+    check(&tokenizer);
+    let wanted = tokenizer.encode("今天天气非常好。").unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| assert_eq!(tokenizer.encode("今天天气非常好。").unwrap(), wanted));
+        }
+    });
+}
