@@ -1,16 +1,16 @@
 //! `roformer forward`: runs a model on token ids and prints what comes out.
 
 use crate::error::{Failure, Outcome};
+use crate::model::ModelOptions;
 use clap::Args;
 use roformer::model::Logits;
 use roformer::model::{HeadKind, Input, Output, RoFormer};
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
 use std::str::FromStr;
 
 /// Run a RoFormer on token ids
 ///
-/// The model is a folder with a config.json and weights, as transformers saves it. Several texts of the same length are
+/// The model has a config.json and weights, as transformers saves them. Several texts of the same length are
 /// run as one batch; pad the shorter ones and say so with --mask. For a multiple-choice model each --ids is one choice.
 ///
 /// With --json: {"last_hidden_state": [text][token][feature], "logits": ...}. Logits are [text][token][score] for language
@@ -19,13 +19,12 @@ use std::str::FromStr;
 /// stands for one that is infinite or not a number.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  roformer forward --model roformer_chinese_base --ids 101,4567,103,102\n  \
+    after_help = "Examples:\n  roformer forward --model junnyu/roformer_chinese_base --ids 101,4567,103,102\n  \
     roformer forward --model DIR --ids 5,6,7 --ids 8,9,0 --mask 1,1,1 --mask 1,1,0 --json"
 )]
 pub struct Arguments {
-    /// The folder of the model
-    #[arg(long, value_name = "DIR")]
-    model: PathBuf,
+    #[command(flatten)]
+    model: ModelOptions,
     /// The token ids of a text, separated by commas (may be repeated: one text each)
     #[arg(long, required = true, value_name = "LIST", allow_hyphen_values = true)]
     ids: Vec<String>,
@@ -60,7 +59,7 @@ pub fn run(arguments: Arguments) -> Outcome {
     }
     let mask: Option<Vec<bool>> = mask.map(|mask| mask.iter().map(|&flag| flag == 1).collect());
 
-    let model = RoFormer::load(&arguments.model)?;
+    let model = RoFormer::load(arguments.model.folder()?)?;
     let input = Input { ids: &ids, batch, token_types: token_types.as_deref(), mask: mask.as_deref() };
     let mut output = model.forward(&input)?;
     if let (HeadKind::MultipleChoice, Some(logits)) = (model.head(), &mut output.logits) {

@@ -7,12 +7,14 @@ mod forward;
 mod info;
 mod input;
 mod inspect;
+mod model;
 mod rotate;
-#[allow(dead_code)]
+mod tasks;
 mod text;
 
 use clap::{Parser, Subcommand};
 use error::Failure;
+use tasks::{answer, classify, embed, fill_mask, generate, rank, similarity, tokenize};
 
 use std::process::ExitCode;
 
@@ -31,6 +33,14 @@ enum Command {
     Info(info::Arguments),
     Forward(forward::Arguments),
     Convert(convert::Arguments),
+    Tokenize(tokenize::Arguments),
+    FillMask(fill_mask::Arguments),
+    Embed(embed::Arguments),
+    Similarity(similarity::Arguments),
+    Rank(rank::Arguments),
+    Classify(classify::Arguments),
+    Answer(answer::Arguments),
+    Generate(generate::Arguments),
     Bench(bench::Arguments),
 }
 
@@ -45,6 +55,14 @@ fn main() -> ExitCode {
         Command::Info(arguments) => info::run(arguments),
         Command::Forward(arguments) => forward::run(arguments),
         Command::Convert(arguments) => convert::run(arguments),
+        Command::Tokenize(arguments) => tokenize::run(arguments),
+        Command::FillMask(arguments) => fill_mask::run(arguments),
+        Command::Embed(arguments) => embed::run(arguments),
+        Command::Similarity(arguments) => similarity::run(arguments),
+        Command::Rank(arguments) => rank::run(arguments),
+        Command::Classify(arguments) => classify::run(arguments),
+        Command::Answer(arguments) => answer::run(arguments),
+        Command::Generate(arguments) => generate::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
     };
     match outcome {

@@ -25,10 +25,10 @@ use std::path::{Path, PathBuf};
 /// together; scores stay what they were. The file says so in its metadata ("rope_pairing"), and converting it again with
 /// the other pairing gives the first bits back. Other programs do not look there: they must be told.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  roformer convert roformer_chinese_base converted\n  \
+#[command(after_help = "Examples:\n  roformer convert junnyu/roformer_chinese_base converted\n  \
     roformer convert pytorch_model.bin converted\n  roformer convert DIR half --pairing half")]
 pub struct Arguments {
-    /// A folder with weights and a config.json, or a file of weights
+    /// A folder with weights and a config.json, a file of weights, or a name on the hub
     #[arg(value_name = "SRC")]
     source: PathBuf,
     /// The folder to write to; made if it is not there
@@ -44,6 +44,7 @@ pub struct Arguments {
 
 pub fn run(arguments: Arguments) -> Outcome {
     let Arguments { source, target, pairing, force } = arguments;
+    let source = if source.exists() { source } else { crate::model::find(&source.to_string_lossy(), None)? };
     let is_folder = source.is_dir();
     let weights = Weights::open(&source)?;
     // Beside the weights: a file alone says neither what is tied nor how wide a head is.

@@ -5,6 +5,7 @@ mod page;
 use crate::convert::is_left_out;
 use crate::error::{Failure, Outcome};
 use crate::input;
+use crate::model;
 use clap::Args;
 use roformer::model::{HeadKind, RoFormerConfig};
 use roformer::weights::recorded_pairing;
@@ -13,7 +14,7 @@ use rope::{HfConfig, HfLayer, HfOptions, Pairing};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Say what a model's folder holds
 ///
@@ -21,22 +22,18 @@ use std::path::{Path, PathBuf};
 /// uses, without position tables and second copies of tied tensors. For models other than RoFormer, what config.json and
 /// the weights say.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  roformer info roformer_chinese_base\n  roformer info DIR --json")]
+#[command(after_help = "Examples:\n  roformer info junnyu/roformer_chinese_base\n  roformer info DIR --json")]
 pub struct Arguments {
-    /// A folder with a config.json and, if there are any, weights
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    /// A folder with a config.json and, if there are any, weights; or a name on the hub
+    #[arg(value_name = "MODEL")]
+    model: String,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(arguments: Arguments) -> Outcome {
-    let folder = arguments.folder;
-    if !folder.is_dir() {
-        let message = format!("{} is no folder; expected one that holds a config.json", folder.display());
-        return Err(Failure::Input(message));
-    }
+    let folder = model::find(&arguments.model, None)?;
     let facts = Value::Object(facts(&folder)?);
     let mut out = std::io::stdout().lock();
     match arguments.json {

@@ -12,14 +12,9 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-#[allow(unused_imports)]
 pub use output::Rows;
-#[allow(unused_imports)]
 pub use record::{Fields, Record, Refusal};
-#[allow(unused_imports)]
-pub use run::{Tally, Task, run};
-#[allow(unused_imports)]
-pub use source::Source;
+pub use run::{Task, run};
 
 use clap::Args;
 use std::path::PathBuf;

@@ -40,6 +40,12 @@ pub trait Task {
     fn is_silent(&self) -> bool {
         false
     }
+
+    /// Whether each record is printed before the next is worked on, because each takes long. What such a task writes to
+    /// stdout itself while it works stands in the right place.
+    fn is_one_by_one(&self) -> bool {
+        false
+    }
 }
 
 /// How many records there were.
@@ -89,11 +95,10 @@ struct Window {
 }
 
 impl Window {
-    /// Reads the next window, and says whether there may be more. An error leaves what was read before it.
-    fn fill(&mut self, source: &mut Source, keep_going: bool) -> Result<bool, Failure> {
+    /// Reads the next window of at most so many, and says whether there may be more. An error leaves what was read before it.
+    fn fill(&mut self, source: &mut Source, most: usize, keep_going: bool) -> Result<bool, Failure> {
         self.records.clear();
         self.order.clear();
-        let most = if source.is_interactive() { 1 } else { WINDOW };
         let mut bytes = 0;
         while self.order.len() < most && bytes < WINDOW_BYTES {
             match source.next()? {
@@ -126,8 +131,9 @@ pub fn drive<T: Task>(
 ) -> Result<Tally, Failure> {
     let mut tally = Tally::default();
     let mut window = Window::default();
+    let most = if task.is_one_by_one() || source.is_interactive() { 1 } else { WINDOW };
     loop {
-        let more = window.fill(source, options.keep_going);
+        let more = window.fill(source, most, options.keep_going);
         let results = if window.records.is_empty() { Vec::new() } else { task.work(&window.records) };
         if results.len() != window.records.len() {
             let (found, expected) = (results.len(), window.records.len());

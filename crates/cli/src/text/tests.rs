@@ -1,7 +1,8 @@
 //! Runs of a task that needs no model.
 
-use super::run::{Listener, SAID, drive};
-use super::{Fields, Options, Record, Source, Tally, Task};
+use super::run::{Listener, SAID, Tally, drive};
+use super::source::Source;
+use super::{Fields, Options, Record, Task};
 use crate::error::{Failure, Outcome};
 use std::io::{self, Read, Write};
 

@@ -1,0 +1,255 @@
+//! `roformer classify`: the labels of texts, or of their tokens.
+
+use super::show::{self, Characters};
+use super::texts;
+use crate::error::Outcome;
+use crate::model::Reader;
+use crate::text::{self, Fields, Record, Task};
+use clap::Args;
+use roformer::model::HeadKind;
+use roformer::pipeline::{Label, TokenLabel};
+use roformer::{Error, Pipeline};
+use serde::Serialize;
+use std::io::Write;
+
+/// Label texts, or their tokens
+///
+/// A model that classifies texts (RoFormerForSequenceClassification) gives each text a label with its probability; one that
+/// classifies tokens (RoFormerForTokenClassification), such as for names and places, the parts of each text that have a
+/// label other than O.
+///
+/// With --json one object a text: {"labels": [{"label", "score"}, ...]}, the likeliest first, or {"tokens": [{"text",
+/// "label", "score", "start", "end"}, ...]} with all tokens, whose `start` and `end` count characters. Fields of JSON Lines:
+/// text, and if wanted pair, a second text for models that were trained on two, and id, which comes back with the result.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  roformer classify --model DIR '这部电影很好看。' '服务员的态度很差。'\n  \
+    roformer classify --model DIR --input reviews.txt --json > labels.jsonl"
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    reader: Reader,
+    /// How many labels of each text are shown [default: 1, with --json all]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    top_k: Option<u32>,
+    #[command(flatten)]
+    options: text::Options,
+    /// Texts
+    #[arg(value_name = "TEXT")]
+    texts: Vec<String>,
+}
+
+const FIELDS: Fields = Fields { required: &["text"], optional: &["pair"] };
+
+pub fn run(arguments: Arguments) -> Outcome {
+    let Arguments { reader, top_k, options, texts } = arguments;
+    let source = options.open(texts, FIELDS, "roformer classify --model MODEL '这部电影很好看。'")?;
+    let pipeline = reader.open()?;
+    let config = pipeline.model().config();
+    let widest = (0..config.num_labels).map(|label| show::width(&config.label(label))).max().unwrap_or(0);
+    let all = if options.json { usize::MAX } else { 1 };
+    let top_k = top_k.map_or(all, |k| k as usize);
+    let mut task = Classify { pipeline, top_k, widest, json: options.json, is_first: true };
+    text::run(&options, source, &mut task)?.outcome()
+}
+
+struct Classify {
+    pipeline: Pipeline,
+    top_k: usize,
+    /// The columns of the widest label.
+    widest: usize,
+    json: bool,
+    /// Whether nothing has been printed: there is an empty line between the parts of two texts.
+    is_first: bool,
+}
+
+enum Found {
+    Labels(Vec<Label>),
+    Tokens(Vec<TokenLabel>),
+}
+
+impl Task for Classify {
+    type Output = Found;
+
+    fn work(&mut self, records: &[Record]) -> Vec<roformer::Result<Found>> {
+        if self.pipeline.model().head() == HeadKind::TokenClassification {
+            let found = self.pipeline.classify_tokens_all(&texts(records)).into_iter().zip(records);
+            let alone = |record: &Record| match record.get(1) {
+                None => Ok(()),
+                Some(_) => Err(Error::Input {
+                    name: "the pair",
+                    value: "given to a model that labels tokens".into(),
+                    expected: "a text alone".into(),
+                }),
+            };
+            return found.map(|(found, record)| alone(record).and(found.map(Found::Tokens))).collect();
+        }
+        let alone: Vec<&str> =
+            records.iter().filter(|record| record.get(1).is_none()).map(|record| record.text(0)).collect();
+        let paired: Vec<(&str, &str)> =
+            records.iter().filter_map(|record| Some((record.text(0), record.get(1)?))).collect();
+        let mut alone = self.pipeline.classify_all(&alone).into_iter();
+        let mut paired = self.pipeline.classify_pairs(&paired).into_iter();
+        // Each takes the next of its kind: the order of the records again.
+        let next = |record: &Record| if record.get(1).is_some() { paired.next() } else { alone.next() };
+        records.iter().filter_map(next).map(|found| found.map(Found::Labels)).collect()
+    }
+
+    fn print(&mut self, out: &mut dyn Write, record: &Record, found: Found) -> Outcome {
+        match found {
+            Found::Labels(mut labels) => {
+                labels.truncate(self.top_k);
+                self.print_labels(out, record, &labels)
+            }
+            Found::Tokens(tokens) => self.print_tokens(out, record, &tokens),
+        }
+    }
+}
+
+impl Classify {
+    fn print_labels(&self, out: &mut dyn Write, record: &Record, labels: &[Label]) -> Outcome {
+        if self.json {
+            let labels =
+                labels.iter().map(|Label { label, score }| Scored { label, score: *score }).collect();
+            return Ok(record.write_json(out, Labels { labels })?);
+        }
+        for Label { label, score } in labels {
+            write!(out, "{}  {score:.4}  ", show::pad(label, self.widest))?;
+        }
+        let text = [record.get(0), record.get(1)].into_iter().flatten().collect::<Vec<_>>().join(" | ");
+        Ok(writeln!(out, "{}", show::named(&show::brief(&text, show::SHORT)))?)
+    }
+
+    fn print_tokens<'a>(
+        &mut self,
+        out: &mut dyn Write,
+        record: &'a Record,
+        tokens: &'a [TokenLabel],
+    ) -> Outcome {
+        let text = record.text(0);
+        if self.json {
+            let mut characters = Characters::new(text);
+            let token = |TokenLabel { label, score, start, end }: &'a TokenLabel| Token {
+                text: text.get(*start..*end).unwrap_or_default(),
+                label,
+                score: *score,
+                start: characters.at(*start),
+                end: characters.at(*end),
+            };
+            let tokens = tokens.iter().map(token).collect();
+            return Ok(record.write_json(out, Tokens { tokens })?);
+        }
+        if !std::mem::take(&mut self.is_first) {
+            writeln!(out)?;
+        }
+        writeln!(out, "{}", show::named(&show::brief(text, show::SHORT)))?;
+        let spans = spans(text, tokens);
+        let parts: Vec<String> = spans.iter().map(|span| show::brief(span.text, show::SHORT)).collect();
+        let widest = parts.iter().map(|part| show::width(part)).max().unwrap_or(0);
+        for (Span { label, score, .. }, part) in spans.iter().zip(&parts) {
+            writeln!(out, "  {score:.4}  {}  {label}", show::pad(part, widest))?;
+        }
+        if spans.is_empty() {
+            writeln!(out, "  nothing has a label")?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Serialize)]
+struct Labels<'a> {
+    labels: Vec<Scored<'a>>,
+}
+
+#[derive(Serialize)]
+struct Scored<'a> {
+    label: &'a str,
+    score: f32,
+}
+
+#[derive(Serialize)]
+struct Tokens<'a> {
+    tokens: Vec<Token<'a>>,
+}
+
+#[derive(Serialize)]
+struct Token<'a> {
+    text: &'a str,
+    label: &'a str,
+    score: f32,
+    start: usize,
+    end: usize,
+}
+
+/// Neighbouring tokens of one label.
+#[derive(Debug, PartialEq)]
+struct Span<'a> {
+    text: &'a str,
+    label: &'a str,
+    /// The mean over its tokens, as transformers gives it.
+    score: f32,
+}
+
+/// The parts of a text that have a label other than `O`. Of labels such as `B-LOC` and `I-LOC`, `B` begins a part.
+fn spans<'a>(text: &'a str, tokens: &'a [TokenLabel]) -> Vec<Span<'a>> {
+    let mut groups: Vec<Vec<&TokenLabel>> = Vec::new();
+    for token in tokens.iter().filter(|token| token.label != "O") {
+        let continues = groups.last().and_then(|group| group.last()).is_some_and(|last| {
+            let between = text.get(last.end..token.start);
+            let (begins, kind) = parts(&token.label);
+            !begins && kind == parts(&last.label).1 && between.is_some_and(|gap| gap.trim().is_empty())
+        });
+        match groups.last_mut() {
+            Some(group) if continues => group.push(token),
+            _ => groups.push(vec![token]),
+        }
+    }
+    let span = |group: Vec<&'a TokenLabel>| {
+        let (first, last) = (group.first()?, group.last()?);
+        let score = group.iter().map(|token| token.score).sum::<f32>() / group.len() as f32;
+        Some(Span { text: text.get(first.start..last.end)?, label: parts(&first.label).1, score })
+    };
+    groups.into_iter().filter_map(span).collect()
+}
+
+/// Whether a label begins a part, and the label without the letter that says so.
+fn parts(label: &str) -> (bool, &str) {
+    match label.split_once('-') {
+        Some(("B" | "S", kind)) => (true, kind),
+        Some(("I" | "E", kind)) => (false, kind),
+        _ => (false, label),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str, labels: &[(&str, usize, usize)]) -> Vec<(String, String)> {
+        let tokens: Vec<TokenLabel> = labels
+            .iter()
+            .map(|&(label, start, end)| TokenLabel { label: label.into(), score: 0.5, start, end })
+            .collect();
+        spans(text, &tokens).iter().map(|span| (span.text.to_string(), span.label.to_string())).collect()
+    }
+
+    fn pair(text: &str, label: &str) -> (String, String) {
+        (text.to_string(), label.to_string())
+    }
+
+    #[test]
+    fn neighbours_of_one_label_are_a_part() {
+        let labels = [("P", 0, 3), ("P", 3, 6), ("O", 6, 9), ("L", 9, 12), ("P", 12, 15)];
+        let parts = [pair("小明", "P"), pair("北", "L"), pair("京", "P")];
+        assert_eq!(found("小明在北京", &labels), parts);
+        assert_eq!(found("new york", &[("L", 0, 3), ("L", 4, 8)]), [pair("new york", "L")]);
+        assert_eq!(found("a, b", &[("L", 0, 1), ("O", 1, 2), ("L", 3, 4)]), [pair("a", "L"), pair("b", "L")]);
+        assert_eq!(found("a", &[("O", 0, 1)]), []);
+    }
+
+    #[test]
+    fn letters_begin_and_continue_parts() {
+        let labels = [("B-L", 0, 1), ("I-L", 1, 2), ("B-L", 2, 3), ("I-P", 3, 4)];
+        assert_eq!(found("abcd", &labels), [pair("ab", "L"), pair("c", "L"), pair("d", "P")]);
+    }
+}

@@ -1,0 +1,136 @@
+//! `roformer embed`: the vectors of texts.
+
+use super::{ONE, show, texts};
+use crate::error::Outcome;
+use crate::model::Reader;
+use crate::text::{self, Record, Refusal, Rows, Task};
+use clap::{Args, ValueEnum};
+use roformer::Pipeline;
+use roformer::pipeline::{Embed, Pooling};
+use serde::Serialize;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Turn texts into vectors
+///
+/// With --output the vectors become the rows of one matrix, written as they come: f32, `embeddings` in a safetensors file.
+/// With --keep-going the row of a text that cannot be used is NaN, so that rows stay where their texts are.
+///
+/// With --json one object a text: {"embedding": [...]}; with --output too, one object for the file: {"output", "shape"}.
+/// Fields of JSON Lines: text, and if wanted id, which comes back with the result.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  roformer embed --model junnyu/roformer_chinese_sim_char_base --json '今天天气不错'\n  \
+    roformer embed --model DIR --pooling cls --normalize --input texts.txt --output vectors.npy"
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    reader: Reader,
+    /// How the vectors of a text's tokens become one [default: pooler if the model has one, else mean]
+    #[arg(long, value_name = "HOW")]
+    pooling: Option<How>,
+    /// Scale vectors to length 1
+    #[arg(long)]
+    normalize: bool,
+    /// Write a matrix to a file that ends in .npy or .safetensors
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    options: text::Options,
+    /// Texts
+    #[arg(value_name = "TEXT")]
+    texts: Vec<String>,
+}
+
+/// The library's poolings, by name.
+#[derive(Clone, Copy, ValueEnum)]
+enum How {
+    /// The vector of the first token, [CLS]
+    Cls,
+    /// The mean over all tokens
+    Mean,
+    /// The model's own pooler, which RoFormer-Sim has
+    Pooler,
+}
+
+impl From<How> for Pooling {
+    fn from(how: How) -> Self {
+        match how {
+            How::Cls => Pooling::Cls,
+            How::Mean => Pooling::Mean,
+            How::Pooler => Pooling::Pooler,
+        }
+    }
+}
+
+pub fn run(arguments: Arguments) -> Outcome {
+    let Arguments { reader, pooling, normalize, output, options, texts } = arguments;
+    let source = options.open(texts, ONE, "roformer embed --model MODEL '今天天气不错'")?;
+    let pipeline = reader.open()?;
+    let width = pipeline.model().config().hidden_size;
+    let rows = output.as_deref().map(|path| Rows::create(path, width)).transpose()?;
+    let embed = Embed { pooling: pooling.map(Pooling::from), normalize };
+    let mut task = Embedding { pipeline, embed, rows, json: options.json };
+    let tally = text::run(&options, source, &mut task)?;
+    if let (Some(rows), Some(path)) = (task.rows, output) {
+        let (count, width) = rows.finish()?;
+        let (mut out, path) = (std::io::stdout().lock(), path.display().to_string());
+        match options.json {
+            true => writeln!(out, "{}", serde_json::json!({ "output": path, "shape": [count, width] }))?,
+            false => writeln!(out, "{count} vectors of {width} numbers as F32 in {path}")?,
+        }
+    }
+    tally.outcome()
+}
+
+struct Embedding {
+    pipeline: Pipeline,
+    embed: Embed,
+    /// The file, if vectors go there.
+    rows: Option<Rows>,
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    embedding: &'a [f32],
+}
+
+/// How many numbers of a vector are shown to people.
+const SHOWN: usize = 5;
+
+impl Task for Embedding {
+    type Output = Vec<f32>;
+
+    fn work(&mut self, records: &[Record]) -> Vec<roformer::Result<Vec<f32>>> {
+        self.pipeline.embed_all(&texts(records), self.embed)
+    }
+
+    fn print(&mut self, out: &mut dyn Write, record: &Record, vector: Vec<f32>) -> Outcome {
+        if let Some(rows) = &mut self.rows {
+            return rows.push(&vector);
+        }
+        if self.json {
+            return Ok(record.write_json(out, Body { embedding: &vector })?);
+        }
+        let norm = vector.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+        let first: Vec<String> = vector.iter().take(SHOWN).map(|x| format!("{x:>8.4}")).collect();
+        let (first, more) = (first.join(" "), if vector.len() > SHOWN { " …" } else { "" });
+        let text = show::brief(record.text(0), show::SHORT / 2);
+        Ok(writeln!(out, "[{}]  norm {norm:.4}  {first}{more}  {}", vector.len(), show::named(&text))?)
+    }
+
+    fn refused(&mut self, out: &mut dyn Write, refusal: &Refusal, json: bool) -> Outcome {
+        if let Some(rows) = &mut self.rows {
+            rows.push_nan()?;
+        }
+        if json {
+            refusal.write_json(out)?;
+        }
+        Ok(())
+    }
+
+    fn is_silent(&self) -> bool {
+        self.rows.is_some()
+    }
+}

@@ -1,0 +1,170 @@
+//! `roformer generate`: what follows a text, or other texts that say the same.
+
+use super::{ONE, show};
+use crate::error::Outcome;
+use crate::model::ModelOptions;
+use crate::text::{self, Record, Task};
+use clap::Args;
+use roformer::pipeline::{Generate, Paraphrase};
+use roformer::{Pipeline, Result};
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// Continue texts, or say them in other words
+///
+/// A causal language model (RoFormerForCausalLM) continues each text; it is printed with what follows, as it comes.
+/// RoFormer-Sim writes another text that says the same; with --paraphrase several, the nearest to the text first.
+///
+/// Tokens are drawn at random, by the seed alone: the same command prints the same text. At temperature 0 the likeliest
+/// token is always taken.
+///
+/// With --json one object a text: {"text"}, what is new alone; with --paraphrase {"paraphrases": [{"text", "score"}, ...]},
+/// whose score is that of similarity. Fields of JSON Lines: text, and if wanted id, which comes back with the result.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  roformer generate --model DIR --temperature 0 '今天天气'\n  \
+    roformer generate --model junnyu/roformer_chinese_sim_char_base --paraphrase 5 '广州和深圳哪个好？'")]
+pub struct Arguments {
+    #[command(flatten)]
+    model: ModelOptions,
+    /// Tokens to generate at most
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    max_tokens: u32,
+    /// Below 1 the likely becomes likelier, above 1 the unlikely; 0 for no chance at all
+    #[arg(long, value_name = "T", default_value_t = 1.0, allow_negative_numbers = true)]
+    temperature: f32,
+    /// Draw from the fewest tokens whose probabilities sum to P
+    #[arg(long, value_name = "P", default_value_t = 0.95, allow_negative_numbers = true)]
+    top_p: f32,
+    /// Draw from the K likeliest tokens; 0 for all
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    top_k: u32,
+    /// The same seed gives the same text
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+    /// List up to N different texts that say the same, with their scores (RoFormer-Sim)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    paraphrase: Option<u16>,
+    #[command(flatten)]
+    options: text::Options,
+    /// Texts
+    #[arg(value_name = "TEXT")]
+    texts: Vec<String>,
+}
+
+pub fn run(arguments: Arguments) -> Outcome {
+    let Arguments { model, options, texts, .. } = &arguments;
+    let source = options.open(texts.clone(), ONE, "roformer generate --model MODEL '今天天气'")?;
+    let pipeline = model.open()?;
+    let how = Generate {
+        max_tokens: arguments.max_tokens as usize,
+        temperature: arguments.temperature,
+        top_k: arguments.top_k as usize,
+        top_p: arguments.top_p,
+        seed: arguments.seed,
+    };
+    let paraphrase = arguments.paraphrase.map(usize::from);
+    let mut task = Generation { pipeline, how, paraphrase, json: options.json, is_first: true };
+    text::run(options, source, &mut task)?.outcome()
+}
+
+struct Generation {
+    pipeline: Pipeline,
+    how: Generate,
+    paraphrase: Option<usize>,
+    json: bool,
+    /// Whether nothing has been printed: there is an empty line between two lists.
+    is_first: bool,
+}
+
+enum Generated {
+    Text(String),
+    /// On stdout already, or why not.
+    Streamed(io::Result<()>),
+    Paraphrases(Vec<Paraphrase>),
+}
+
+impl Task for Generation {
+    type Output = Generated;
+
+    fn work(&mut self, records: &[Record]) -> Vec<Result<Generated>> {
+        records.iter().map(|record| self.generate(record.text(0))).collect()
+    }
+
+    fn print(&mut self, out: &mut dyn Write, record: &Record, generated: Generated) -> Outcome {
+        match generated {
+            Generated::Text(text) => record.write_json(out, Text { text: &text })?,
+            Generated::Streamed(outcome) => outcome?,
+            Generated::Paraphrases(texts) if self.json => {
+                let scored = |Paraphrase { text, score }| Scored { text, score };
+                let paraphrases = texts.into_iter().map(scored).collect();
+                record.write_json(out, Paraphrases { paraphrases })?;
+            }
+            Generated::Paraphrases(texts) => {
+                if !std::mem::take(&mut self.is_first) {
+                    writeln!(out)?;
+                }
+                for Paraphrase { text, score } in &texts {
+                    writeln!(out, "{score:>7.4}  {}", show::brief(text, usize::MAX))?;
+                }
+                if texts.is_empty() {
+                    writeln!(out, "no other text was found; try a higher --temperature or --top-p")?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_one_by_one(&self) -> bool {
+        true
+    }
+}
+
+impl Generation {
+    fn generate(&self, text: &str) -> Result<Generated> {
+        if let Some(count) = self.paraphrase {
+            return self.pipeline.paraphrase(text, count, &self.how).map(Generated::Paraphrases);
+        }
+        if self.json {
+            return self.pipeline.generate(text, &self.how, |_| {}).map(Generated::Text);
+        }
+        // Written here and not in `print`: each piece is seen when it comes.
+        let mut out = io::stdout().lock();
+        let goes_on = !self.pipeline.model().config().is_unilm();
+        let mut before = if goes_on { text } else { "" };
+        let mut outcome = Ok(());
+        let mut write = |piece: &str, is_last: bool| {
+            // The text comes with the first piece: when it cannot be used there is none.
+            let gap = if needs_space(before, piece) { " " } else { "" };
+            let end = if is_last { "\n" } else { "" };
+            if outcome.is_ok() {
+                outcome = write!(out, "{before}{gap}{piece}{end}").and_then(|()| out.flush());
+            }
+            before = "";
+        };
+        self.pipeline.generate(text, &self.how, |piece| write(piece, false))?;
+        write("", true);
+        Ok(Generated::Streamed(outcome))
+    }
+}
+
+/// Whether what follows a text is another word: the tokens of one are joined, but where they begin nobody sees the other.
+fn needs_space(before: &str, after: &str) -> bool {
+    let is_latin = |c: char| c.is_alphanumeric() && (c as u32) < 0x2E80;
+    before.ends_with(is_latin) && after.starts_with(is_latin)
+}
+
+#[derive(Serialize)]
+struct Text<'a> {
+    text: &'a str,
+}
+
+#[derive(Serialize)]
+struct Paraphrases {
+    paraphrases: Vec<Scored>,
+}
+
+#[derive(Serialize)]
+struct Scored {
+    text: String,
+    score: f32,
+}

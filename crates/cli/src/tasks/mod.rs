@@ -1,0 +1,39 @@
+//! The commands on texts. Each says which fields its records have, and implements [`Task`](crate::text::Task) over the
+//! library's [`Pipeline`](roformer::Pipeline).
+//!
+//! ```text
+//! fill_mask.rs   what stands behind a mask
+//! embed.rs       vectors
+//! similarity.rs  how alike two texts are
+//! rank.rs        what is nearest to a query
+//! classify.rs    labels of texts and of tokens
+//! answer.rs      the answer to a question
+//! generate.rs    what follows a text, or says the same
+//! tokenize.rs    the tokens of a text
+//! show.rs        how results look for people
+//! ```
+
+pub mod answer;
+pub mod classify;
+pub mod embed;
+pub mod fill_mask;
+pub mod generate;
+pub mod rank;
+mod show;
+pub mod similarity;
+pub mod tokenize;
+
+use crate::text::{Fields, Record};
+
+/// Records of one text.
+const ONE: Fields = Fields { required: &["text"], optional: &[] };
+
+/// The first text of each record.
+fn texts(records: &[Record]) -> Vec<&str> {
+    records.iter().map(|record| record.text(0)).collect()
+}
+
+/// The first two texts of each record.
+fn pairs(records: &[Record]) -> Vec<(&str, &str)> {
+    records.iter().map(|record| (record.text(0), record.text(1))).collect()
+}
