@@ -96,7 +96,8 @@ impl Pipeline {
         match self.max_tokens {
             Some(tokens) => encoding.truncate(tokens),
             None if encoding.len() > MAX_TOKENS => {
-                let expected = format!("at most {MAX_TOKENS}; say where to cut them (max_tokens, --truncate)");
+                let expected =
+                    format!("at most {MAX_TOKENS}; say where to cut them (max_tokens, --truncate)");
                 return Err(Error::input("the number of tokens", encoding.len(), expected));
             }
             None => {}
