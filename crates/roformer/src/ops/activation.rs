@@ -1,7 +1,10 @@
 //! Activations, element by element: loops without branches, so that they vectorise.
 
+use super::dispatch::vectorised;
 use super::gemm::Level;
 use super::real::Real;
+use super::reduce::{BLOCK, PARALLEL};
+use rayon::prelude::*;
 
 /// What is done to each number after a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,31 +37,75 @@ impl Activation {
         })
     }
 
-    /// Applies it to every number.
+    /// Applies it to every number, on the calling thread.
     pub fn apply<T: Real>(self, x: &mut [T]) {
-        match Level::best() {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the level says that the features are there.
-            Level::Avx512 => unsafe { avx512(self, x) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: as above.
-            Level::Avx2 => unsafe { avx2(self, x) },
-            Level::Portable => all(self, x),
+        apply(self, x);
+    }
+
+    /// y = activation(x), number by number, over the threads.
+    pub fn forward<T: Real>(self, x: &[T], y: &mut [T]) {
+        assert_eq!(x.len(), y.len(), "shapes of an activation");
+        let block = |(x, y): (&[T], &mut [T])| {
+            y.copy_from_slice(x);
+            apply(self, y);
+        };
+        if x.len() < PARALLEL {
+            block((x, y));
+        } else {
+            x.par_chunks(BLOCK).zip(y.par_chunks_mut(BLOCK)).for_each(block);
+        }
+    }
+
+    /// dx = dy·activation'(x), number by number, where x is what the activation was applied to.
+    pub fn backward<T: Real>(self, x: &[T], dy: &[T], dx: &mut [T]) {
+        assert!(x.len() == dy.len() && x.len() == dx.len(), "shapes of an activation");
+        if x.len() < PARALLEL {
+            backward(self, x, dy, dx);
+        } else {
+            let blocks = x.par_chunks(BLOCK).zip(dy.par_chunks(BLOCK)).zip(dx.par_chunks_mut(BLOCK));
+            blocks.for_each(|((x, dy), dx)| backward(self, x, dy, dx));
         }
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
-unsafe fn avx512<T: Real>(activation: Activation, x: &mut [T]) {
-    all(activation, x)
+/// y = silu(gate)·up: the rows of x `[rows, 2 · width]` are a gate and, beside it, what it lets through; y `[rows, width]`.
+pub fn swiglu<T: Real>(x: &[T], width: usize, y: &mut [T]) {
+    assert!(x.len() == 2 * y.len() && y.len().is_multiple_of(width), "shapes of a gate");
+    if y.is_empty() {
+        return;
+    }
+    let row = |(x, y): (&[T], &mut [T])| gate(&x[..width], &x[width..], y);
+    if x.len() < PARALLEL {
+        x.chunks_exact(2 * width).zip(y.chunks_exact_mut(width)).for_each(row);
+    } else {
+        x.par_chunks_exact(2 * width).zip(y.par_chunks_exact_mut(width)).with_min_len(4).for_each(row);
+    }
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn avx2<T: Real>(activation: Activation, x: &mut [T]) {
-    all(activation, x)
+/// The gradient of [`swiglu`]: dx `[rows, 2 · width]` from x, of the same shape, and dy `[rows, width]`.
+pub fn swiglu_backward<T: Real>(x: &[T], width: usize, dy: &[T], dx: &mut [T]) {
+    assert!(x.len() == 2 * dy.len() && x.len() == dx.len(), "shapes of a gate");
+    assert!(dy.len().is_multiple_of(width), "shapes of a gate");
+    if dy.is_empty() {
+        return;
+    }
+    let row = |((x, dy), dx): ((&[T], &[T]), &mut [T])| {
+        let (dgate, dup) = dx.split_at_mut(width);
+        gate_backward(&x[..width], &x[width..], dy, dgate, dup);
+    };
+    if x.len() < PARALLEL {
+        let rows = x.chunks_exact(2 * width).zip(dy.chunks_exact(width));
+        rows.zip(dx.chunks_exact_mut(2 * width)).for_each(row);
+    } else {
+        let rows = x.par_chunks_exact(2 * width).zip(dy.par_chunks_exact(width));
+        rows.zip(dx.par_chunks_exact_mut(2 * width)).with_min_len(4).for_each(row);
+    }
 }
+
+vectorised! { fn apply<T>(activation: Activation, x: &mut [T]) = all }
+vectorised! { fn backward<T>(activation: Activation, x: &[T], dy: &[T], dx: &mut [T]) = derivatives }
+vectorised! { fn gate<T>(gate: &[T], up: &[T], y: &mut [T]) = gate_row }
+vectorised! { fn gate_backward<T>(gate: &[T], up: &[T], dy: &[T], dgate: &mut [T], dup: &mut [T]) = gate_derivatives }
 
 #[inline(always)]
 fn all<T: Real>(activation: Activation, x: &mut [T]) {
@@ -95,6 +142,169 @@ fn all<T: Real>(activation: Activation, x: &mut [T]) {
                 let y = (T::ONE - e) / (T::ONE + e);
                 *x = if *x < T::ZERO { -y } else { y };
             }
+        }
+    }
+}
+
+#[inline(always)]
+fn derivatives<T: Real>(activation: Activation, x: &[T], dy: &[T], dx: &mut [T]) {
+    let numbers = dx.iter_mut().zip(x.iter().zip(dy));
+    match activation {
+        Activation::Identity => dx.copy_from_slice(dy),
+        Activation::Gelu => {
+            // Φ(x) + x·φ(x)
+            let (half, scale) = (T::of(-0.5), T::of((0.5 * std::f64::consts::FRAC_1_PI).sqrt()));
+            for (dx, (&x, &dy)) in numbers {
+                let tail = x.abs().normal_tail();
+                let below = if x > T::ZERO { T::ONE - tail } else { tail };
+                *dx = dy * (below + x * scale * (half * x * x).exp());
+            }
+        }
+        Activation::GeluTanh => {
+            let (a, b) = (T::of((2.0 / std::f64::consts::PI).sqrt()), T::of(0.044715));
+            for (dx, (&x, &dy)) in numbers {
+                let inner = a * (x + b * x * x * x);
+                let slope = a * (T::ONE + T::of(3.0) * b * x * x);
+                // s = 1 / (1 + e^(−2u)) has the derivative 2·s·(1 − s)·u', and 1 − s = e^(−2u)·s loses no digits.
+                let e = (-(inner + inner)).exp();
+                let s = T::ONE / (T::ONE + e);
+                *dx = dy * (s + x * s * (e * s) * (slope + slope));
+            }
+        }
+        Activation::Relu => {
+            for (dx, (&x, &dy)) in numbers {
+                *dx = if x > T::ZERO { dy } else { T::ZERO };
+            }
+        }
+        Activation::Silu => {
+            for (dx, (&x, &dy)) in numbers {
+                *dx = dy * silu(x).1;
+            }
+        }
+        Activation::Tanh => {
+            for (dx, (&x, &dy)) in numbers {
+                // 1 − tanh² = 4·e^(−2|x|) / (1 + e^(−2|x|))²
+                let e = (-(x.abs() + x.abs())).exp();
+                let s = T::ONE / (T::ONE + e);
+                *dx = dy * (T::of(4.0) * e * s * s);
+            }
+        }
+    }
+}
+
+/// silu x and its derivative.
+#[inline(always)]
+fn silu<T: Real>(x: T) -> (T, T) {
+    let e = (-x).exp();
+    let s = T::ONE / (T::ONE + e);
+    (x * s, s + x * s * (e * s))
+}
+
+#[inline(always)]
+fn gate_row<T: Real>(gate: &[T], up: &[T], y: &mut [T]) {
+    for ((y, &gate), &up) in y.iter_mut().zip(gate).zip(up) {
+        *y = silu(gate).0 * up;
+    }
+}
+
+#[inline(always)]
+fn gate_derivatives<T: Real>(gate: &[T], up: &[T], dy: &[T], dgate: &mut [T], dup: &mut [T]) {
+    for ((((&gate, &up), &dy), dgate), dup) in gate.iter().zip(up).zip(dy).zip(dgate).zip(dup) {
+        let (value, slope) = silu(gate);
+        *dgate = dy * up * slope;
+        *dup = dy * value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::{close, dot, gradient, list, on_any_threads};
+    use super::*;
+
+    const ALL: [Activation; 6] = [
+        Activation::Identity,
+        Activation::Gelu,
+        Activation::GeluTanh,
+        Activation::Relu,
+        Activation::Silu,
+        Activation::Tanh,
+    ];
+
+    /// Numbers in (−6, 6), none within 0.001 of the corner at 0.
+    fn wide<T: Real>(seed: u64, len: usize) -> Vec<T> {
+        let away = |x: f64| if x.abs() < 0.001 { 0.5 } else { x };
+        list::<f64>(seed, len).into_iter().map(|x| T::of(away(4.0 * x))).collect()
+    }
+
+    fn run<T: Real>(activation: Activation, len: usize) -> Vec<T> {
+        let (x, dy) = (wide::<T>(1, len), list::<T>(2, len));
+        on_any_threads(|| {
+            let (mut y, mut dx) = (vec![T::ONE; len], vec![T::ONE; len]);
+            activation.forward(&x, &mut y);
+            activation.backward(&x, &dy, &mut dx);
+            [y, dx].concat()
+        })
+    }
+
+    #[test]
+    fn derivatives_are_those_of_the_activations() {
+        for (activation, len) in ALL.into_iter().flat_map(|a| [(a, 1), (a, 77), (a, 100), (a, 40_001)]) {
+            let out = run::<f64>(activation, len);
+            let (y, dx) = out.split_at(len);
+            let (x, dy) = (wide::<f64>(1, len), list::<f64>(2, len));
+            // One at a time: among many, a loss would hide small derivatives.
+            let value = |x: f64| {
+                let mut y = [x];
+                activation.apply(&mut y);
+                y[0]
+            };
+            for index in (0..len).step_by(if len > 100 { 97 } else { 1 }) {
+                assert_eq!(y[index], value(x[index]));
+                let what = format!("{activation:?} at {}", x[index]);
+                gradient(&what, &x[index..][..1], &dx[index..][..1], |x| value(x[0]) * dy[index]);
+            }
+            close(&format!("{activation:?}"), &run::<f32>(activation, len), &out, 8.0);
+        }
+    }
+
+    #[test]
+    fn derivatives_far_out_are_those_of_the_asymptotes() {
+        for activation in ALL {
+            let mut dx = [7.0f32; 2];
+            activation.backward(&[-1e4, 1e4], &[1.0, 1.0], &mut dx);
+            let wanted = match activation {
+                Activation::Identity => [1.0, 1.0],
+                Activation::Tanh => [0.0, 0.0],
+                _ => [0.0, 1.0],
+            };
+            assert!(dx.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 1e-20), "{activation:?}: {dx:?}");
+        }
+    }
+
+    #[test]
+    fn gates_and_their_gradients() {
+        fn run<T: Real>(rows: usize, width: usize) -> Vec<T> {
+            let (x, dy) = (wide::<T>(3, 2 * rows * width), list::<T>(4, rows * width));
+            on_any_threads(|| {
+                let (mut y, mut dx) = (vec![T::ONE; dy.len()], vec![T::ONE; x.len()]);
+                swiglu(&x, width, &mut y);
+                swiglu_backward(&x, width, &dy, &mut dx);
+                [y, dx].concat()
+            })
+        }
+        for (rows, width) in [(1, 1), (3, 5), (1, 33), (5, 1), (70, 300)] {
+            let out = run::<f64>(rows, width);
+            let (x, dy) = (wide::<f64>(3, 2 * rows * width), list::<f64>(4, rows * width));
+            let value = |x: &[f64]| -> Vec<f64> {
+                let at = |row: usize, i: usize| x[2 * row * width + i];
+                let one =
+                    |row: usize, i: usize| at(row, i) / (1.0 + (-at(row, i)).exp()) * at(row, width + i);
+                (0..rows).flat_map(|row| (0..width).map(move |i| (row, i))).map(|(r, i)| one(r, i)).collect()
+            };
+            let (y, dx) = out.split_at(rows * width);
+            assert!(y.iter().zip(value(&x)).all(|(a, b)| (a - b).abs() < 1e-14));
+            gradient(&format!("{rows} × {width}"), &x, dx, |x| dot(&value(x), &dy));
+            close("f32", &run::<f32>(rows, width), &out, 16.0);
         }
     }
 }

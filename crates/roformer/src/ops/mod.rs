@@ -2,12 +2,22 @@
 
 pub mod activation;
 pub mod backend;
+#[cfg(test)]
+pub(crate) mod check;
 pub mod cpu;
+pub(crate) mod dispatch;
+pub mod dropout;
+pub mod embedding;
 pub mod gemm;
+pub mod linear;
+pub mod loss;
 pub mod memory;
 pub mod multiply;
 pub mod norm;
+pub mod optimizer;
 pub mod real;
+pub(crate) mod reduce;
+pub mod rotate;
 
 pub use activation::Activation;
 pub use backend::{Backend, Part};

@@ -1,11 +1,12 @@
-//! Norms of rows, alone or of a sum with the residual.
+//! Norms of rows, alone or of a sum with the residual; for training in [`training`].
 
+pub mod training;
+
+use super::dispatch::vectorised;
 use super::gemm::Level;
 use super::real::Real;
+use super::reduce::PARALLEL;
 use rayon::prelude::*;
-
-/// Rows below which one thread does the work.
-const PARALLEL_NUMBERS: usize = 1 << 15;
 
 /// x ← (x + residual − mean) / √(variance + ε) · weight + bias, row by row of `[rows, width]`, where width is the
 /// weight's length; without a residual if it is empty.
@@ -29,37 +30,21 @@ fn norm<T: Real>(x: &mut [T], residual: &[T], weight: &[T], bias: Option<&[T]>, 
     }
     let row = |(index, x): (usize, &mut [T])| {
         let residual = if residual.is_empty() { residual } else { &residual[index * width..][..width] };
-        match Level::best() {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the level says that the features are there.
-            Level::Avx512 => unsafe { avx512(x, residual, weight, bias, epsilon) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: as above.
-            Level::Avx2 => unsafe { avx2(x, residual, weight, bias, epsilon) },
-            Level::Portable => normalise(x, residual, weight, bias, epsilon),
-        }
+        normalise(x, residual, weight, bias, epsilon);
     };
-    if x.len() < PARALLEL_NUMBERS {
+    if x.len() < PARALLEL {
         x.chunks_exact_mut(width).enumerate().for_each(row);
     } else {
         x.par_chunks_exact_mut(width).with_min_len(8).enumerate().for_each(row);
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
-unsafe fn avx512<T: Real>(x: &mut [T], residual: &[T], weight: &[T], bias: Option<&[T]>, epsilon: f64) {
-    normalise(x, residual, weight, bias, epsilon)
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn avx2<T: Real>(x: &mut [T], residual: &[T], weight: &[T], bias: Option<&[T]>, epsilon: f64) {
-    normalise(x, residual, weight, bias, epsilon)
+vectorised! {
+    fn normalise<T>(x: &mut [T], residual: &[T], weight: &[T], bias: Option<&[T]>, epsilon: f64) = normalise_row
 }
 
 #[inline(always)]
-fn normalise<T: Real>(x: &mut [T], residual: &[T], weight: &[T], bias: Option<&[T]>, epsilon: f64) {
+fn normalise_row<T: Real>(x: &mut [T], residual: &[T], weight: &[T], bias: Option<&[T]>, epsilon: f64) {
     for (x, residual) in x.iter_mut().zip(residual) {
         *x += *residual;
     }
