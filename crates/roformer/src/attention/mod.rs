@@ -1,3 +1,20 @@
-//! Attention over queries, keys and values that already carry their positions.
+//! Attention over queries, keys and values that already carry their rotations.
+//!
+//! [`softmax`] is what inference runs; [`Attention`] is what training runs, with the position terms that act on scores and
+//! values, forward and backward.
 
+mod backward;
+mod band;
+mod dropout;
+mod forward;
+mod rows;
 pub mod softmax;
+mod sums;
+pub mod terms;
+#[cfg(test)]
+mod tests;
+mod tile;
+
+pub use dropout::Dropout;
+pub use terms::{Attention, Bias, Gradients, Place, Table, TermGradients, Terms};
+pub use tile::Workspace;

@@ -5,6 +5,7 @@
 //! them. When a later block has a larger score, what was summed before is scaled down. The order of additions depends on
 //! the sizes alone, not on threads.
 
+use super::rows::exponentials;
 use crate::ops::gemm::{Level, Run, Start, Target};
 use crate::ops::{Memory, Real};
 use rayon::prelude::*;
@@ -40,7 +41,7 @@ pub struct Heads<'a, T> {
 
 impl<'a, T> Heads<'a, T> {
     /// From one head of the first token of a sequence on.
-    fn head(&self, shape: &Shape, sequence: usize, head: usize) -> &'a [T] {
+    pub(super) fn head(&self, shape: &Shape, sequence: usize, head: usize) -> &'a [T] {
         &self.data[sequence * self.sequence + head * shape.head_dim..]
     }
 }
@@ -68,7 +69,7 @@ pub enum Reach<'a> {
 
 impl Reach<'_> {
     /// How many keys, from the first on, a query may see.
-    fn of(&self, shape: &Shape, sequence: usize, query: usize) -> usize {
+    pub(super) fn of(&self, shape: &Shape, sequence: usize, query: usize) -> usize {
         let causal = (query + 1 + shape.keys).saturating_sub(shape.queries).min(shape.keys);
         match self {
             Reach::All => shape.keys,
@@ -124,17 +125,8 @@ pub fn attend<T: Real>(
     workspace: &Workspace<T>,
 ) -> bool {
     let Shape { batch, queries, keys, heads, key_heads, head_dim } = *shape;
-    assert!(key_heads > 0 && heads.is_multiple_of(key_heads), "heads share key heads evenly");
     assert_eq!(out.len(), batch * queries * heads * head_dim, "the shape of an attention");
-    for (x, tokens, heads) in [(&q, queries, heads), (&k, keys, key_heads), (&v, keys, key_heads)] {
-        let end =
-            batch.saturating_sub(1) * x.sequence + tokens.saturating_sub(1) * x.token + heads * head_dim;
-        assert!(batch * tokens == 0 || end <= x.data.len(), "vectors within their memory");
-    }
-    assert!(mask.keys.is_none_or(|mask| mask.len() == batch * keys), "a mask has an entry for every key");
-    if let Reach::Prefix(prefixes) = mask.reach {
-        assert_eq!(prefixes.len(), batch, "a prefix for every sequence");
-    }
+    check_inputs(shape, [&q, &k, &v], mask);
     if out.is_empty() {
         return true;
     }
@@ -177,6 +169,21 @@ pub fn attend<T: Real>(
         }
         true
     })
+}
+
+/// Panics unless q, k and v lie within their memory and the mask has this shape.
+pub(super) fn check_inputs<T>(shape: &Shape, [q, k, v]: [&Heads<T>; 3], mask: &Mask) {
+    let Shape { batch, queries, keys, heads, key_heads, head_dim } = *shape;
+    assert!(key_heads > 0 && heads.is_multiple_of(key_heads), "heads share key heads evenly");
+    for (x, tokens, heads) in [(q, queries, heads), (k, keys, key_heads), (v, keys, key_heads)] {
+        let end =
+            batch.saturating_sub(1) * x.sequence + tokens.saturating_sub(1) * x.token + heads * head_dim;
+        assert!(batch * tokens == 0 || end <= x.data.len(), "vectors within their memory");
+    }
+    assert!(mask.keys.is_none_or(|mask| mask.len() == batch * keys), "a mask has an entry for every key");
+    if let Reach::Prefix(prefixes) = mask.reach {
+        assert_eq!(prefixes.len(), batch, "a prefix for every sequence");
+    }
 }
 
 /// The widths of panels.
@@ -343,73 +350,6 @@ impl<T: Real> Piece<T> {
             }
         }
     }
-}
-
-/// Scores → e^(score·scale − largest), in place, with the largest of these and of `before`. Returns it and the sum.
-fn exponentials<T: Real>(level: Level, scores: &mut [T], scale: T, before: T) -> (T, T) {
-    match level {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the level says that the features are there.
-        Level::Avx512 => unsafe { exponentials_avx512(scores, scale, before) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: as above.
-        Level::Avx2 => unsafe { exponentials_avx2(scores, scale, before) },
-        Level::Portable => exponentials_portable(scores, scale, before),
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
-unsafe fn exponentials_avx512<T: Real>(scores: &mut [T], scale: T, before: T) -> (T, T) {
-    exponentials_portable(scores, scale, before)
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn exponentials_avx2<T: Real>(scores: &mut [T], scale: T, before: T) -> (T, T) {
-    exponentials_portable(scores, scale, before)
-}
-
-#[inline(always)]
-fn exponentials_portable<T: Real>(scores: &mut [T], scale: T, before: T) -> (T, T) {
-    // Whole chunks first: their lanes stay in a register.
-    let mut lanes = [T::NEG_INFINITY; 16];
-    let mut chunks = scores.chunks_exact_mut(16);
-    for chunk in &mut chunks {
-        for (lane, score) in lanes.iter_mut().zip(chunk) {
-            *score *= scale;
-            *lane = score.maximum(*lane);
-        }
-    }
-    for (lane, score) in lanes.iter_mut().zip(chunks.into_remainder()) {
-        *score *= scale;
-        *lane = score.maximum(*lane);
-    }
-    let largest = lanes.iter().fold(before, |largest, &lane| lane.maximum(largest));
-    if largest == T::NEG_INFINITY {
-        // Nothing to see so far; or scores that are no numbers, which stay.
-        let mut total = T::ZERO;
-        for score in scores {
-            if *score == T::NEG_INFINITY {
-                *score = T::ZERO;
-            }
-            total += *score;
-        }
-        return (largest, total);
-    }
-    let mut sums = [T::ZERO; 16];
-    let mut chunks = scores.chunks_exact_mut(16);
-    for chunk in &mut chunks {
-        for (sum, score) in sums.iter_mut().zip(chunk) {
-            *score = (*score - largest).exp();
-            *sum += *score;
-        }
-    }
-    for (sum, score) in sums.iter_mut().zip(chunks.into_remainder()) {
-        *score = (*score - largest).exp();
-        *sum += *score;
-    }
-    (largest, sums.into_iter().sum())
 }
 
 #[cfg(test)]

@@ -1,0 +1,169 @@
+//! What an attention for training works on: its inputs, its position terms, and where its gradients go.
+//!
+//! Query i of `queries` stands at position i + keys − queries, key j at position j; r is the distance from key to query. The
+//! score of query i and key j of head h, and the result, are
+//!
+//! ```text
+//! s_ij  = scale·[(q_i + u_h)·k_j + (q_i + v_h)·R_h[f(r)] + k_j·R′_h[f′(r)]] + b_h[g(r)]
+//! out_i = Σ_j dropout(softmax_j(s_ij))·(v_j + V_h[w(r)])
+//! ```
+//!
+//! over the keys j that the mask lets i see. f, f′, g and w are lists of rows, one entry for each distance. Rotations and
+//! what is added to embeddings happen before.
+
+use super::Dropout;
+use super::softmax::{Heads, Mask, Shape, check_inputs};
+use crate::ops::Real;
+
+/// Vectors by distance.
+#[derive(Clone, Copy)]
+pub struct Table<'a, T> {
+    /// `[rows, heads, head_dim]`
+    pub values: &'a [T],
+    /// The query heads of the attention, or 1: all heads share the vectors.
+    pub heads: usize,
+    /// `[queries + keys − 1]`: the row for each distance, from the most negative on. Query i and key j have entry
+    /// i + keys − 1 − j, which is r + queries − 1.
+    pub index: &'a [u32],
+}
+
+/// Numbers by distance.
+#[derive(Clone, Copy)]
+pub struct Bias<'a, T> {
+    /// `[heads, rows]`
+    pub values: &'a [T],
+    /// As for [`Table::index`].
+    pub index: &'a [u32],
+}
+
+/// The position terms of an attention. The default has none.
+#[derive(Clone, Copy)]
+pub struct Terms<'a, T> {
+    /// The factor of scores; 1/√head_dim if there is none.
+    pub scale: Option<f64>,
+    /// u `[heads, head_dim]`, added to queries where they meet keys (XLNet).
+    pub content: Option<&'a [T]>,
+    /// v `[heads, head_dim]`, added to queries where they meet the query table (XLNet). Nothing without that table.
+    pub position: Option<&'a [T]>,
+    /// b: added to scores (T5, ALiBi).
+    pub bias: Option<Bias<'a, T>>,
+    /// R: what queries meet (Shaw, XLNet, DeBERTa).
+    pub query: Option<Table<'a, T>>,
+    /// R′: what keys meet (DeBERTa).
+    pub key: Option<Table<'a, T>>,
+    /// V: added to values (Shaw).
+    pub value: Option<Table<'a, T>>,
+}
+
+impl<T> Default for Terms<'_, T> {
+    fn default() -> Self {
+        Terms { scale: None, content: None, position: None, bias: None, query: None, key: None, value: None }
+    }
+}
+
+/// An attention: everything that its forward and its backward both read.
+#[derive(Clone, Copy)]
+pub struct Attention<'a, T> {
+    /// The sizes.
+    pub shape: Shape,
+    /// Queries `[batch, queries, heads, head_dim]`.
+    pub q: Heads<'a, T>,
+    /// Keys `[batch, keys, key_heads, head_dim]`.
+    pub k: Heads<'a, T>,
+    /// Values `[batch, keys, key_heads, head_dim]`.
+    pub v: Heads<'a, T>,
+    /// Which keys a query sees.
+    pub mask: Mask<'a>,
+    /// The position terms.
+    pub terms: Terms<'a, T>,
+    /// Dropout of the weights, if any.
+    pub dropout: Option<Dropout>,
+}
+
+/// Where in which buffer `[batch, tokens, heads, head_dim]` lies. Tokens do not overlap, sequences come one after another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Which of the buffers.
+    pub buffer: usize,
+    /// Where the first head of the first token begins.
+    pub offset: usize,
+    /// Numbers from one token to the next.
+    pub token: usize,
+    /// Numbers from one sequence to the next.
+    pub sequence: usize,
+}
+
+/// What the backward of an attention adds to.
+pub struct Gradients<'a, 'b, T> {
+    /// The memory of the gradients of q, k and v: all three in one buffer side by side, or each in its own.
+    pub buffers: &'a mut [&'b mut [T]],
+    /// Of queries `[batch, queries, heads, head_dim]`.
+    pub q: Place,
+    /// Of keys `[batch, keys, key_heads, head_dim]`.
+    pub k: Place,
+    /// Of values `[batch, keys, key_heads, head_dim]`.
+    pub v: Place,
+    /// Of the position terms.
+    pub terms: TermGradients<'a, T>,
+}
+
+/// Gradients of position terms, each of the shape of its term. Those that are not asked for are not computed.
+pub struct TermGradients<'a, T> {
+    /// Of [`Terms::content`].
+    pub content: Option<&'a mut [T]>,
+    /// Of [`Terms::position`].
+    pub position: Option<&'a mut [T]>,
+    /// Of [`Bias::values`].
+    pub bias: Option<&'a mut [T]>,
+    /// Of the query table's [`Table::values`].
+    pub query: Option<&'a mut [T]>,
+    /// Of the key table's [`Table::values`].
+    pub key: Option<&'a mut [T]>,
+    /// Of the value table's [`Table::values`].
+    pub value: Option<&'a mut [T]>,
+}
+
+impl<T> Default for TermGradients<'_, T> {
+    fn default() -> Self {
+        TermGradients { content: None, position: None, bias: None, query: None, key: None, value: None }
+    }
+}
+
+impl<T: Real> Attention<'_, T> {
+    /// The factor of scores.
+    pub(super) fn scale(&self) -> f64 {
+        self.terms.scale.unwrap_or_else(|| 1.0 / (self.shape.head_dim as f64).sqrt())
+    }
+
+    /// The key head of a query head.
+    pub(super) fn key_head(&self, head: usize) -> usize {
+        head / (self.shape.heads / self.shape.key_heads)
+    }
+
+    /// Panics unless inputs, mask and terms fit the shape.
+    pub(super) fn check(&self) {
+        let Shape { queries, keys, heads, head_dim, .. } = self.shape;
+        check_inputs(&self.shape, [&self.q, &self.k, &self.v], &self.mask);
+        let Terms { content, position, bias, query, key, value, .. } = &self.terms;
+        for vectors in [content, position].into_iter().flatten() {
+            assert_eq!(vectors.len(), heads * head_dim, "a vector for every head");
+        }
+        let check = |index: &[u32], rows: usize| {
+            assert!(
+                queries == 0 || keys == 0 || index.len() == queries + keys - 1,
+                "a row for every distance"
+            );
+            assert!(index.iter().all(|&row| (row as usize) < rows), "rows within their table");
+        };
+        for table in [query, key, value].into_iter().flatten() {
+            assert!(table.heads == heads || table.heads == 1, "a table for every head, or one for all");
+            let row = table.heads * head_dim;
+            assert!(row == 0 || table.values.len().is_multiple_of(row), "a table of whole rows");
+            check(table.index, table.values.len().checked_div(row).unwrap_or(usize::MAX));
+        }
+        if let Some(bias) = bias {
+            assert!(heads == 0 || bias.values.len().is_multiple_of(heads), "a row of biases for every head");
+            check(bias.index, bias.values.len().checked_div(heads).unwrap_or(usize::MAX));
+        }
+    }
+}

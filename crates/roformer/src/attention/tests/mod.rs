@@ -1,0 +1,362 @@
+mod naive;
+
+use super::softmax::{Heads, Shape, attend};
+use super::*;
+use crate::ops::Real;
+use naive::{BIAS, Case, NAMES, Rows};
+
+/// Numbers from −1 to 1.
+fn numbers(count: usize, seed: u64) -> Vec<f64> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// A case with the terms of these bits: u, v, b, R, R′, V. Tables are shared by the heads where `shared`.
+fn case(shape: Shape, terms: u32, shared: bool, rows: [Rows; 4]) -> Case {
+    let Shape { batch, queries, keys, heads, key_heads, head_dim } = shape;
+    let tables = if shared { 1 } else { heads };
+    let table_heads = [heads, tables, tables, tables];
+    let table = |which: usize| rows[which].count(&shape) * table_heads[which] * head_dim;
+    let sizes = [
+        batch * queries * heads * head_dim,
+        batch * keys * key_heads * head_dim,
+        batch * keys * key_heads * head_dim,
+        heads * head_dim,
+        heads * head_dim,
+        rows[0].count(&shape) * heads,
+        table(1),
+        table(2),
+        table(3),
+    ];
+    let mut values = [0; 9].map(|_| None);
+    for (which, (values, size)) in values.iter_mut().zip(sizes).enumerate() {
+        if which < 3 || terms >> (which - 3) & 1 == 1 {
+            *values = Some(numbers(size, which as u64 + 7));
+        }
+    }
+    let prefixes = (0..batch).map(|b| 2 + 3 * b).collect();
+    Case { shape, values, rows, table_heads, hidden: None, prefixes, reach: 0, dropout: None }
+}
+
+const ROWS: [Rows; 4] = [Rows::Wrapped(5), Rows::All, Rows::Turned, Rows::Clipped(3)];
+
+fn shape([batch, queries, keys, heads, key_heads, head_dim]: [usize; 6]) -> Shape {
+    Shape { batch, queries, keys, heads, key_heads, head_dim }
+}
+
+fn dropout() -> Option<Dropout> {
+    Some(Dropout { probability: 0.3, seed: 5, step: 2, site: 9 })
+}
+
+/// Keys with holes, and all hidden from the first sequence where there are several.
+fn hidden(shape: &Shape) -> Option<Vec<bool>> {
+    let Shape { batch, keys, .. } = *shape;
+    let there = |i: usize| (batch == 1 || i >= keys) && i % 3 != 1 && i % keys > 2 && i % keys + 2 < keys;
+    Some((0..batch * keys).map(there).collect())
+}
+
+/// Results and the gradients of all values, by the blocked attention. Gradients are added to what is there: k and v lie side
+/// by side in one buffer, q in another, or in the same where there are as many queries as keys.
+fn run<T: Real>(case: &Case, slope: &[f64]) -> (Vec<f64>, [Vec<f64>; 9]) {
+    let Shape { batch, queries, keys, heads, key_heads, head_dim } = case.shape;
+    let is_fused = queries == keys;
+    let cast = |list: &[f64]| list.iter().map(|&x| T::of(x)).collect::<Vec<T>>();
+    let wide = |list: &[T]| list.iter().map(|x| x.to_f64()).collect::<Vec<f64>>();
+    let values = case.values.clone().map(|values| values.map(|values| cast(&values)));
+    let (query_width, key_width) = (heads * head_dim, key_heads * head_dim);
+    let query_token = if is_fused { query_width + 2 * key_width } else { query_width + 1 };
+    let key_token = if is_fused { query_token } else { 2 * key_width };
+    let place =
+        |buffer, offset, token, tokens: usize| Place { buffer, offset, token, sequence: tokens * token };
+    let (last, first) = if is_fused { (0, query_width) } else { (1, 0) };
+    let places = [
+        place(0, 0, query_token, queries),
+        place(last, first, key_token, keys),
+        place(last, first + key_width, key_token, keys),
+    ];
+    let widths = [query_width, key_width, key_width];
+    let tokens = [queries, keys, keys];
+    let mut buffers = vec![vec![T::of(9.0); batch * queries * query_token]];
+    if !is_fused {
+        buffers.push(vec![T::of(9.0); batch * keys * key_token]);
+    }
+    // Which number of a buffer belongs to which of an input.
+    let at = |which: usize, n: usize| {
+        let (token, column) = (n / widths[which], n % widths[which]);
+        let place = places[which];
+        let (sequence, token) = (token / tokens[which], token % tokens[which]);
+        place.offset + sequence * place.sequence + token * place.token + column
+    };
+    for which in 0..3 {
+        for (n, &x) in values[which].as_ref().unwrap().iter().enumerate() {
+            buffers[places[which].buffer][at(which, n)] = x;
+        }
+    }
+    let index = case.rows.map(|rows| {
+        let distances = 1 - queries as i64..keys as i64;
+        distances.map(|r| rows.row(&case.shape, r) as u32).collect::<Vec<u32>>()
+    });
+    let table = |which: usize| {
+        let values = values[which].as_deref()?;
+        Some(Table { values, heads: case.table_heads[which - BIAS], index: &index[which - BIAS] })
+    };
+    let input = |which: usize| {
+        let Place { buffer, offset, token, sequence } = places[which];
+        Heads { data: &buffers[buffer][offset..], token, sequence }
+    };
+    let attention = Attention {
+        shape: case.shape,
+        q: input(0),
+        k: input(1),
+        v: input(2),
+        mask: case.mask(),
+        terms: Terms {
+            scale: None,
+            content: values[3].as_deref(),
+            position: values[4].as_deref(),
+            bias: values[BIAS].as_deref().map(|values| Bias { values, index: &index[0] }),
+            query: table(6),
+            key: table(7),
+            value: table(8),
+        },
+        dropout: case.dropout,
+    };
+    let mut workspace = Workspace::new().unwrap();
+    let mut out = vec![T::of(9.0); batch * queries * query_width];
+    let mut lse = vec![T::of(9.0); batch * queries * heads];
+    assert!(attention.forward(&mut out, &mut lse, &mut workspace));
+    let before = T::of(0.5);
+    let mut slopes: Vec<Vec<T>> = buffers.iter().map(|buffer| vec![before; buffer.len()]).collect();
+    let mut terms = [3, 4, 5, 6, 7, 8].map(|which| values[which].as_ref().map(|x| vec![before; x.len()]));
+    let slope = cast(slope);
+    {
+        let [content, position, bias, query, key, value] = terms.each_mut().map(Option::as_deref_mut);
+        let mut buffers: Vec<&mut [T]> = slopes.iter_mut().map(Vec::as_mut_slice).collect();
+        let [q, k, v] = places;
+        let terms = TermGradients { content, position, bias, query, key, value };
+        let gradients = Gradients { buffers: &mut buffers, q, k, v, terms };
+        assert!(attention.backward((&slope, &out, &lse), gradients, &mut workspace));
+    }
+    let mut found = [0; 9].map(|_| Vec::new());
+    for (which, found) in found.iter_mut().enumerate() {
+        let list: Vec<T> = match which {
+            0..3 => {
+                let count = values[which].as_ref().unwrap().len();
+                (0..count).map(|n| slopes[places[which].buffer][at(which, n)]).collect()
+            }
+            _ => terms[which - 3].clone().unwrap_or_default(),
+        };
+        *found = wide(&list).iter().map(|x| x - 0.5).collect();
+    }
+    if !is_fused {
+        // The gap after each query belongs to nobody.
+        assert!(slopes[0].iter().skip(query_width).step_by(query_token).all(|&x| x == before));
+    }
+    (wide(&out), found)
+}
+
+fn slope(case: &Case) -> Vec<f64> {
+    numbers(case.shape.batch * case.shape.queries * case.shape.heads * case.shape.head_dim, 99)
+}
+
+/// The largest difference relative to the largest number, or to 1 if that is smaller.
+fn difference(got: &[f64], exact: &[f64]) -> f64 {
+    assert_eq!(got.len(), exact.len());
+    let largest = exact.iter().fold(1.0, |largest: f64, x| largest.max(x.abs()));
+    got.iter().zip(exact).fold(0.0, |worst: f64, (x, y)| match (x - y).abs() {
+        difference if difference.is_nan() => f64::INFINITY,
+        difference => worst.max(difference / largest),
+    })
+}
+
+fn check<T: Real>(case: &Case, bound: f64) {
+    let slope = slope(case);
+    let (out, gradients) = run::<T>(case, &slope);
+    let (exact, exact_gradients) = case.run(Some(&slope));
+    let about = || (case.shape, case.rows, case.reach, case.values.each_ref().map(Option::is_some));
+    let worst = difference(&out, &exact);
+    assert!(worst <= bound, "out: {worst} {:?}", about());
+    for (name, (got, exact)) in NAMES.iter().zip(gradients.iter().zip(&exact_gradients)) {
+        let worst = difference(got, exact);
+        assert!(worst <= bound, "{name}: {worst} {:?}", about());
+    }
+}
+
+/// Every term alone, none, and all.
+const TERMS: [u32; 9] = [0, 1, 2, 4, 8, 16, 32, 10, 63];
+
+#[test]
+fn every_term_under_every_mask_is_the_formula() {
+    for sizes in [[2, 5, 5, 4, 2, 3], [1, 3, 7, 2, 2, 4], [2, 7, 4, 2, 1, 2], [1, 1, 1, 1, 1, 1]] {
+        let shape = shape(sizes);
+        for terms in TERMS {
+            for (reach, is_hidden, drops) in (0..12).map(|n| (n % 3, n / 3 % 2 == 1, n / 6 == 1)) {
+                let mut case = case(shape, terms, terms == 8 || is_hidden, ROWS);
+                case.reach = reach;
+                case.hidden = if is_hidden { hidden(&shape) } else { None };
+                case.dropout = if drops { dropout() } else { None };
+                check::<f64>(&case, 1e-12);
+                check::<f32>(&case, 2e-5);
+            }
+        }
+    }
+}
+
+#[test]
+fn sizes_around_those_of_tiles_are_the_formula() {
+    let sizes = [1, 2, 63, 64, 65, 127, 128, 129, 130, 200];
+    for (n, queries) in sizes.into_iter().enumerate() {
+        for keys in [queries, sizes[(n * 7 + 3) % sizes.len()]] {
+            let shape = shape([1, queries, keys, 2, 1, 3]);
+            for (reach, rows) in [
+                (1, ROWS),
+                (0, [Rows::All, Rows::Clipped(20), Rows::Clipped(7), Rows::All]),
+                (2, [Rows::Clipped(70), Rows::Wrapped(3), Rows::Wrapped(70), Rows::Turned]),
+            ] {
+                let mut case = case(shape, 63, reach == 2, rows);
+                case.reach = reach;
+                case.hidden = if reach == 0 { hidden(&shape) } else { None };
+                case.dropout = if reach == 1 { None } else { dropout() };
+                check::<f64>(&case, 1e-12);
+            }
+        }
+    }
+    let mut large = case(shape([2, 130, 300, 4, 2, 8]), 63, false, ROWS);
+    large.reach = 1;
+    check::<f64>(&large, 1e-12);
+    check::<f32>(&large, 2e-5);
+    check::<f64>(&case(shape([2, 130, 130, 4, 2, 16]), 0, false, ROWS), 1e-12);
+}
+
+#[test]
+fn gradients_are_those_of_finite_differences() {
+    for (sizes, shared) in [([2, 4, 4, 2, 1, 3], false), ([1, 3, 6, 2, 2, 2], true)] {
+        let shape = shape(sizes);
+        for terms in TERMS {
+            let mut case = case(shape, terms, shared, ROWS);
+            case.reach = usize::from(shared);
+            case.dropout = if terms == 63 { dropout() } else { None };
+            let slope = slope(&case);
+            let (_, gradients) = run::<f64>(&case, &slope);
+            for (which, gradient) in gradients.iter().enumerate() {
+                for (n, got) in gradient.iter().enumerate() {
+                    let mut loss = |step: f64| -> f64 {
+                        let value = &mut case.values[which].as_mut().unwrap()[n];
+                        let before = *value;
+                        *value += step;
+                        let (out, _) = case.run(None);
+                        case.values[which].as_mut().unwrap()[n] = before;
+                        out.iter().zip(&slope).map(|(x, y)| x * y).sum()
+                    };
+                    let step = 1e-5;
+                    let wanted = (loss(step) - loss(-step)) / (2.0 * step);
+                    assert!((got - wanted).abs() < 1e-8, "{}[{n}]: {got} {wanted}", NAMES[which]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_do_not_change_bits() {
+    let mut case = case(shape([3, 130, 130, 4, 2, 8]), 63, true, ROWS);
+    case.reach = 1;
+    case.dropout = dropout();
+    let slope = slope(&case);
+    let of = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| run::<f32>(&case, &slope))
+    };
+    let one = of(1);
+    assert!(one == of(2) && one == of(3));
+}
+
+#[test]
+fn without_terms_it_is_what_inference_computes() {
+    let shape = shape([2, 70, 200, 4, 2, 16]);
+    let mut case = case(shape, 0, false, ROWS);
+    case.reach = 1;
+    case.hidden = hidden(&shape);
+    let (out, _) = run::<f32>(&case, &slope(&case));
+    let cast = |which: usize| -> Vec<f32> {
+        case.values[which].as_ref().unwrap().iter().map(|&x| x as f32).collect()
+    };
+    let (q, k, v) = (cast(0), cast(1), cast(2));
+    let heads =
+        |data, heads: usize, tokens: usize| Heads { data, token: heads * 16, sequence: tokens * heads * 16 };
+    let mut inference = vec![0.0; q.len()];
+    let all = (heads(&q[..], 4, 70), heads(&k[..], 2, 200), heads(&v[..], 2, 200));
+    assert!(attend(&shape, all, &case.mask(), &mut inference, &softmax::Workspace::new().unwrap()));
+    let inference: Vec<f64> = inference.into_iter().map(f64::from).collect();
+    assert!(difference(&out, &inference) < 1e-6);
+}
+
+#[test]
+fn memory_grows_with_the_length_and_not_its_square() {
+    let bytes = |length: usize| {
+        let shape = shape([1, length, length, 1, 1, 4]);
+        let numbers = vec![0.5f32; length * 4 * 2];
+        let index: Vec<u32> = (0..2 * length as u32 - 1).collect();
+        let input = Heads { data: &numbers[..], token: 4, sequence: length * 4 };
+        let table = Some(Table { values: &numbers, heads: 1, index: &index });
+        let terms = Terms { query: table, key: table, value: table, ..Terms::default() };
+        let mask = softmax::Mask::default();
+        let attention = Attention { shape, q: input, k: input, v: input, mask, terms, dropout: None };
+        let (mut out, mut lse) = (vec![0.0; length * 4], vec![0.0; length]);
+        let mut workspace = Workspace::new().unwrap();
+        let mut table_slopes = [0; 3].map(|_| numbers.clone());
+        let mut all = vec![0.0f32; length * 12];
+        let mut held = [0; 2];
+        // Twice: the second time takes no more.
+        for held in &mut held {
+            assert!(attention.forward(&mut out, &mut lse, &mut workspace));
+            let [query, key, value] = table_slopes.each_mut().map(|x| Some(&mut x[..]));
+            let terms = TermGradients { query, key, value, ..TermGradients::default() };
+            let place =
+                |which: usize| Place { buffer: 0, offset: which * 4, token: 12, sequence: length * 12 };
+            let (q, k, v) = (place(0), place(1), place(2));
+            let gradients = Gradients { buffers: &mut [&mut all], q, k, v, terms };
+            assert!(attention.backward((&out.clone(), &out, &lse), gradients, &mut workspace));
+            *held = workspace.bytes();
+        }
+        assert_eq!(held[0], held[1]);
+        held[0]
+    };
+    let [short, long] = [1024, 2048].map(bytes);
+    // Queries, keys, values and three tables with two rows a token: nine vectors of four numbers of four bytes.
+    assert_eq!(long - short, 1024 * 9 * 4 * 4);
+    assert!(long < 2048 * 2048 * 4);
+}
+
+#[test]
+fn without_keys_there_are_zeros() {
+    let shape = shape([2, 3, 0, 2, 1, 2]);
+    let q = vec![1.0f64; 24];
+    let none = Heads { data: &[][..], token: 2, sequence: 0 };
+    let attention = Attention {
+        shape,
+        q: Heads { data: &q, token: 4, sequence: 12 },
+        k: none,
+        v: none,
+        mask: softmax::Mask::default(),
+        terms: Terms::default(),
+        dropout: dropout(),
+    };
+    let mut workspace = Workspace::new().unwrap();
+    let (mut out, mut lse) = (vec![9.0; 24], vec![9.0; 12]);
+    assert!(attention.forward(&mut out, &mut lse, &mut workspace));
+    assert!(out == [0.0; 24] && lse == [f64::NEG_INFINITY; 12]);
+    let mut slopes = vec![0.5; 24];
+    let place = |buffer| Place { buffer, offset: 0, token: 4, sequence: 12 };
+    let terms = TermGradients::default();
+    let buffers: &mut [&mut [f64]] = &mut [&mut slopes, &mut []];
+    let gradients = Gradients { buffers, q: place(0), k: place(1), v: place(1), terms };
+    assert!(attention.backward((&q, &out, &lse), gradients, &mut workspace));
+    assert_eq!(slopes, [0.5; 24]);
+}

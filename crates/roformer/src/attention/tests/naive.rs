@@ -1,0 +1,167 @@
+//! The attention of the formula, all against all, in `f64`.
+
+use super::super::dropout::{Dropout, Keep};
+use super::super::softmax::{Mask, Reach, Shape};
+
+/// From distances to rows of a table.
+#[derive(Clone, Copy, Debug)]
+pub enum Rows {
+    /// A row for each distance.
+    All,
+    /// As `All`, from the last distance on: d(j, i).
+    Turned,
+    /// Distances of at most this; further ones share the last rows.
+    Clipped(i64),
+    /// Over and over the same rows.
+    Wrapped(i64),
+}
+
+impl Rows {
+    pub fn count(self, shape: &Shape) -> usize {
+        match self {
+            Rows::All | Rows::Turned => shape.queries + shape.keys - 1,
+            Rows::Clipped(most) => 2 * most as usize + 1,
+            Rows::Wrapped(count) => count as usize,
+        }
+    }
+
+    /// The row for a distance.
+    pub fn row(self, shape: &Shape, distance: i64) -> usize {
+        (match self {
+            Rows::All => distance + shape.queries as i64 - 1,
+            Rows::Turned => shape.keys as i64 - 1 - distance,
+            Rows::Clipped(most) => distance.clamp(-most, most) + most,
+            Rows::Wrapped(count) => distance.rem_euclid(count),
+        }) as usize
+    }
+}
+
+pub const NAMES: [&str; 9] = ["q", "k", "v", "u", "v_h", "b", "R", "R′", "V"];
+pub const BIAS: usize = 5;
+
+#[derive(Clone)]
+pub struct Case {
+    pub shape: Shape,
+    /// q, k, v, u, v, b, R, R′, V, each without gaps.
+    pub values: [Option<Vec<f64>>; 9],
+    /// How b, R, R′ and V find their rows, and how many heads they have.
+    pub rows: [Rows; 4],
+    pub table_heads: [usize; 4],
+    pub hidden: Option<Vec<bool>>,
+    pub prefixes: Vec<usize>,
+    pub reach: usize,
+    pub dropout: Option<Dropout>,
+}
+
+impl Case {
+    pub fn mask(&self) -> Mask<'_> {
+        let reach = [Reach::All, Reach::Causal, Reach::Prefix(&self.prefixes)][self.reach];
+        Mask { keys: self.hidden.as_deref(), reach }
+    }
+
+    fn sees(&self, b: usize, i: usize, j: usize) -> bool {
+        let Shape { queries, keys, .. } = self.shape;
+        let past = j + queries <= i + keys;
+        self.hidden.as_ref().is_none_or(|there| there[b * keys + j])
+            && match self.reach {
+                0 => true,
+                1 => past,
+                _ => past || j < self.prefixes[b],
+            }
+    }
+
+    /// Where the number of b, or the vector of R, R′ or V (6 to 8), of a query and a key begins.
+    fn vector(&self, which: usize, h: usize, i: usize, j: usize) -> usize {
+        let Shape { queries, keys, head_dim, .. } = self.shape;
+        let distance = i as i64 + keys as i64 - queries as i64 - j as i64;
+        let heads = self.table_heads[which - BIAS];
+        let row = self.rows[which - BIAS].row(&self.shape, distance);
+        let head = if heads == 1 { 0 } else { h };
+        if which == BIAS {
+            head * self.rows[0].count(&self.shape) + row
+        } else {
+            (row * heads + head) * head_dim
+        }
+    }
+
+    /// Results, and, given their gradient, that of every value.
+    pub fn run(&self, slope: Option<&[f64]>) -> (Vec<f64>, [Vec<f64>; 9]) {
+        let Shape { batch, queries, keys, heads, key_heads, head_dim: d } = self.shape;
+        let scale = 1.0 / (d as f64).sqrt();
+        let mut out = vec![0.0; batch * queries * heads * d];
+        let mut gradients = [0; 9].map(|_| Vec::new());
+        for (gradient, values) in gradients.iter_mut().zip(&self.values) {
+            *gradient = vec![0.0; values.as_ref().map_or(0, Vec::len)];
+        }
+        let keep = self.dropout.as_ref().map(Keep::new);
+        // An absent value is zeros.
+        let get = |which: usize, at: usize| self.values[which].as_ref().map_or(0.0, |values| values[at]);
+        for b in 0..batch {
+            for h in 0..heads {
+                for i in 0..queries {
+                    let qi = ((b * queries + i) * heads + h) * d;
+                    let kj = |j: usize| ((b * keys + j) * key_heads + h / (heads / key_heads)) * d;
+                    let seen: Vec<usize> = (0..keys).filter(|&j| self.sees(b, i, j)).collect();
+                    let score = |j: usize| {
+                        let (r, rk) = (self.vector(6, h, i, j), self.vector(7, h, i, j));
+                        let sum: f64 = (0..d)
+                            .map(|c| {
+                                let (q, k) = (get(0, qi + c), get(1, kj(j) + c));
+                                (q + get(3, h * d + c)) * k
+                                    + (q + get(4, h * d + c)) * get(6, r + c)
+                                    + k * get(7, rk + c)
+                            })
+                            .sum();
+                        scale * sum + get(BIAS, self.vector(BIAS, h, i, j))
+                    };
+                    let scores: Vec<f64> = seen.iter().map(|&j| score(j)).collect();
+                    let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                    let total: f64 = scores.iter().map(|s| (s - largest).exp()).sum();
+                    let factor = |j: usize| {
+                        let index = (((b * heads + h) * queries + i) * keys + j) as u64;
+                        keep.map_or(1.0, |keep| if keep.keeps(index) { keep.scale } else { 0.0 })
+                    };
+                    let weights: Vec<f64> = scores.iter().map(|s| (s - largest).exp() / total).collect();
+                    for (&j, p) in seen.iter().zip(&weights) {
+                        for c in 0..d {
+                            let value = get(2, kj(j) + c) + get(8, self.vector(8, h, i, j) + c);
+                            out[qi + c] += p * factor(j) * value;
+                        }
+                    }
+                    let Some(slope) = slope else { continue };
+                    let slope = &slope[qi..qi + d];
+                    let dp = |j: usize| {
+                        let at = self.vector(8, h, i, j);
+                        let sum: f64 = (0..d).map(|c| slope[c] * (get(2, kj(j) + c) + get(8, at + c))).sum();
+                        sum * factor(j)
+                    };
+                    let mean: f64 = seen.iter().zip(&weights).map(|(&j, p)| p * dp(j)).sum();
+                    let mut add = |which: usize, at: usize, x: f64| {
+                        if let Some(sum) = gradients[which].get_mut(at) {
+                            *sum += x;
+                        }
+                    };
+                    for (&j, p) in seen.iter().zip(&weights) {
+                        let ds = p * (dp(j) - mean);
+                        add(BIAS, self.vector(BIAS, h, i, j), ds);
+                        let (r, rk, rv) =
+                            (self.vector(6, h, i, j), self.vector(7, h, i, j), self.vector(8, h, i, j));
+                        for (c, slope) in slope.iter().enumerate() {
+                            let (q, k) = (get(0, qi + c), get(1, kj(j) + c));
+                            let (u, v) = (get(3, h * d + c), get(4, h * d + c));
+                            add(0, qi + c, scale * ds * (k + get(6, r + c)));
+                            add(1, kj(j) + c, scale * ds * (q + u + get(7, rk + c)));
+                            add(2, kj(j) + c, p * factor(j) * slope);
+                            add(3, h * d + c, scale * ds * k);
+                            add(4, h * d + c, scale * ds * get(6, r + c));
+                            add(6, r + c, scale * ds * (q + v));
+                            add(7, rk + c, scale * ds * k);
+                            add(8, rv + c, p * factor(j) * slope);
+                        }
+                    }
+                }
+            }
+        }
+        (out, gradients)
+    }
+}

@@ -1,0 +1,293 @@
+//! Scores of some queries against some keys, with all position terms, and the memory for them.
+
+use super::band::Band;
+use super::terms::{Attention, Table};
+use crate::ops::multiply::{Strided, Threads, multiply};
+use crate::ops::{Memory, Real};
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+/// Queries of a tile.
+pub(super) const QUERIES: usize = 64;
+/// Keys of a tile.
+pub(super) const KEYS: usize = 128;
+/// Distances of a tile.
+pub(super) const SPAN: usize = QUERIES + KEYS - 1;
+
+/// Memory for attentions: a part for each thread, and the gradients of each head of each sequence before they are summed.
+/// Grows with the largest shape it has seen.
+pub struct Workspace<T> {
+    pub(super) threads: Vec<Mutex<Scratch<T>>>,
+    /// `[batch · heads, …]`; the layout is the backward's.
+    pub(super) gradients: Memory<T>,
+}
+
+impl<T: Real> Workspace<T> {
+    /// For the threads of the current pool; `None` if there is not enough memory.
+    pub fn new() -> Option<Self> {
+        let threads = rayon::current_num_threads().max(1);
+        let threads = (0..threads).map(|_| Scratch::new().map(Mutex::new)).collect::<Option<_>>()?;
+        Some(Workspace { threads, gradients: Memory::zeros(0)? })
+    }
+
+    /// Bytes of memory that it holds.
+    pub fn bytes(&self) -> usize {
+        let scratch = |scratch: &Mutex<Scratch<T>>| {
+            let scratch = scratch.lock().unwrap_or_else(PoisonError::into_inner);
+            let Scratch { scores, slopes, content, position, turned, products, vectors, .. } = &*scratch;
+            let bands = [&scratch.query.vectors, &scratch.key.vectors, &scratch.value.vectors];
+            let others = [scores, slopes, content, position, turned, products, vectors];
+            bands.into_iter().chain(others).map(|memory| memory.len()).sum::<usize>()
+        };
+        (self.threads.iter().map(scratch).sum::<usize>() + self.gradients.len()) * size_of::<T>()
+    }
+
+    /// Makes sure of enough memory for heads of this size; `false` if there is not.
+    pub(super) fn fit(&mut self, dim: usize) -> bool {
+        self.threads.iter_mut().all(|scratch| {
+            let scratch = scratch.get_mut().unwrap_or_else(PoisonError::into_inner);
+            scratch.fit(dim)
+        })
+    }
+}
+
+/// Memory of one thread.
+pub(super) struct Scratch<T> {
+    /// Scores, then weights `[QUERIES, KEYS]`.
+    pub scores: Memory<T>,
+    /// The gradient of weights, then of scores `[QUERIES, KEYS]`.
+    pub slopes: Memory<T>,
+    /// Queries plus u, and queries plus v `[queries, head_dim]`, where there are such.
+    pub content: Memory<T>,
+    pub position: Memory<T>,
+    /// The gradient of queries by way of the query table `[QUERIES, head_dim]`.
+    pub turned: Memory<T>,
+    pub query: Band<T>,
+    pub key: Band<T>,
+    pub value: Band<T>,
+    /// Products with a band, or sums over its slots: `SPAN` numbers for each query or each key.
+    pub products: Memory<T>,
+    /// The gradient of a band `[SPAN, head_dim]`.
+    pub vectors: Memory<T>,
+    /// Biases, or their gradients, by place.
+    pub biases: [T; SPAN],
+    /// The largest score and the sum of exponentials of each query.
+    pub largest: [T; QUERIES],
+    pub total: [T; QUERIES],
+}
+
+impl<T: Real> Scratch<T> {
+    fn new() -> Option<Self> {
+        let empty = || Memory::zeros(0);
+        Some(Scratch {
+            scores: Memory::zeros(QUERIES * KEYS)?,
+            slopes: Memory::zeros(QUERIES * KEYS)?,
+            content: empty()?,
+            position: empty()?,
+            turned: empty()?,
+            query: Band::new()?,
+            key: Band::new()?,
+            value: Band::new()?,
+            products: Memory::zeros(QUERIES.max(KEYS) * SPAN)?,
+            vectors: empty()?,
+            biases: [T::ZERO; SPAN],
+            largest: [T::ZERO; QUERIES],
+            total: [T::ZERO; QUERIES],
+        })
+    }
+
+    fn fit(&mut self, dim: usize) -> bool {
+        [
+            (&mut self.content, QUERIES),
+            (&mut self.position, QUERIES),
+            (&mut self.turned, QUERIES),
+            (&mut self.query.vectors, SPAN),
+            (&mut self.key.vectors, SPAN),
+            (&mut self.value.vectors, SPAN),
+            (&mut self.vectors, SPAN),
+        ]
+        .into_iter()
+        .all(|(memory, rows)| memory.fit(rows * dim))
+    }
+}
+
+/// Some queries and some keys of one head of one sequence.
+#[derive(Clone, Copy)]
+pub(super) struct Tile {
+    pub sequence: usize,
+    pub head: usize,
+    /// The first query, and how many.
+    pub query: usize,
+    pub queries: usize,
+    /// The first key, and how many.
+    pub key: usize,
+    pub keys: usize,
+}
+
+/// out = scale·a·b, by the thread that calls.
+pub(super) fn product<T: Real>(
+    out: (&mut [T], usize),
+    a: Strided<T>,
+    b: Strided<T>,
+    sizes: [usize; 3],
+    scale: f64,
+) {
+    multiply(out, a, b, sizes, scale, false, Threads::One);
+}
+
+/// As `product`, added to what is there.
+pub(super) fn add_product<T: Real>(
+    out: (&mut [T], usize),
+    a: Strided<T>,
+    b: Strided<T>,
+    sizes: [usize; 3],
+    scale: f64,
+) {
+    multiply(out, a, b, sizes, scale, true, Threads::One);
+}
+
+impl Tile {
+    /// The entries of an index that belong to the distances of the tile, the last place first.
+    pub fn entries<'a>(&self, index: &'a [u32], all_keys: usize) -> &'a [u32] {
+        &index[self.query + all_keys - self.key - self.keys..][..self.queries + self.keys - 1]
+    }
+}
+
+impl<'a, T: Real> Attention<'a, T> {
+    /// The keys that the mask leaves of a sequence, without the hidden ones before and after.
+    pub(super) fn present(&self, sequence: usize) -> Range<usize> {
+        let keys = self.shape.keys;
+        let Some(mask) = self.mask.keys else { return 0..keys };
+        let mask = &mask[sequence * keys..][..keys];
+        match (mask.iter().position(|&there| there), mask.iter().rposition(|&there| there)) {
+            (Some(first), Some(last)) => first..last + 1,
+            _ => 0..0,
+        }
+    }
+
+    /// The keys that any of some queries sees, and perhaps others among them.
+    pub(super) fn seen(&self, sequence: usize, query: usize, queries: usize) -> Range<usize> {
+        let Range { start, end } = self.present(sequence);
+        // A later query sees no less.
+        let end = end.min(self.mask.reach.of(&self.shape, sequence, query + queries - 1));
+        start.min(end)..end
+    }
+
+    /// The queries of a tile as they lie in memory.
+    fn queries(&self, tile: &Tile) -> Strided<'a, T> {
+        let q = self.q.head(&self.shape, tile.sequence, tile.head);
+        Strided::rows(&q[tile.query * self.q.token..], self.q.token)
+    }
+
+    /// The keys of a tile.
+    pub(super) fn keys(&self, tile: &Tile) -> Strided<'a, T> {
+        let k = self.k.head(&self.shape, tile.sequence, self.key_head(tile.head));
+        Strided::rows(&k[tile.key * self.k.token..], self.k.token)
+    }
+
+    /// The values of a tile.
+    pub(super) fn values(&self, tile: &Tile) -> Strided<'a, T> {
+        let v = self.v.head(&self.shape, tile.sequence, self.key_head(tile.head));
+        Strided::rows(&v[tile.key * self.v.token..], self.v.token)
+    }
+
+    /// Adds u and v to the queries of a tile, for all tiles of these queries.
+    pub(super) fn prepare(&self, tile: &Tile, scratch: &mut Scratch<T>) {
+        let dim = self.shape.head_dim;
+        let queries = self.queries(tile);
+        for (vectors, target) in
+            [(self.terms.content, &mut scratch.content), (self.terms.position, &mut scratch.position)]
+        {
+            let Some(vectors) = vectors else { continue };
+            let vector = &vectors[tile.head * dim..][..dim];
+            for (i, row) in target.chunks_exact_mut(dim).take(tile.queries).enumerate() {
+                let query = &queries.data[i * queries.row..][..dim];
+                for ((sum, &q), &x) in row.iter_mut().zip(query).zip(vector) {
+                    *sum = q + x;
+                }
+            }
+        }
+    }
+
+    /// The queries of a tile where they meet keys; `content` is the scratch's.
+    pub(super) fn content<'s>(&self, tile: &Tile, content: &'s [T]) -> Strided<'s, T>
+    where
+        'a: 's,
+    {
+        match self.terms.content {
+            Some(_) => Strided::rows(content, self.shape.head_dim),
+            None => self.queries(tile),
+        }
+    }
+
+    /// The queries of a tile where they meet the query table; `position` is the scratch's.
+    pub(super) fn position<'s>(&self, tile: &Tile, position: &'s [T]) -> Strided<'s, T>
+    where
+        'a: 's,
+    {
+        match self.terms.position {
+            Some(_) => Strided::rows(position, self.shape.head_dim),
+            None => self.queries(tile),
+        }
+    }
+
+    /// Gathers the vectors of a table for a tile.
+    pub(super) fn gather(&self, table: &Table<T>, tile: &Tile, band: &mut Band<T>) {
+        band.gather(table, tile.head, self.shape.head_dim, tile.entries(table.index, self.shape.keys));
+    }
+
+    /// The scores of a tile into the scratch's `scores`; −∞ where the mask hides a key. The queries must be prepared. The
+    /// bands of the query and the key table are gathered on the way.
+    pub(super) fn scores(&self, tile: &Tile, scratch: &mut Scratch<T>) {
+        let (dim, scale) = (self.shape.head_dim, self.scale());
+        let sizes = [tile.queries, tile.keys];
+        let Scratch { scores, content, position, query, key, products, biases, .. } = scratch;
+        product(
+            (scores, KEYS),
+            self.content(tile, content),
+            self.keys(tile).transposed(),
+            [tile.queries, tile.keys, dim],
+            scale,
+        );
+        if let Some(table) = &self.terms.query {
+            self.gather(table, tile, query);
+            let vectors = Strided::rows(&query.vectors, dim).transposed();
+            let sizes = [tile.queries, query.slots(), dim];
+            product((products, SPAN), self.position(tile, position), vectors, sizes, scale);
+            query.add(products, (scores, KEYS), [tile.queries, tile.keys]);
+        }
+        if let Some(table) = &self.terms.key {
+            self.gather(table, tile, key);
+            let vectors = Strided::rows(&key.vectors, dim).transposed();
+            product((products, SPAN), self.keys(tile), vectors, [tile.keys, key.slots(), dim], scale);
+            key.add_by_key(products, (scores, KEYS), sizes);
+        }
+        if let Some(bias) = &self.terms.bias {
+            let rows = bias.values.len() / self.shape.heads;
+            let values = &bias.values[tile.head * rows..][..rows];
+            let entries = tile.entries(bias.index, self.shape.keys).iter().rev();
+            biases.iter_mut().zip(entries).for_each(|(x, &row)| *x = values[row as usize]);
+            for (i, row) in scores.chunks_exact_mut(KEYS).take(tile.queries).enumerate() {
+                let biases = &biases[tile.queries - 1 - i..][..tile.keys];
+                row.iter_mut().zip(biases).for_each(|(score, &bias)| *score += bias);
+            }
+        }
+        self.hide(tile, scores);
+    }
+
+    /// −∞ for what the mask hides.
+    fn hide(&self, tile: &Tile, scores: &mut [T]) {
+        let shape = &self.shape;
+        let there = self.mask.keys.map(|mask| &mask[tile.sequence * shape.keys + tile.key..][..tile.keys]);
+        for (i, row) in scores.chunks_exact_mut(KEYS).take(tile.queries).enumerate() {
+            let row = &mut row[..tile.keys];
+            if let Some(there) = there {
+                for (score, &there) in row.iter_mut().zip(there) {
+                    *score = if there { *score } else { T::NEG_INFINITY };
+                }
+            }
+            let reach = self.mask.reach.of(shape, tile.sequence, tile.query + i);
+            row[reach.saturating_sub(tile.key).min(tile.keys)..].fill(T::NEG_INFINITY);
+        }
+    }
+}
