@@ -1,12 +1,13 @@
 //! Attention over queries, keys and values that already carry their rotations.
 //!
 //! [`softmax`] is what inference runs; [`Attention`] is what training runs, with the position terms that act on scores and
-//! values, forward and backward.
+//! values, forward and backward; [`linear`] never compares queries with keys one by one.
 
 mod backward;
 mod band;
 mod dropout;
 mod forward;
+pub mod linear;
 mod rows;
 pub mod softmax;
 mod sums;
