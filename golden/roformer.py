@@ -46,7 +46,7 @@ def hashed(name, shape):
     z = (z ^ (z >> u64(27))) * u64(0x94D049BB133111EB)
     z = z ^ (z >> u64(31))
     f = ((z >> u64(40)).astype(numpy.int64) - 2**23) / 2**23
-    if name.endswith("LayerNorm.weight"):
+    if name.endswith(("LayerNorm.weight", "norm.weight")):
         f = 1 + f / 4
     elif len(shape) == 1:
         f = f / 8

@@ -3,14 +3,14 @@
 use crate::error::{Failure, Outcome};
 use crate::model::ModelOptions;
 use clap::Args;
-use roformer::model::Logits;
-use roformer::model::{HeadKind, Input, Output, RoFormer};
+use roformer::model::{HeadKind, Input, Logits, Model, Output};
 use std::io::{BufWriter, Write};
 use std::str::FromStr;
 
-/// Run a RoFormer on token ids
+/// Run a model on token ids
 ///
-/// The model has a config.json and weights, as transformers saves them. Several texts of the same length are
+/// The model has a config.json and weights, as transformers saves them: a RoFormer, or a decoder of the Llama form (Llama,
+/// Mistral, Qwen2, Qwen3, MiniMind). Several texts of the same length are
 /// run as one batch; pad the shorter ones and say so with --mask. For a multiple-choice model each --ids is one choice.
 ///
 /// With --json: {"last_hidden_state": [text][token][feature], "logits": ...}. Logits are [text][token][score] for language
@@ -59,14 +59,14 @@ pub fn run(arguments: Arguments) -> Outcome {
     }
     let mask: Option<Vec<bool>> = mask.map(|mask| mask.iter().map(|&flag| flag == 1).collect());
 
-    let model = RoFormer::load(arguments.model.folder()?)?;
+    let model = Model::load(arguments.model.folder()?)?;
     let input = Input { ids: &ids, batch, token_types: token_types.as_deref(), mask: mask.as_deref() };
     let mut output = model.forward(&input)?;
     if let (HeadKind::MultipleChoice, Some(logits)) = (model.head(), &mut output.logits) {
         // The texts are the choices of one question.
         logits.shape.insert(0, 1);
     }
-    let shape = [batch, length, model.config().hidden_size];
+    let shape = [batch, length, model.hidden_size()];
     let mut out = BufWriter::new(std::io::stdout().lock());
     if arguments.json {
         as_json(&mut out, &output, &shape)?;

@@ -325,8 +325,8 @@ fn files_that_cannot_be_used_are_refused_in_one_line() {
     let files = [("config.json", other.as_bytes()), ("pytorch_model.bin", &weights)];
     forward(&folder.model("other", &files), &["word_embeddings", "[40, 16]", "[41, 16]"]);
     forward(
-        &folder.model("llama", &[("config.json", br#"{"model_type": "llama"}"#)]),
-        &["model_type", "llama"],
+        &folder.model("gemma", &[("config.json", br#"{"model_type": "gemma"}"#)]),
+        &["model_type", "gemma", "llama"],
     );
 }
 
@@ -360,13 +360,40 @@ fn info_says_what_a_folder_holds() {
     }
 }
 
+/// Decoders of the Llama form, as transformers saves them.
+#[test]
+fn decoders_run_and_are_described() {
+    let cases = std::fs::read(root().join("golden/decoder/cases.json")).unwrap();
+    let cases: Value = serde_json::from_slice(&cases).unwrap();
+    for file in cases["files"].as_array().unwrap() {
+        let dir = file["dir"].as_str().unwrap();
+        let path = format!("golden/decoder/{dir}");
+        let ids: Vec<String> = file["ids"].as_array().unwrap().iter().map(|row| row.to_string()).collect();
+        let ids: Vec<&str> = ids.iter().map(|row| row.trim_matches(['[', ']'])).collect();
+        let output = json(&["forward", "--model", &path, "--ids", ids[0], "--ids", ids[1], "--json"]);
+        let is_bare = dir.ends_with("bare");
+        assert_eq!(output["last_hidden_state"][1][8].as_array().unwrap().len(), 16);
+        assert_eq!(output["logits"].is_null(), is_bare);
+        assert!(is_bare || output["logits"][1][8].as_array().unwrap().len() == 40);
+        let page = succeeds(&["forward", "--model", &path, "--ids", ids[0]]);
+        assert_eq!(page.contains("the 5 best ids"), !is_bare, "{page}");
+        refused(&["forward", "--model", &path, "--ids", "1,2", "--token-types", "0,1"], &["token type", "1"]);
+
+        let facts = json(&["info", &path, "--json"]);
+        let head = if is_bare { "none" } else { "causal_lm" };
+        assert_eq!((&facts["head"], &facts["is_decoder"]), (&json!(head), &json!(true)));
+        assert_eq!((&facts["num_key_value_heads"], &facts["warnings"]), (&json!(2), &json!([])));
+        assert_eq!(facts["rope"]["pairing"], "half");
+    }
+}
+
 #[test]
 fn info_says_what_it_can_of_other_models() {
     let folder = Folder::new("info");
     let llama = std::fs::read(root().join("examples/llama-3.1-8b.json")).unwrap();
     let path = folder.model("llama", &[("config.json", &llama)]);
     let facts = json(&["info", &path, "--json"]);
-    assert_eq!((&facts["model_type"], &facts["head"]), (&json!("llama"), &Value::Null));
+    assert_eq!((&facts["model_type"], &facts["head"]), (&json!("llama"), &json!("causal_lm")));
     assert_eq!((&facts["head_dim"], &facts["rope"]["pairing"]), (&json!(128), &json!("half")));
     assert_eq!((&facts["rope"]["rope_type"], &facts["parameters"]), (&json!("llama3"), &Value::Null));
     assert!(facts["warnings"].to_string().contains("no weights"));

@@ -141,13 +141,13 @@ fn generation_is_reading_everything_again_for_every_token() {
     {
         let pipeline = open(model);
         let tokenizer = pipeline.tokenizer();
-        let is_sim = pipeline.model().config().is_unilm();
+        let is_sim = pipeline.model().is_unilm();
         let mut ids = tokenizer.encode(text).unwrap().ids;
         if !is_sim {
             ids.pop();
         }
         let (source, mut written) = (ids.len(), Vec::new());
-        let vocabulary = pipeline.model().config().vocab_size;
+        let vocabulary = pipeline.model().vocab_size();
         let barred = [tokenizer.pad_id(), tokenizer.cls_id(), tokenizer.mask_id(), tokenizer.unk_id()];
         while written.len() < 20 {
             let types: Vec<u32> = (0..ids.len()).map(|i| u32::from(is_sim && i >= source)).collect();
@@ -249,4 +249,44 @@ fn long_texts_are_cut_where_asked_and_refused_where_absurd() {
     let (a, b) =
         (cut.embed(&long, Embed::default()).unwrap(), cut.embed(&"好".repeat(10), Embed::default()).unwrap());
     assert!(near(&a, &b), "cut to ten characters between [CLS] and [SEP]");
+}
+
+/// A decoder with a tokenizer of its own: it continues texts and gives vectors; other tasks are refused.
+#[test]
+fn a_decoder_continues_texts() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("decoder-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let golden = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../golden/decoder/tiny-llama");
+    for file in ["config.json", "model.safetensors"] {
+        std::fs::copy(golden.join(file), folder.join(file)).unwrap();
+    }
+    let words: Vec<String> = (0..40).map(|id| format!("\"w{id}\": {id}")).collect();
+    let tokenizer = format!(
+        r#"{{"version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": {{"type": "WhitespaceSplit"}},
+        "post_processor": null, "decoder": null,
+        "model": {{"type": "WordLevel", "vocab": {{{}}}, "unk_token": "w0"}}}}"#,
+        words.join(", ")
+    );
+    std::fs::write(folder.join("tokenizer.json"), tokenizer).unwrap();
+    let pipeline = Pipeline::open(&folder).unwrap();
+    let options = Generate { max_tokens: 6, temperature: 0.0, ..Generate::default() };
+    let mut pieces = String::new();
+    let text = pipeline.generate("w3 w14 w15 w9", &options, |piece| pieces.push_str(piece)).unwrap();
+    assert_eq!(text, pieces);
+
+    // The same tokens without a cache.
+    let mut ids = vec![3, 14, 15, 9];
+    for _ in 0..6 {
+        let input = Input { ids: &ids, batch: 1, token_types: None, mask: None };
+        let scores = pipeline.model().forward(&input).unwrap().logits.unwrap().scores;
+        let last = &scores[scores.len() - 40..];
+        ids.push((0..40).max_by(|&a, &b| last[a as usize].total_cmp(&last[b as usize])).unwrap());
+    }
+    assert_eq!(text, pipeline.tokenizer().decode(&ids[4..]));
+
+    assert_eq!(pipeline.embed("w1 w2", Embed::default()).unwrap().len(), 16);
+    refused(pipeline.fill_mask("w1", 1), &["fill-mask", "causal language model"]);
+    refused(pipeline.classify("w1"), &["classify", "causal language model"]);
+    refused(pipeline.paraphrase("w1", 1, &options), &["RoFormer-Sim"]);
+    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -7,7 +7,7 @@ use crate::error::{Failure, Outcome};
 use crate::input;
 use crate::model;
 use clap::Args;
-use roformer::model::{HeadKind, RoFormerConfig};
+use roformer::model::{DecoderConfig, HeadKind, RoFormerConfig};
 use roformer::weights::recorded_pairing;
 use roformer::weights::{self, Weights};
 use rope::{HfConfig, HfLayer, HfOptions, Pairing};
@@ -73,11 +73,17 @@ fn facts(folder: &Path) -> Result<Map<String, Value>, Failure> {
         return Err(fail("not a JSON object".into()));
     }
     let mut warnings = Vec::new();
-    let roformer = RoFormerConfig::from_json(&bytes);
-    if let Err(error) = &roformer {
+    // A file that names another model is read as a decoder's.
+    let is_roformer = config["model_type"].as_str().is_none_or(|name| name == "roformer");
+    let (roformer, decoder) = match is_roformer {
+        true => (Some(RoFormerConfig::from_json(&bytes)), None),
+        false => (None, Some(DecoderConfig::from_json(&bytes))),
+    };
+    let (roformer, decoder) = (roformer.transpose(), decoder.transpose());
+    for error in [roformer.as_ref().err(), decoder.as_ref().err()].into_iter().flatten() {
         warnings.push(format!("cannot be run here: {error}"));
     }
-    let roformer = roformer.ok();
+    let (roformer, decoder) = (roformer.ok().flatten(), decoder.ok().flatten());
     let weights = match Weights::open(folder) {
         Ok(weights) => Some(weights),
         Err(error @ weights::Error::NoWeights { .. }) => {
@@ -108,6 +114,7 @@ fn facts(folder: &Path) -> Result<Map<String, Value>, Failure> {
             rope_facts(None, permuted.or(Some(Pairing::Interleaved)), 10_000.0, [config.head_dim(); 2])
         }
         (None, Ok(read)) => {
+            facts.extend(decoder.iter().flat_map(decoder_sizes));
             warnings.extend(read.warnings.iter().cloned());
             ropes(&read, permuted)
         }
@@ -125,9 +132,8 @@ fn facts(folder: &Path) -> Result<Map<String, Value>, Failure> {
     Ok(facts)
 }
 
-/// What a RoFormer's configuration says, with the defaults of what it leaves out.
-fn sizes(config: &RoFormerConfig) -> Map<String, Value> {
-    let head = config.architecture.map(|head| match head {
+fn head_name(head: HeadKind) -> &'static str {
+    match head {
         HeadKind::None => "none",
         HeadKind::MaskedLm => "masked_lm",
         HeadKind::CausalLm => "causal_lm",
@@ -135,7 +141,12 @@ fn sizes(config: &RoFormerConfig) -> Map<String, Value> {
         HeadKind::TokenClassification => "token_classification",
         HeadKind::QuestionAnswering => "question_answering",
         HeadKind::MultipleChoice => "multiple_choice",
-    });
+    }
+}
+
+/// What a RoFormer's configuration says, with the defaults of what it leaves out.
+fn sizes(config: &RoFormerConfig) -> Map<String, Value> {
+    let head = config.architecture.map(head_name);
     Map::from_iter(
         [
             ("model_type", json!("roformer")),
@@ -151,6 +162,27 @@ fn sizes(config: &RoFormerConfig) -> Map<String, Value> {
             ("rotary_value", json!(config.rotary_value)),
             ("is_decoder", json!(config.is_decoder)),
             ("add_cross_attention", json!(config.add_cross_attention)),
+            ("tie_word_embeddings", json!(config.tie_word_embeddings)),
+        ]
+        .map(|(field, value)| (field.to_string(), value)),
+    )
+}
+
+/// What a decoder's configuration says, with the defaults of what it leaves out.
+fn decoder_sizes(config: &DecoderConfig) -> Map<String, Value> {
+    let head = config.architecture.map(head_name);
+    Map::from_iter(
+        [
+            ("head", json!(head)),
+            ("num_hidden_layers", json!(config.num_hidden_layers)),
+            ("hidden_size", json!(config.hidden_size)),
+            ("num_attention_heads", json!(config.num_attention_heads)),
+            ("num_key_value_heads", json!(config.num_key_value_heads)),
+            ("head_dim", json!(config.head_dim)),
+            ("intermediate_size", json!(config.intermediate_size)),
+            ("hidden_act", json!("silu")),
+            ("vocab_size", json!(config.vocab_size)),
+            ("is_decoder", json!(true)),
             ("tie_word_embeddings", json!(config.tie_word_embeddings)),
         ]
         .map(|(field, value)| (field.to_string(), value)),

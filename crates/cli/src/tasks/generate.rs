@@ -129,7 +129,7 @@ impl Generation {
         }
         // Written here and not in `print`: each piece is seen when it comes.
         let mut out = io::stdout().lock();
-        let goes_on = !self.pipeline.model().config().is_unilm();
+        let goes_on = !self.pipeline.model().is_unilm();
         let mut before = if goes_on { text } else { "" };
         let mut outcome = Ok(());
         let mut write = |piece: &str, is_last: bool| {

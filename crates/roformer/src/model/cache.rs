@@ -1,5 +1,6 @@
 //! Keys and values of tokens already seen, so that decoding computes each token once.
 
+use super::call::{Encoded, Input};
 use crate::error::{Error, Result};
 use crate::ops::memory::{filled, is_available};
 use crate::ops::{Backend, Cpu, Part, Real};
@@ -9,7 +10,8 @@ pub struct Cache<T: Real = f32, B: Backend = Cpu> {
     pub(super) layers: Vec<LayerCache<T, B>>,
     /// `[batch, capacity]`: whether a token is real.
     pub(super) mask: Vec<bool>,
-    pub(super) hidden: usize,
+    /// Numbers of a token's keys, and of its values.
+    pub(super) width: usize,
     /// The length of the other model's output, once a step has used one.
     pub(super) encoded: Option<usize>,
     pub(super) batch: usize,
@@ -17,7 +19,7 @@ pub struct Cache<T: Real = f32, B: Backend = Cpu> {
     pub(super) length: usize,
 }
 
-/// Keys and values of one layer, `[batch, capacity, hidden]`.
+/// Keys and values of one layer, `[batch, capacity, width]`.
 pub(super) struct LayerCache<T: Real, B: Backend> {
     pub keys: B::Buffer<T>,
     pub values: B::Buffer<T>,
@@ -29,13 +31,13 @@ impl<T: Real, B: Backend> Cache<T, B> {
     pub(super) fn new(
         device: &B,
         layers: usize,
-        hidden: usize,
+        width: usize,
         batch: usize,
         capacity: usize,
     ) -> Result<Self> {
         let none = || Error::Memory { what: "the cache" };
         let tokens = batch.checked_mul(capacity).ok_or_else(none)?;
-        let len = tokens.checked_mul(hidden).ok_or_else(none)?;
+        let len = tokens.checked_mul(width).ok_or_else(none)?;
         if !is_available(2 * layers as u128 * len as u128 * size_of::<T>() as u128) {
             return Err(none());
         }
@@ -43,7 +45,7 @@ impl<T: Real, B: Backend> Cache<T, B> {
         let memory = || device.zeros(len).ok_or_else(none);
         let layer = |_| Ok(LayerCache { keys: memory()?, values: memory()?, cross: None });
         let layers = (0..layers).map(layer).collect::<Result<_>>()?;
-        Ok(Cache { layers, mask, hidden, batch, capacity, length: 0, encoded: None })
+        Ok(Cache { layers, mask, width, batch, capacity, length: 0, encoded: None })
     }
 
     /// The cache of one text, `batch` times over.
@@ -52,18 +54,62 @@ impl<T: Real, B: Backend> Cache<T, B> {
             let value = format!("of {} texts", self.batch);
             return Err(Error::input("the cache", value, "that of one text, without cross-attention"));
         }
-        let (hidden, capacity) = (self.hidden, self.capacity);
-        let mut cache = Cache::new(device, self.layers.len(), hidden, batch, capacity)?;
-        let (at, size) = ((0, hidden, capacity * hidden), [batch, self.length, hidden]);
+        let (width, capacity) = (self.width, self.capacity);
+        let mut cache = Cache::new(device, self.layers.len(), width, batch, capacity)?;
+        let (at, size) = ((0, width, capacity * width), [batch, self.length, width]);
         for (own, new) in self.layers.iter().zip(&mut cache.layers) {
             // No step from sequence to sequence: each is the same one.
-            let one = |buffer| Part { buffer, offset: 0, token: hidden, sequence: 0 };
+            let one = |buffer| Part { buffer, offset: 0, token: width, sequence: 0 };
             device.copy(one(&own.keys), &mut new.keys, at, size);
             device.copy(one(&own.values), &mut new.values, at, size);
         }
         cache.mask = self.mask.repeat(batch);
         cache.length = self.length;
         Ok(cache)
+    }
+
+    /// Checks that the tokens and the other model's output fit, and notes which tokens are real.
+    pub(super) fn admit(
+        &mut self,
+        input: &Input,
+        encoded: Option<&Encoded<T>>,
+        batch: usize,
+        length: usize,
+    ) -> Result<()> {
+        match self.encoded {
+            Some(length)
+                if encoded.is_some_and(|other| other.hidden.len() != batch * length * self.width) =>
+            {
+                let value = encoded.map_or(0, |other| other.hidden.len());
+                return Err(Error::input("the encoded input", value, "that of the first step"));
+            }
+            Some(_) => {}
+            // What a step that failed may have left.
+            None => self.layers.iter_mut().for_each(|layer| layer.cross = None),
+        }
+        if batch != self.batch {
+            return Err(Error::input(
+                "the batch",
+                batch,
+                format!("{}, as the cache was made for", self.batch),
+            ));
+        }
+        if self.length + length > self.capacity {
+            let expected = format!("at most the {} that the cache has room for", self.capacity - self.length);
+            return Err(Error::input("the number of new tokens", length, expected));
+        }
+        for sequence in 0..batch {
+            for token in 0..length {
+                let real = input.mask.is_none_or(|mask| mask[sequence * length + token]);
+                self.mask[sequence * self.capacity + self.length + token] = real;
+            }
+        }
+        Ok(())
+    }
+
+    /// The mask of the first tokens, `[batch, length]`.
+    pub(super) fn mask_of(&self, length: usize) -> Vec<bool> {
+        self.mask.chunks_exact(self.capacity).flat_map(|row| &row[..length]).copied().collect()
     }
 
     /// Tokens of each sequence in the cache.

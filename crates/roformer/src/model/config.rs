@@ -71,24 +71,25 @@ pub enum Problem {
 }
 
 /// More than any model has, and little enough that products of two sizes cannot overflow.
-const MAX_SIZE: u64 = 1 << 24;
+pub(super) const MAX_SIZE: u64 = 1 << 24;
+
+/// The object that a `config.json` is.
+pub(super) fn object(bytes: &[u8]) -> Result<Map<String, Value>> {
+    let wrong = |reason: String| Error::File { path: "config.json".into(), reason };
+    let limit = rope::config::MAX_CONFIG_BYTES;
+    if bytes.len() > limit {
+        return Err(wrong(format!("more than {limit} bytes")));
+    }
+    match serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))? {
+        Value::Object(map) => Ok(map),
+        _ => Err(wrong("not a JSON object".into())),
+    }
+}
 
 impl RoFormerConfig {
     /// Reads a configuration.
     pub fn from_json(bytes: &[u8]) -> Result<Self> {
-        let limit = rope::config::MAX_CONFIG_BYTES;
-        if bytes.len() > limit {
-            return Err(Error::File {
-                path: "config.json".into(),
-                reason: format!("more than {limit} bytes"),
-            });
-        }
-        let value: Value = serde_json::from_slice(bytes)
-            .map_err(|error| Error::File { path: "config.json".into(), reason: error.to_string() })?;
-        let Value::Object(map) = &value else {
-            return Err(Error::File { path: "config.json".into(), reason: "not a JSON object".into() });
-        };
-        Fields(map).read()
+        Fields(&object(bytes)?).read()
     }
 
     /// Checks the sizes of a configuration that may have been made by hand.
@@ -153,7 +154,8 @@ impl RoFormerConfig {
     }
 }
 
-struct Fields<'a>(&'a Map<String, Value>);
+/// The fields of a configuration, with errors that name them.
+pub(super) struct Fields<'a>(pub &'a Map<String, Value>);
 
 impl Fields<'_> {
     fn read(&self) -> Result<RoFormerConfig> {
@@ -187,7 +189,7 @@ impl Fields<'_> {
             intermediate_size: self.size("intermediate_size", 3072, 1)?,
             hidden_act: self.activation("hidden_act", "gelu")?,
             type_vocab_size: self.size("type_vocab_size", 2, 1)?,
-            layer_norm_eps: self.epsilon()?,
+            layer_norm_eps: self.epsilon("layer_norm_eps", 1e-12)?,
             rms_norm: self.rms_norm()?,
             use_bias: self.boolean("use_bias", true)?,
             pooler: false,
@@ -248,11 +250,11 @@ impl Fields<'_> {
     }
 
     /// A value, with `null` read as absent.
-    fn get(&self, field: &str) -> Option<&Value> {
+    pub fn get(&self, field: &str) -> Option<&Value> {
         self.0.get(field).filter(|value| !value.is_null())
     }
 
-    fn error(&self, field: &str, expected: impl Into<String>) -> Error {
+    pub fn error(&self, field: &str, expected: impl Into<String>) -> Error {
         let value = self
             .0
             .get(field)
@@ -260,7 +262,7 @@ impl Fields<'_> {
         Error::Config { field: field.into(), value, expected: expected.into() }
     }
 
-    fn size(&self, field: &str, default: usize, least: u64) -> Result<usize> {
+    pub fn size(&self, field: &str, default: usize, least: u64) -> Result<usize> {
         let Some(value) = self.get(field) else { return Ok(default) };
         match value.as_u64() {
             Some(size) if (least..=MAX_SIZE).contains(&size) => Ok(size as usize),
@@ -268,12 +270,12 @@ impl Fields<'_> {
         }
     }
 
-    fn boolean(&self, field: &str, default: bool) -> Result<bool> {
+    pub fn boolean(&self, field: &str, default: bool) -> Result<bool> {
         let Some(value) = self.get(field) else { return Ok(default) };
         value.as_bool().ok_or_else(|| self.error(field, "true or false"))
     }
 
-    fn string<'a>(&'a self, field: &str, default: &'a str) -> Result<&'a str> {
+    pub fn string<'a>(&'a self, field: &str, default: &'a str) -> Result<&'a str> {
         let Some(value) = self.get(field) else { return Ok(default) };
         value.as_str().ok_or_else(|| self.error(field, "a string"))
     }
@@ -284,11 +286,11 @@ impl Fields<'_> {
         })
     }
 
-    fn epsilon(&self) -> Result<f64> {
-        let Some(value) = self.get("layer_norm_eps") else { return Ok(1e-12) };
+    pub fn epsilon(&self, field: &str, default: f64) -> Result<f64> {
+        let Some(value) = self.get(field) else { return Ok(default) };
         match value.as_f64() {
             Some(epsilon) if (0.0..1.0).contains(&epsilon) => Ok(epsilon),
-            _ => Err(self.error("layer_norm_eps", "a number from 0 to 1")),
+            _ => Err(self.error(field, "a number from 0 to 1")),
         }
     }
 }

@@ -63,18 +63,35 @@ pub(super) fn linear<T: Real, B: Backend>(
     [outputs, inputs]: [usize; 2],
     has_bias: bool,
 ) -> Result<B::Matrix<T>> {
-    for name in names {
-        source.check(&format!("{name}.weight"), &[outputs, inputs])?;
+    let parts: Vec<(String, usize)> = names.iter().map(|name| (name.clone(), outputs)).collect();
+    stack(device, source, &parts, inputs, has_bias)
+}
+
+/// The same where they have different numbers of outputs.
+pub(super) fn stack<T: Real, B: Backend>(
+    device: &B,
+    source: &impl Parameters<T>,
+    parts: &[(String, usize)],
+    inputs: usize,
+    has_bias: bool,
+) -> Result<B::Matrix<T>> {
+    for (name, outputs) in parts {
+        source.check(&format!("{name}.weight"), &[*outputs, inputs])?;
     }
     let out_of_memory = || Error::Memory { what: "the weights" };
-    let mut matrix = device.matrix(names.len() * outputs, inputs).ok_or_else(out_of_memory)?;
-    let mut rows = Memory::zeros(outputs * inputs).ok_or_else(out_of_memory)?;
-    for (index, name) in names.iter().enumerate() {
-        source.read(&format!("{name}.weight"), &[outputs, inputs], &mut rows)?;
-        device.set_rows(&mut matrix, index * outputs, &rows);
+    let total = parts.iter().map(|(_, outputs)| outputs).sum();
+    let most = parts.iter().map(|(_, outputs)| *outputs).max().unwrap_or(0);
+    let mut matrix = device.matrix(total, inputs).ok_or_else(out_of_memory)?;
+    let mut rows = Memory::zeros(most * inputs).ok_or_else(out_of_memory)?;
+    let mut first = 0;
+    for (name, outputs) in parts {
+        let rows = &mut rows[..outputs * inputs];
+        source.read(&format!("{name}.weight"), &[*outputs, inputs], rows)?;
+        device.set_rows(&mut matrix, first, rows);
         if has_bias {
-            device.set_bias(&mut matrix, index * outputs, &vector(source, &format!("{name}.bias"), outputs)?);
+            device.set_bias(&mut matrix, first, &vector(source, &format!("{name}.bias"), *outputs)?);
         }
+        first += outputs;
     }
     Ok(matrix)
 }

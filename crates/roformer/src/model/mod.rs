@@ -1,14 +1,21 @@
-//! RoFormer as Hugging Face defines it, RoFormerV2 and RoFormer-Sim: configuration, weights, forward pass, heads.
+//! RoFormer as Hugging Face defines it, RoFormerV2 and RoFormer-Sim, and decoders of the Llama form: configuration, weights,
+//! forward pass, heads.
 
+mod any;
 mod cache;
+mod call;
 mod config;
+mod decoder;
 mod heads;
 mod layer;
 mod parameters;
 mod roformer;
 
+pub use any::Model;
 pub use cache::Cache;
+pub use call::{Call, Encoded, Input, Output};
 pub use config::{Problem, RoFormerConfig};
+pub use decoder::{Decoder, DecoderConfig};
 pub use heads::{HeadKind, Logits, Scores};
 pub use parameters::{Hashed, Parameters};
-pub use roformer::{Call, Encoded, Input, Output, RoFormer, check};
+pub use roformer::{RoFormer, check};

@@ -21,13 +21,25 @@ pub trait Parameters<T>: Sync {
 /// The weights of a file, under the names that a model with a head has.
 pub(super) struct Named<'a> {
     weights: &'a Weights,
-    /// Whether the file is of the bare encoder, whose names have no `roformer.` in front.
+    /// What stands before the names of the bare model, without its head.
+    prefix: &'static str,
+    /// Whether the file is of the bare model, whose names have no prefix.
     bare: bool,
 }
 
 impl<'a> Named<'a> {
     pub fn new(weights: &'a Weights) -> Self {
-        Named { weights, bare: weights.get("embeddings.word_embeddings.weight").is_some() }
+        Named::with(weights, "roformer.", "embeddings.word_embeddings.weight")
+    }
+
+    /// For models with this prefix, of whose tensors `first` is one.
+    pub fn with(weights: &'a Weights, prefix: &'static str, first: &str) -> Self {
+        Named { weights, prefix, bare: weights.get(first).is_some() }
+    }
+
+    /// Whether the file is of the bare model.
+    pub fn is_bare(&self) -> bool {
+        self.bare
     }
 
     /// Whether the file has a pooler, as RoFormer-Sim's have.
@@ -36,12 +48,10 @@ impl<'a> Named<'a> {
     }
 
     /// The name in the file.
-    fn own<'n>(&self, name: &'n str) -> &'n str {
-        if self.bare { name.strip_prefix(PREFIX).unwrap_or(name) } else { name }
+    pub fn own<'n>(&self, name: &'n str) -> &'n str {
+        if self.bare { name.strip_prefix(self.prefix).unwrap_or(name) } else { name }
     }
 }
-
-const PREFIX: &str = "roformer.";
 
 impl<T: Real + Target> Parameters<T> for Named<'_> {
     fn read(&self, name: &str, shape: &[usize], out: &mut [T]) -> Result<()> {
@@ -226,7 +236,7 @@ impl<T: Real> Parameters<T> for Hashed {
             z ^= z >> 31;
             let unit = ((z >> 40) as f32 - 8_388_608.0) / 8_388_608.0;
             let value = match name {
-                _ if name.ends_with("LayerNorm.weight") => 1.0 + unit / 4.0,
+                _ if name.ends_with("LayerNorm.weight") || name.ends_with("norm.weight") => 1.0 + unit / 4.0,
                 _ if shape.len() == 1 => unit / 8.0,
                 _ if name.contains("embeddings") => unit,
                 _ => unit * scale,

@@ -1,8 +1,9 @@
 //! The model: embeddings, layers, head; loading and running it.
 
 use super::cache::Cache;
+use super::call::{Call, Encoded, Input, Output, Pool, check_call, check_input};
 use super::config::RoFormerConfig;
-use super::heads::{Head, HeadKind, Logits, Pooler, Scores};
+use super::heads::{Head, HeadKind, Pooler};
 use super::layer::{Buffers, Layer, Norm, Other, Pass, linear};
 use super::parameters::{Named, Parameters};
 use crate::attention::softmax::{Mask, Reach};
@@ -14,59 +15,6 @@ use rayon::prelude::*;
 use rope::{Pairing, Rope};
 use std::io::Read;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
-
-/// Token ids of a batch of texts, `[batch, length]`.
-#[derive(Clone, Copy, Debug)]
-pub struct Input<'a> {
-    /// Row by row.
-    pub ids: &'a [u32],
-    /// Texts.
-    pub batch: usize,
-    /// Segment ids, `[batch, length]`; all 0 if absent.
-    pub token_types: Option<&'a [u32]>,
-    /// Which tokens are real, `[batch, length]`; all if absent.
-    pub mask: Option<&'a [bool]>,
-}
-
-/// Another model's output for cross-attention.
-#[derive(Clone, Copy, Debug)]
-pub struct Encoded<'a, T> {
-    /// `[batch, length, hidden]`
-    pub hidden: &'a [T],
-    /// Which of its tokens are real, `[batch, length]`; all if absent.
-    pub mask: Option<&'a [bool]>,
-}
-
-/// What a call of a model is given besides its input; nothing by default.
-pub struct Call<'a, T: Real = f32, B: Backend = Cpu> {
-    /// Another model's output, for cross-attention.
-    pub encoded: Option<Encoded<'a, T>>,
-    /// What came before the input; the input is added to it.
-    pub cache: Option<&'a mut Cache<T, B>>,
-    /// For each text `[batch]` how many tokens are read whole; those after them see only what came before (UniLM). Not
-    /// together with a cache.
-    pub prefix: Option<&'a [usize]>,
-    /// The tokens that a language model scores.
-    pub scores: Scores<'a>,
-}
-
-impl<T: Real, B: Backend> Default for Call<'_, T, B> {
-    fn default() -> Self {
-        Call { encoded: None, cache: None, prefix: None, scores: Scores::All }
-    }
-}
-
-/// What a forward pass gives.
-#[derive(Clone, Debug)]
-pub struct Output<T> {
-    /// `[batch, length, hidden]`
-    pub last_hidden_state: Vec<T>,
-    /// `[batch, hidden]`: RoFormer-Sim's vector of each text, where there is a pooler and no cache.
-    pub pooled: Option<Vec<T>>,
-    /// The head's scores, where there is one.
-    pub logits: Option<Logits<T>>,
-}
 
 /// A RoFormer.
 pub struct RoFormer<T: Real = f32, B: Backend = Cpu> {
@@ -83,21 +31,7 @@ pub struct RoFormer<T: Real = f32, B: Backend = Cpu> {
     pooler: Option<Pooler<T, B>>,
     kind: HeadKind,
     rope: Rope,
-    buffers: Pool<T, B>,
-}
-
-/// Buffers of forward passes that have ended, for those that follow: one for each that ran at the same time.
-struct Pool<T: Real, B: Backend>(Mutex<Vec<Buffers<T, B>>>);
-
-impl<T: Real, B: Backend> Pool<T, B> {
-    fn take(&self, device: &B) -> Result<Buffers<T, B>> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        kept.map_or_else(|| Buffers::new(device), Ok)
-    }
-
-    fn give_back(&self, buffers: Buffers<T, B>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(buffers);
-    }
+    buffers: Pool<Buffers<T, B>>,
 }
 
 impl RoFormer {
@@ -143,7 +77,7 @@ pub fn check(weights: &Weights, config: &RoFormerConfig) -> Result<HeadKind> {
 }
 
 /// The bytes of a configuration; no more than one can have.
-fn read_config(path: &Path) -> Result<Vec<u8>> {
+pub(super) fn read_config(path: &Path) -> Result<Vec<u8>> {
     let fail = |reason: String| Error::File { path: path.display().to_string(), reason };
     // Asked before opening: a pipe would wait for a writer.
     let metadata = std::fs::metadata(path).map_err(|error| fail(error.to_string()))?;
@@ -239,7 +173,7 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
             pooler,
             kind,
             rope,
-            buffers: Pool(Mutex::new(Vec::new())),
+            buffers: Pool::new(),
         })
     }
 
@@ -306,14 +240,14 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
         if let Some(cache) = &mut cache {
             if !config.is_generative()
                 || cache.layers.len() != self.layers.len()
-                || cache.hidden != config.hidden_size
+                || cache.width != config.hidden_size
             {
                 return Err(Error::input("the cache", "of another model", "one that this model made"));
             }
             cache.admit(input, encoded.as_ref(), batch, length)?;
         }
         let device = &self.device;
-        let mut buffers = self.buffers.take(device)?;
+        let mut buffers = self.buffers.take(|| Buffers::new(device))?;
         buffers.fit(device, config, batch * length)?;
         self.embed(input, &mut buffers.x)?;
         let end = (past + length) as i64;
@@ -384,34 +318,7 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
 
     /// Checks an input; returns batch and length.
     fn check(&self, input: &Input, encoded: Option<&Encoded<T>>) -> Result<(usize, usize)> {
-        let Input { ids, batch, token_types, mask } = *input;
-        if ids.is_empty() || batch == 0 || !ids.len().is_multiple_of(batch) {
-            let value = format!("{} for a batch of {batch}", ids.len());
-            return Err(Error::input(
-                "the number of ids",
-                value,
-                "the same number, at least 1, for each text",
-            ));
-        }
-        let vocabulary = self.config.vocab_size;
-        if let Some(id) = ids.iter().find(|&&id| id as usize >= vocabulary) {
-            return Err(Error::input("a token id", id, format!("less than the vocabulary, {vocabulary}")));
-        }
-        let kinds = self.config.type_vocab_size;
-        if let Some(kind) = token_types.unwrap_or(&[]).iter().find(|&&kind| kind as usize >= kinds) {
-            return Err(Error::input("a token type", kind, format!("less than {kinds}")));
-        }
-        for (name, len) in
-            [("token types", token_types.map(<[u32]>::len)), ("the mask", mask.map(<[bool]>::len))]
-        {
-            if len.is_some_and(|len| len != ids.len()) {
-                return Err(Error::input(
-                    name,
-                    len.unwrap_or(0),
-                    format!("one for each of the {} ids", ids.len()),
-                ));
-            }
-        }
+        let (batch, length) = check_input(input, self.config.vocab_size, self.config.type_vocab_size)?;
         if let Some(encoded) = encoded {
             if !(self.config.is_decoder && self.config.add_cross_attention) {
                 return Err(Error::input(
@@ -434,77 +341,6 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
                 ));
             }
         }
-        Ok((batch, ids.len() / batch))
-    }
-}
-
-/// Checks what a call is given besides its input.
-fn check_call(
-    prefix: Option<&[usize]>,
-    scores: Scores,
-    has_cache: bool,
-    batch: usize,
-    length: usize,
-) -> Result<()> {
-    if let Some(prefix) = prefix {
-        if has_cache {
-            return Err(Error::input("the prefix", "given with a cache", "only one of the two"));
-        }
-        if prefix.len() != batch || prefix.iter().any(|&prefix| prefix > length) {
-            let expected = format!("for each of {batch} texts a number up to {length}");
-            return Err(Error::input("the prefix", format!("{prefix:?}"), expected));
-        }
-    }
-    if let Scores::At(places) = scores
-        && let Some(place) = places.iter().find(|&&place| place >= batch * length)
-    {
-        return Err(Error::input("a place to score", place, format!("less than {batch} × {length}")));
-    }
-    Ok(())
-}
-
-impl<T: Real, B: Backend> Cache<T, B> {
-    /// Checks that the tokens and the other model's output fit, and notes which tokens are real.
-    fn admit(
-        &mut self,
-        input: &Input,
-        encoded: Option<&Encoded<T>>,
-        batch: usize,
-        length: usize,
-    ) -> Result<()> {
-        match self.encoded {
-            Some(length)
-                if encoded.is_some_and(|other| other.hidden.len() != batch * length * self.hidden) =>
-            {
-                let value = encoded.map_or(0, |other| other.hidden.len());
-                return Err(Error::input("the encoded input", value, "that of the first step"));
-            }
-            Some(_) => {}
-            // What a step that failed may have left.
-            None => self.layers.iter_mut().for_each(|layer| layer.cross = None),
-        }
-        if batch != self.batch {
-            return Err(Error::input(
-                "the batch",
-                batch,
-                format!("{}, as the cache was made for", self.batch),
-            ));
-        }
-        if self.length + length > self.capacity {
-            let expected = format!("at most the {} that the cache has room for", self.capacity - self.length);
-            return Err(Error::input("the number of new tokens", length, expected));
-        }
-        for sequence in 0..batch {
-            for token in 0..length {
-                let real = input.mask.is_none_or(|mask| mask[sequence * length + token]);
-                self.mask[sequence * self.capacity + self.length + token] = real;
-            }
-        }
-        Ok(())
-    }
-
-    /// The mask of the first tokens, `[batch, length]`.
-    fn mask_of(&self, length: usize) -> Vec<bool> {
-        self.mask.chunks_exact(self.capacity).flat_map(|row| &row[..length]).copied().collect()
+        Ok((batch, length))
     }
 }

@@ -66,6 +66,29 @@ pub trait Backend: Send + Sync {
         epsilon: f64,
     );
 
+    /// x ← x + delta and out = x/√(mean of squares + ε)·weight, row by row of the weight's width.
+    fn add_rms_norm<T: Real>(
+        &self,
+        x: &mut Self::Buffer<T>,
+        delta: Option<&Self::Buffer<T>>,
+        weight: &Self::Buffer<T>,
+        epsilon: f64,
+        out: &mut Self::Buffer<T>,
+    );
+
+    /// Norms heads as [`rms_norm`](Self::rms_norm) does rows: in each row of `step` numbers, from `offset` on, `heads`
+    /// vectors of the weight's width.
+    fn rms_norm_heads<T: Real>(
+        &self,
+        x: &mut Self::Buffer<T>,
+        step_offset_heads: [usize; 3],
+        weight: &Self::Buffer<T>,
+        epsilon: f64,
+    );
+
+    /// out `[rows, wide]` = silu(gate)·up: a row of gate_up `[rows, 2 · wide]` is gate and then up.
+    fn swiglu<T: Real>(&self, gate_up: &Self::Buffer<T>, wide: usize, out: &mut Self::Buffer<T>);
+
     /// Row i of out `[ids, width]` = the word of id i + the kind of type i (the first kind without types).
     fn embed<T: Real>(
         &self,

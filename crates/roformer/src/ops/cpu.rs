@@ -1,7 +1,7 @@
 //! The operations on the processor: each is a loop of this folder, over the threads of the current rayon pool.
 
 use super::backend::{Backend, Part};
-use super::{Activation, Matrix, Memory, Real, norm};
+use super::{Activation, Matrix, Memory, Real, activation, norm, prenorm};
 use crate::attention::softmax::{self, Heads, Mask, Shape};
 use rope::{Positions, Table, Turn, ViewMut};
 
@@ -79,6 +79,31 @@ impl Backend for Cpu {
         epsilon: f64,
     ) {
         norm::rms_norm(x, residual.map_or(&[], |residual| residual), weight, epsilon);
+    }
+
+    fn add_rms_norm<T: Real>(
+        &self,
+        x: &mut Memory<T>,
+        delta: Option<&Memory<T>>,
+        weight: &Memory<T>,
+        epsilon: f64,
+        out: &mut Memory<T>,
+    ) {
+        prenorm::add_rms_norm(x, delta.map_or(&[], |delta| delta), weight, epsilon, out);
+    }
+
+    fn rms_norm_heads<T: Real>(
+        &self,
+        x: &mut Memory<T>,
+        step_offset_heads: [usize; 3],
+        weight: &Memory<T>,
+        epsilon: f64,
+    ) {
+        prenorm::rms_norm_heads(x, step_offset_heads, weight, epsilon);
+    }
+
+    fn swiglu<T: Real>(&self, gate_up: &Memory<T>, wide: usize, out: &mut Memory<T>) {
+        activation::swiglu(gate_up, wide, out);
     }
 
     fn embed<T: Real>(

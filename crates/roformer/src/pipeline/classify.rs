@@ -55,10 +55,12 @@ impl Pipeline {
         });
         self.each(checked.collect(), nowhere, |_: &Encoding, row: Row| {
             let mut scores = row.scores.to_vec();
-            match self.model.config().problem {
-                Problem::OneLabel => softmax(&mut scores),
-                Problem::SeveralLabels => scores.iter_mut().for_each(|x| *x = 1.0 / (1.0 + (-*x).exp())),
-                Problem::Regression => {}
+            match self.model.as_roformer().map(|model| model.config().problem) {
+                Some(Problem::OneLabel) => softmax(&mut scores),
+                Some(Problem::SeveralLabels) => {
+                    scores.iter_mut().for_each(|x| *x = 1.0 / (1.0 + (-*x).exp()));
+                }
+                Some(Problem::Regression) | None => {}
             }
             let order = largest(&scores, scores.len()).into_iter();
             Ok(order.map(|label| self.label(label, scores[label])).collect())
@@ -82,7 +84,7 @@ impl Pipeline {
             encoding
         });
         self.each(checked.collect(), nowhere, |encoding: &Encoding, row: Row| {
-            let labels = self.model.config().num_labels;
+            let labels = self.model.as_roformer().map_or(1, |model| model.config().num_labels);
             let tokens = row.scores.chunks_exact(labels).enumerate();
             let real = tokens.filter(|(token, _)| encoding.sequence[*token].is_some());
             let label = |(token, scores): (usize, &[f32])| {
@@ -98,6 +100,7 @@ impl Pipeline {
     }
 
     fn label(&self, label: usize, score: f32) -> Label {
-        Label { label: self.model.config().label(label), score }
+        let label = self.model.as_roformer().map(|model| model.config().label(label));
+        Label { label: label.unwrap_or_default(), score }
     }
 }

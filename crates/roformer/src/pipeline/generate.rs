@@ -68,7 +68,7 @@ impl Pipeline {
 
     /// Up to `count` different texts that say the same as this one, the nearest first. For RoFormer-Sim.
     pub fn paraphrase(&self, text: &str, count: usize, options: &Generate) -> Result<Vec<Paraphrase>> {
-        let fits = self.model.config().is_unilm() && self.is_language_model();
+        let fits = self.model.is_unilm() && self.is_language_model();
         self.require("paraphrases", fits, "RoFormer-Sim, which has a pooler and a language model's head")?;
         let prompt = self.prompt(text, options)?;
         // As the tokenizer gives it back, so that a sample of it is recognised.
@@ -95,9 +95,10 @@ impl Pipeline {
 
     /// The tokens that generation starts from.
     fn prompt(&self, text: &str, options: &Generate) -> Result<Prompt> {
-        let config = self.model.config();
-        let fits = config.is_unilm() || config.is_decoder && self.model.head() == HeadKind::CausalLm;
-        self.require("generate", fits && self.is_language_model(), "RoFormer-Sim or a RoFormerForCausalLM")?;
+        let (model, wanted) =
+            (&self.model, "RoFormer-Sim, a RoFormerForCausalLM or another causal language model");
+        let fits = model.is_unilm() || model.is_decoder() && model.head() == HeadKind::CausalLm;
+        self.require("generate", fits && self.is_language_model(), wanted)?;
         let (temperature, top_p) = (options.temperature, options.top_p);
         if !(temperature >= 0.0 && temperature.is_finite()) {
             return Err(Error::input("the temperature", temperature, "0 or more"));
@@ -108,7 +109,7 @@ impl Pipeline {
         let mut prompt = self.encode(text, None)?;
         // What follows a text that goes on stands where its end would be. RoFormer-Sim reads the text to its end.
         let ends = self.ends();
-        if !config.is_unilm() && prompt.ids.len() > 1 && ends.contains(&prompt.ids.last().copied()) {
+        if !model.is_unilm() && prompt.ids.len() > 1 && ends.contains(&prompt.ids.last().copied()) {
             prompt.ids.pop();
             prompt.token_types.pop();
         }
@@ -145,10 +146,10 @@ impl Pipeline {
             cache = self.model.repeat(&cache, rows)?;
             scores = scores.repeat(rows);
         }
-        let vocabulary = self.model.config().vocab_size;
+        let vocabulary = self.model.vocab_size();
         let mut is_done = vec![false; rows];
         // RoFormer-Sim's output is another segment.
-        let types = vec![u32::from(self.model.config().is_unilm()); rows];
+        let types = vec![u32::from(self.model.is_unilm()); rows];
         let places: Vec<usize> = (0..rows).collect();
         for step in 0..options.max_tokens {
             // A row that has ended is given any token: nothing reads what comes of it.
@@ -177,9 +178,10 @@ impl Pipeline {
     }
 
     /// The tokens that end a text.
-    fn ends(&self) -> [Option<u32>; 2] {
+    fn ends(&self) -> Vec<Option<u32>> {
         let sep = self.tokenizer.sep_id();
-        [sep, self.tokenizer.eos_id().or(sep)]
+        let named = self.model.as_decoder().map_or(&[][..], |model| &model.config().eos_token_id);
+        named.iter().map(|&id| Some(id)).chain([sep, self.tokenizer.eos_id().or(sep)]).collect()
     }
 
     /// The scores at these places, `[places, vocabulary]`.

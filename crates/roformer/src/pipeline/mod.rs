@@ -28,14 +28,14 @@ pub use generate::{Generate, Paraphrase};
 
 use crate::error::{Error, Result};
 use crate::hub;
-use crate::model::{HeadKind, RoFormer};
+use crate::model::{HeadKind, Model};
 use crate::tokenizer::{Encoding, Tokenizer};
 use rayon::prelude::*;
 use std::path::Path;
 
 /// A model with its tokenizer.
 pub struct Pipeline {
-    model: RoFormer,
+    model: Model,
     tokenizer: Tokenizer,
     max_tokens: Option<usize>,
 }
@@ -57,13 +57,14 @@ impl Pipeline {
             tokenizer.prepare();
             Ok(tokenizer)
         };
-        let (model, tokenizer): (_, Result<Tokenizer>) = rayon::join(|| RoFormer::load(folder), tokenizer);
+        let (model, tokenizer): (_, Result<Tokenizer>) = rayon::join(|| Model::load(folder), tokenizer);
         Self::new(model?, tokenizer?)
     }
 
     /// From its parts.
-    pub fn new(model: RoFormer, tokenizer: Tokenizer) -> Result<Self> {
-        let (tokens, vocabulary) = (tokenizer.len(), model.config().vocab_size);
+    pub fn new(model: impl Into<Model>, tokenizer: Tokenizer) -> Result<Self> {
+        let model = model.into();
+        let (tokens, vocabulary) = (tokenizer.len(), model.vocab_size());
         if tokens > vocabulary {
             let expected = format!("at most the {vocabulary} of the model: they do not belong together");
             return Err(Error::input("the tokenizer's vocabulary", tokens, expected));
@@ -78,7 +79,7 @@ impl Pipeline {
     }
 
     /// The model.
-    pub fn model(&self) -> &RoFormer {
+    pub fn model(&self) -> &Model {
         &self.model
     }
 

@@ -1,5 +1,6 @@
 //! Models against the reference values in `golden/`.
 
 mod case;
+mod decoder;
 mod roformer;
 mod variants;

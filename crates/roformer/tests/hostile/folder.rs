@@ -3,7 +3,7 @@
 use super::*;
 
 /// A folder that goes away with its test.
-struct Folder(PathBuf);
+pub struct Folder(pub PathBuf);
 
 impl Folder {
     fn new() -> Folder {
@@ -29,7 +29,7 @@ impl Folder {
     }
 
     /// Sets fields of its configuration.
-    fn configure(&self, fields: Value) {
+    pub fn configure(&self, fields: Value) {
         let path = self.0.join("config.json");
         let mut config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         config.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
@@ -38,7 +38,12 @@ impl Folder {
 
     /// With the tiny model's tensors, changed.
     fn with(change: impl FnOnce(&mut Tensors)) -> Folder {
-        let folder = Folder::like("tiny-safetensors");
+        Folder::with_tensors("tiny-safetensors", change)
+    }
+
+    /// With the tensors of a folder of `golden`, changed.
+    pub fn with_tensors(dir: &str, change: impl FnOnce(&mut Tensors)) -> Folder {
+        let folder = Folder::like(dir);
         let bytes = fs::read(folder.0.join("model.safetensors")).unwrap();
         let mut tensors: Tensors = SafeTensors::deserialize(&bytes)
             .unwrap()
@@ -65,7 +70,7 @@ impl Drop for Folder {
     }
 }
 
-type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
+pub type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
 const WORDS: &str = "roformer.embeddings.word_embeddings.weight";
 const POSITIONS: &str = "roformer.encoder.embed_positions.weight";

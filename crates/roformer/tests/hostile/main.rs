@@ -4,12 +4,13 @@
 //! hangs, takes memory without end or stays half done.
 
 mod config;
+mod decoder;
 mod folder;
 mod input;
 
 use proptest::prelude::*;
 use roformer::model::{
-    Cache, Encoded, Hashed, HeadKind, Input, Output, Parameters, RoFormer, RoFormerConfig,
+    Cache, Call, Encoded, Hashed, HeadKind, Input, Output, Parameters, RoFormer, RoFormerConfig, Scores,
 };
 use roformer::{Error, Result, weights};
 use safetensors::SafeTensors;

@@ -1,0 +1,123 @@
+//! Whichever model a folder holds.
+
+use super::cache::Cache;
+use super::call::{Call, Input, Output};
+use super::config::object;
+use super::decoder::Decoder;
+use super::heads::HeadKind;
+use super::roformer::{RoFormer, read_config};
+use crate::error::Result;
+use serde_json::Value;
+use std::path::Path;
+
+/// A model of either kind.
+pub enum Model {
+    /// RoFormer and its relatives.
+    RoFormer(Box<RoFormer>),
+    /// Llama and its relatives.
+    Decoder(Box<Decoder>),
+}
+
+impl Model {
+    /// Loads the model that a folder's `config.json` names in `model_type`; RoFormer where it names none.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let map = object(&read_config(&path.join("config.json"))?)?;
+        match map.get("model_type") {
+            None | Some(Value::Null) => Ok(RoFormer::load(path)?.into()),
+            Some(name) if name == "roformer" => Ok(RoFormer::load(path)?.into()),
+            Some(_) => Ok(Decoder::load(path)?.into()),
+        }
+    }
+
+    /// The RoFormer, if it is one.
+    pub fn as_roformer(&self) -> Option<&RoFormer> {
+        match self {
+            Model::RoFormer(model) => Some(model),
+            Model::Decoder(_) => None,
+        }
+    }
+
+    /// The decoder, if it is one.
+    pub fn as_decoder(&self) -> Option<&Decoder> {
+        match self {
+            Model::RoFormer(_) => None,
+            Model::Decoder(model) => Some(model),
+        }
+    }
+
+    /// The head.
+    pub fn head(&self) -> HeadKind {
+        match self {
+            Model::RoFormer(model) => model.head(),
+            Model::Decoder(model) => model.head(),
+        }
+    }
+
+    /// Tokens of the vocabulary.
+    pub fn vocab_size(&self) -> usize {
+        match self {
+            Model::RoFormer(model) => model.config().vocab_size,
+            Model::Decoder(model) => model.config().vocab_size,
+        }
+    }
+
+    /// Width of the hidden states.
+    pub fn hidden_size(&self) -> usize {
+        match self {
+            Model::RoFormer(model) => model.config().hidden_size,
+            Model::Decoder(model) => model.config().hidden_size,
+        }
+    }
+
+    /// Whether it is RoFormer-Sim, which reads a text whole and then continues it.
+    pub fn is_unilm(&self) -> bool {
+        self.as_roformer().is_some_and(|model| model.config().is_unilm())
+    }
+
+    /// Whether a token sees only what came before.
+    pub fn is_decoder(&self) -> bool {
+        self.as_roformer().is_none_or(|model| model.config().is_decoder)
+    }
+
+    /// Runs the model on a batch of texts.
+    pub fn forward(&self, input: &Input) -> Result<Output<f32>> {
+        self.call(input, Call::default())
+    }
+
+    /// Runs the model with all that a call can be given.
+    pub fn call(&self, input: &Input, call: Call) -> Result<Output<f32>> {
+        match self {
+            Model::RoFormer(model) => model.call(input, call),
+            Model::Decoder(model) => model.call(input, call),
+        }
+    }
+
+    /// A cache for `batch` texts of at most `capacity` tokens.
+    pub fn cache(&self, batch: usize, capacity: usize) -> Result<Cache> {
+        match self {
+            Model::RoFormer(model) => model.cache(batch, capacity),
+            Model::Decoder(model) => model.cache(batch, capacity),
+        }
+    }
+
+    /// The cache of one text as the start of `batch` texts.
+    pub fn repeat(&self, cache: &Cache, batch: usize) -> Result<Cache> {
+        match self {
+            Model::RoFormer(model) => model.repeat(cache, batch),
+            Model::Decoder(model) => model.repeat(cache, batch),
+        }
+    }
+}
+
+impl From<RoFormer> for Model {
+    fn from(model: RoFormer) -> Self {
+        Model::RoFormer(Box::new(model))
+    }
+}
+
+impl From<Decoder> for Model {
+    fn from(model: Decoder) -> Self {
+        Model::Decoder(Box::new(model))
+    }
+}

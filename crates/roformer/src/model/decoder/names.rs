@@ -1,0 +1,96 @@
+//! The names of a decoder's tensors, and the check that a file has them.
+
+use super::super::heads::HeadKind;
+use super::super::parameters::Named;
+use super::config::DecoderConfig;
+use crate::error::{Error, Result};
+use crate::weights::{Weights, recorded_pairing};
+use rope::Pairing;
+use std::collections::HashSet;
+
+/// The tensors of a file under the names that a model with a head has (`model.…`).
+pub(super) fn named(weights: &Weights) -> Named<'_> {
+    Named::with(weights, "model.", "embed_tokens.weight")
+}
+
+/// What the tensors say that `config.json` does not.
+pub(super) fn complete(config: &mut DecoderConfig, weights: &Weights) {
+    let source = named(weights);
+    if config.model_type == "minimind" {
+        config.head_norms = weights.get(source.own("model.layers.0.self_attn.q_norm.weight")).is_some();
+    }
+    let kind = if source.is_bare() { HeadKind::None } else { HeadKind::CausalLm };
+    config.architecture.get_or_insert(kind);
+}
+
+/// Checks that a file has what a model asks for, in the model's own pairing, and nothing that nothing asks for.
+pub(super) fn check(config: &DecoderConfig, weights: &Weights) -> Result<()> {
+    if let Some(pairing) = recorded_pairing(weights.path()).filter(|&pairing| pairing != Pairing::Half) {
+        return Err(Error::File {
+            path: weights.path().display().to_string(),
+            reason: format!(
+                "its queries and keys are in the pairing `{pairing}`; expected half: use roformer convert --pairing half"
+            ),
+        });
+    }
+    let source = named(weights);
+    let expected: HashSet<String> =
+        expected_names(config, weights.len()).iter().map(|name| source.own(name).to_string()).collect();
+    let mut missing: Vec<String> =
+        expected.iter().filter(|name| weights.get(name).is_none()).cloned().collect();
+    missing.sort();
+    let unexpected: Vec<String> = weights
+        .names()
+        .filter(|&name| !expected.contains(name) && !is_derived(name, config))
+        .map(str::to_string)
+        .collect();
+    if missing.is_empty() && unexpected.is_empty() {
+        return Ok(());
+    }
+    let verdict = match unexpected.is_empty() && missing == [OUTPUT] {
+        true => {
+            "the weights have no output of their own: where it is the word embeddings, config.json has \
+             \"tie_word_embeddings\": true"
+        }
+        false => "the weights do not fit the configuration",
+    };
+    Err(Error::Tensors { missing, unexpected, verdict: verdict.into() })
+}
+
+/// The output of a language model that is not tied.
+pub(super) const OUTPUT: &str = "lm_head.weight";
+
+/// Whether a tensor is made from others, or again by whoever loads the file.
+fn is_derived(name: &str, config: &DecoderConfig) -> bool {
+    name.ends_with("rotary_emb.inv_freq") || (config.tie_word_embeddings && name == OUTPUT)
+}
+
+/// The names of the tensors that a model asks for. Layers that cannot all be among so many `tensors` are not listed.
+fn expected_names(config: &DecoderConfig, tensors: usize) -> Vec<String> {
+    let mut names = vec!["model.embed_tokens.weight".to_string(), "model.norm.weight".into()];
+    if config.head() != HeadKind::None && !config.tie_word_embeddings {
+        names.push(OUTPUT.into());
+    }
+    for layer in 0..config.num_hidden_layers.min(tensors + 1) {
+        let mut add = |part: &str, has_bias: bool| {
+            names.push(format!("model.layers.{layer}.{part}.weight"));
+            if has_bias {
+                names.push(format!("model.layers.{layer}.{part}.bias"));
+            }
+        };
+        for part in ["q_proj", "k_proj", "v_proj"] {
+            add(&format!("self_attn.{part}"), config.attention_bias);
+        }
+        add("self_attn.o_proj", config.output_bias);
+        if config.head_norms {
+            add("self_attn.q_norm", false);
+            add("self_attn.k_norm", false);
+        }
+        for part in ["gate_proj", "up_proj", "down_proj"] {
+            add(&format!("mlp.{part}"), config.mlp_bias);
+        }
+        add("input_layernorm", false);
+        add("post_attention_layernorm", false);
+    }
+    names
+}
