@@ -220,6 +220,9 @@ fn expected_names(config: &RoFormerConfig, kind: HeadKind) -> Vec<String> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hashed;
 
+/// How the names of norms' weights end.
+const NORMS: [&str; 4] = ["LayerNorm.weight", "norm.weight", "norm1.weight", "norm2.weight"];
+
 impl<T: Real> Parameters<T> for Hashed {
     fn read(&self, name: &str, shape: &[usize], out: &mut [T]) -> Result<()> {
         let seed = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
@@ -236,7 +239,7 @@ impl<T: Real> Parameters<T> for Hashed {
             z ^= z >> 31;
             let unit = ((z >> 40) as f32 - 8_388_608.0) / 8_388_608.0;
             let value = match name {
-                _ if name.ends_with("LayerNorm.weight") || name.ends_with("norm.weight") => 1.0 + unit / 4.0,
+                _ if NORMS.iter().any(|norm| name.ends_with(norm)) => 1.0 + unit / 4.0,
                 _ if shape.len() == 1 => unit / 8.0,
                 _ if name.contains("embeddings") => unit,
                 _ => unit * scale,

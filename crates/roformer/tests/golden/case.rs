@@ -12,11 +12,13 @@ pub fn folder(name: &str) -> PathBuf {
 
 /// Its cases and the bytes of its tensors.
 pub fn read(name: &str) -> (Value, Vec<u8>) {
+    read_from(name, "outputs.safetensors")
+}
+
+/// Its cases and the bytes of a file of tensors.
+pub fn read_from(name: &str, file: &str) -> (Value, Vec<u8>) {
     let cases = std::fs::read(folder(name).join("cases.json")).unwrap();
-    (
-        serde_json::from_slice(&cases).unwrap(),
-        std::fs::read(folder(name).join("outputs.safetensors")).unwrap(),
-    )
+    (serde_json::from_slice(&cases).unwrap(), std::fs::read(folder(name).join(file)).unwrap())
 }
 
 pub fn tensor(bytes: &[u8], name: &str) -> Vec<f64> {

@@ -3,4 +3,5 @@
 mod case;
 mod decoder;
 mod roformer;
+mod training;
 mod variants;

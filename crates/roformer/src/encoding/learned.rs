@@ -1,0 +1,29 @@
+//! A learned vector for each position: as many as the longest text has tokens. Those that training never reached stay as they
+//! were at first.
+
+use super::absolute::Merge;
+use super::{Encode, Sizes};
+use crate::graph::{Builder, Init, Value};
+use crate::ops::Real;
+
+/// A learned vector for each position.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Learned {
+    /// How they meet the embeddings.
+    pub merge: Merge,
+}
+
+impl<T: Real> Encode<T> for Learned {
+    fn embed(&self, builder: &mut Builder<T>, x: Value, sizes: &Sizes) -> Value {
+        let table = table(builder, sizes.longest, sizes.width);
+        let rows =
+            builder.position_rows(table, sizes.length, |position| [(position, 1.0), (0, 0.0), (0, 0.0)]);
+        self.merge.apply(builder, x, rows, sizes)
+    }
+}
+
+/// A learned table, `[rows, width]`.
+pub(super) fn table<T: Real>(builder: &mut Builder<T>, rows: usize, width: usize) -> Value {
+    let table = builder.parameters().add("position.embedding.weight", &[rows, width], Init::Normal(0.02));
+    builder.lift(table, rows, width)
+}

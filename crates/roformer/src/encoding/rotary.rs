@@ -1,0 +1,68 @@
+//! Rotary embedding (Su et al. 2021): queries and keys turned by their positions, so that scores depend on distances alone.
+//! Every pairing and schedule of `rope`; frequencies fixed or learned; values left alone unless asked.
+
+use super::{Encode, Sizes, Terms};
+use crate::error::Result;
+use crate::graph::{Builder, Init, Turned};
+use crate::ops::Real;
+use rope::{Pairing, Rope, Schedule};
+
+/// Rotary embedding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rotary {
+    /// The base of the frequencies.
+    pub base: f64,
+    /// Which features form pairs.
+    pub pairing: Pairing,
+    /// The rule that makes the frequencies.
+    pub schedule: Schedule,
+    /// Features of a head that turn; all of them if not given.
+    pub rotary_dim: Option<usize>,
+    /// Whether values turn too.
+    pub values: bool,
+    /// Whether the frequencies are learned, in every layer its own, from those of the schedule on.
+    pub is_learned: bool,
+}
+
+impl Default for Rotary {
+    fn default() -> Self {
+        Rotary {
+            base: 10_000.0,
+            pairing: Pairing::Interleaved,
+            schedule: Schedule::Default,
+            rotary_dim: None,
+            values: false,
+            is_learned: false,
+        }
+    }
+}
+
+impl Rotary {
+    pub(super) fn rope(&self, head_dim: usize) -> Result<Rope> {
+        let builder =
+            Rope::builder(head_dim).base(self.base).pairing(self.pairing).schedule(self.schedule.clone());
+        Ok(match self.rotary_dim {
+            Some(rotary_dim) => builder.rotary_dim(rotary_dim),
+            None => builder,
+        }
+        .build()?)
+    }
+}
+
+impl<T: Real> Encode<T> for Rotary {
+    fn check(&self, sizes: &Sizes) -> Result<()> {
+        self.rope(sizes.head_dim).map(drop)
+    }
+
+    fn terms(&self, builder: &mut Builder<T>, layer: usize, sizes: &Sizes) -> Terms {
+        let Ok(rope) = self.rope(sizes.head_dim) else { return Terms::default() };
+        let frequencies = self.is_learned.then(|| {
+            let first = rope.frequencies(None).inv_freq().to_vec();
+            let shape = [1, first.len()];
+            let name = format!("position.rotary.{layer}.frequencies");
+            let learned = builder.parameters().add(name, &shape, Init::Given(first));
+            builder.lift(learned, 1, shape[1])
+        });
+        Terms { rotation: Some(Turned { rope, frequencies, values: self.values }), ..Terms::default() }
+    }
+}

@@ -1,0 +1,104 @@
+//! Cross-entropy: over a vocabulary without ever holding its scores, and over a few classes.
+
+use super::{Builder, Gradients, Operation, Parameter, Value, Values};
+use crate::ops::{Real, loss};
+
+/// Rows whose scores exist at a time.
+const BLOCK: usize = 128;
+
+impl<T: Real> Builder<T> {
+    /// The mean of −ln softmax(x·Wᵀ + b)[target] over the batch's targets that count. Nothing else may read x.
+    pub fn vocabulary_loss(
+        &mut self,
+        x: Value,
+        weight: Parameter,
+        bias: Option<Parameter>,
+        vocabulary: usize,
+    ) -> Value {
+        let out = self.value(1, 1);
+        let scratch = vec![T::ZERO; loss::scratch(BLOCK.min(x.rows), x.width, vocabulary)];
+        self.push(Vocabulary { x, weight, bias, vocabulary, scratch, out });
+        out
+    }
+
+    /// The mean of −ln softmax(scores)[target] over the batch's targets that count. Nothing else may read the scores.
+    pub fn class_loss(&mut self, scores: Value) -> Value {
+        let out = self.value(1, 1);
+        self.push(Classes { scores, out });
+        out
+    }
+}
+
+struct Vocabulary<T> {
+    x: Value,
+    weight: Parameter,
+    bias: Option<Parameter>,
+    vocabulary: usize,
+    scratch: Vec<T>,
+    out: Value,
+}
+
+impl<T: Real> Vocabulary<T> {
+    fn output<'a>(&self, values: &'a Values<T>) -> loss::Output<'a, T> {
+        loss::Output {
+            weight: values.parameter(self.weight),
+            bias: self.bias.map(|bias| values.parameter(bias)),
+            width: self.x.width,
+            vocabulary: self.vocabulary,
+        }
+    }
+}
+
+impl<T: Real> Operation<T> for Vocabulary<T> {
+    fn forward(&mut self, values: &mut Values<T>) {
+        // The way back computes the scores once more, and the loss with them.
+        if values.is_going_back {
+            return;
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        values.write(self.out, |values, out| {
+            let (x, targets) = (values.get(self.x), &values.batch.targets);
+            out[0] = T::of(self.output(values).cross_entropy(x, targets, &mut scratch, None));
+        });
+        self.scratch = scratch;
+    }
+
+    fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
+        let scale = gradients.get(self.out)[0].to_f64();
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut dx = gradients.store.lend(self.x);
+        let ranges = [self.weight.range(), self.bias.map_or(0..0, Parameter::range)];
+        let parameters = gradients.store.parameters.get_disjoint_mut(ranges);
+        let [weight, bias] = parameters.expect("a weight and a bias do not overlap");
+        let bias = self.bias.map(|_| bias);
+        let given = loss::Gradients { x: &mut dx, weight, bias, scale };
+        let (x, targets) = (values.get(self.x), &values.batch.targets);
+        gradients.loss = self.output(values).cross_entropy(x, targets, &mut scratch, Some(given));
+        gradients.store.values[self.x.index] = Some(dx);
+        self.scratch = scratch;
+    }
+}
+
+struct Classes {
+    scores: Value,
+    out: Value,
+}
+
+impl<T: Real> Operation<T> for Classes {
+    fn forward(&mut self, values: &mut Values<T>) {
+        values.write(self.out, |values, out| {
+            let (scores, targets) = (values.get(self.scores), &values.batch.targets);
+            out[0] = T::of(loss::softmax_cross_entropy(scores, self.scores.width, targets, None));
+        });
+    }
+
+    fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
+        let scale = gradients.get(self.out)[0].to_f64();
+        let mut loss = 0.0;
+        gradients.add(self.scores, |_, slope| {
+            let (scores, targets) = (values.get(self.scores), &values.batch.targets);
+            loss = loss::softmax_cross_entropy(scores, self.scores.width, targets, Some((slope, scale)));
+        });
+        gradients.loss = loss;
+    }
+}

@@ -1,0 +1,152 @@
+//! Norms, activations and dropout.
+
+use super::{Builder, Gradients, Operation, Parameter, Value, Values};
+use crate::ops::{Activation, Real, activation, dropout, norm};
+
+impl<T: Real> Builder<T> {
+    /// (x − mean)/√(variance + ε)·weight + bias, row by row.
+    pub fn layer_norm(&mut self, x: Value, weight: Parameter, bias: Parameter, epsilon: f64) -> Value {
+        self.norm(x, weight, Some(bias), epsilon)
+    }
+
+    /// x/√(mean of squares + ε)·weight, row by row.
+    pub fn rms_norm(&mut self, x: Value, weight: Parameter, epsilon: f64) -> Value {
+        self.norm(x, weight, None, epsilon)
+    }
+
+    fn norm(&mut self, x: Value, weight: Parameter, bias: Option<Parameter>, epsilon: f64) -> Value {
+        let out = self.value(x.rows, x.width);
+        self.push(Norm { x, weight, bias, epsilon, statistics: vec![T::ZERO; 2 * x.rows], out });
+        out
+    }
+
+    /// activation(x). Nothing else may read x.
+    pub fn activation(&mut self, x: Value, activation: Activation) -> Value {
+        let out = self.value(x.rows, x.width);
+        self.push(Activate { x, activation, out });
+        out
+    }
+
+    /// silu(gate)·up, where gate and up stand side by side in x. Nothing else may read x.
+    pub fn swiglu(&mut self, x: Value) -> Value {
+        let out = self.value(x.rows, x.width / 2);
+        self.push(Gate { x, out });
+        out
+    }
+
+    /// x with numbers dropped in training, in place. Nothing else may have read x.
+    pub fn dropout(&mut self, x: Value, probability: f64) -> Value {
+        if probability > 0.0 {
+            let site = self.site();
+            self.push(Dropout { x, probability, site });
+        }
+        x
+    }
+}
+
+struct Norm<T> {
+    x: Value,
+    weight: Parameter,
+    bias: Option<Parameter>,
+    epsilon: f64,
+    /// What the way back needs of each row: its mean and 1/σ.
+    statistics: Vec<T>,
+    out: Value,
+}
+
+impl<T: Real> Norm<T> {
+    fn norm<'a>(&self, values: &'a Values<T>) -> norm::training::Norm<'a, T> {
+        norm::training::Norm {
+            kind: if self.bias.is_some() { norm::training::Kind::Layer } else { norm::training::Kind::Rms },
+            width: self.x.width,
+            weight: Some(values.parameter(self.weight)),
+            bias: self.bias.map(|bias| values.parameter(bias)),
+            epsilon: self.epsilon,
+        }
+    }
+}
+
+impl<T: Real> Operation<T> for Norm<T> {
+    fn forward(&mut self, values: &mut Values<T>) {
+        let mut statistics = std::mem::take(&mut self.statistics);
+        values.write(self.out, |values, out| {
+            let norm = self.norm(values);
+            let kept = self.x.rows * norm.kind.statistics();
+            norm.forward(values.get(self.x), out, &mut statistics[..kept]);
+        });
+        self.statistics = statistics;
+    }
+
+    fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
+        let (norm, x) = (self.norm(values), values.get(self.x));
+        let known = (x, &self.statistics[..self.x.rows * norm.kind.statistics()]);
+        let mut dx = gradients.store.lend(self.x);
+        // Weight and bias were added one after the other.
+        let range = self.weight.range().start..self.bias.unwrap_or(self.weight).range().end;
+        let (parameters, dy) = gradients.parameters(range, self.out);
+        let (dweight, dbias) = parameters.split_at_mut(self.x.width);
+        norm.backward(known, dy, (&mut dx, true), Some(dweight), self.bias.map(|_| dbias));
+        gradients.store.values[self.x.index] = Some(dx);
+    }
+}
+
+struct Activate {
+    x: Value,
+    activation: Activation,
+    out: Value,
+}
+
+impl<T: Real> Operation<T> for Activate {
+    fn forward(&mut self, values: &mut Values<T>) {
+        values.write(self.out, |values, out| self.activation.forward(values.get(self.x), out));
+    }
+
+    fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
+        gradients.add(self.x, |gradients, dx| {
+            self.activation.backward(values.get(self.x), gradients.get(self.out), dx);
+        });
+    }
+}
+
+struct Gate {
+    x: Value,
+    out: Value,
+}
+
+impl<T: Real> Operation<T> for Gate {
+    fn forward(&mut self, values: &mut Values<T>) {
+        values.write(self.out, |values, out| activation::swiglu(values.get(self.x), self.out.width, out));
+    }
+
+    fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
+        gradients.add(self.x, |gradients, dx| {
+            let dy = gradients.get(self.out);
+            activation::swiglu_backward(values.get(self.x), self.out.width, dy, dx);
+        });
+    }
+}
+
+struct Dropout {
+    x: Value,
+    probability: f64,
+    site: u64,
+}
+
+impl Dropout {
+    fn apply<T: Real>(&self, values: &Values<T>, numbers: &mut [T]) {
+        let batch = &values.batch;
+        if batch.is_training {
+            dropout::apply(numbers, self.probability, batch.seed, batch.step, self.site);
+        }
+    }
+}
+
+impl<T: Real> Operation<T> for Dropout {
+    fn forward(&mut self, values: &mut Values<T>) {
+        values.write(self.x, |values, numbers| self.apply(values, numbers));
+    }
+
+    fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
+        gradients.add(self.x, |_, numbers| self.apply(values, numbers));
+    }
+}
