@@ -35,7 +35,7 @@ impl<T: Real> Encode<T> for ReceptiveField {
                 "between 0 and 1: at 0, rho would have no gradient",
             ));
         }
-        if !(self.rho.abs() <= 4.0) {
+        if self.rho.is_nan() || self.rho.abs() > 4.0 {
             return Err(Error::input("rho", self.rho, "from -4 to 4"));
         }
         self.rotary.rope(sizes.head_dim).map(drop)

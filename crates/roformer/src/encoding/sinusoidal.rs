@@ -36,7 +36,7 @@ pub(super) fn codes(length: usize, width: usize) -> Vec<f64> {
 /// Feature `feature` of the code of a position, of `width` features: sine for even ones, cosine for odd.
 pub fn sinusoid(position: f64, feature: usize, width: usize) -> f64 {
     let angle = position * 10_000f64.powf(-2.0 * (feature / 2) as f64 / width as f64);
-    if feature % 2 == 0 { angle.sin() } else { angle.cos() }
+    if feature.is_multiple_of(2) { angle.sin() } else { angle.cos() }
 }
 
 /// The code moved by a distance: T(Δ)·p.
