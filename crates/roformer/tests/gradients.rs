@@ -1,0 +1,252 @@
+//! Gradients of whole networks against central differences in f64: every encoding, form, attention and task.
+
+use roformer::encoding::{
+    Encoding, Hierarchical, Learned, Merge, NoPositions, Randomised, ReceptiveField, Rotary, Shaw,
+    ShawTables, Sinusoidal, T5,
+};
+use roformer::graph::{Batch, FeatureMap, IGNORE, mix};
+use roformer::network::{Form, Laid, LinearForm, Mixing, Network, Task};
+use roformer::ops::Activation;
+use rope::{Pairing, Schedule};
+
+const BATCH: usize = 2;
+const LENGTH: usize = 6;
+const VOCABULARY: usize = 9;
+
+fn network(encoding: Encoding) -> Network {
+    Network {
+        form: Form::Plain,
+        vocabulary: VOCABULARY,
+        width: 8,
+        layers: 2,
+        heads: 2,
+        key_heads: 2,
+        head_dim: 4,
+        wide: 10,
+        epsilon: 1e-5,
+        is_causal: true,
+        encoding,
+        mixing: Mixing::Softmax,
+        dropout: 0.0,
+        task: Task::Language,
+    }
+}
+
+/// Numbers that are the same every time: between −1 and 1.
+fn noise(seed: u64, index: usize) -> f64 {
+    (mix(mix(seed) ^ index as u64) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+}
+
+/// The network with parameters far enough from zero that everything matters, and a batch for it.
+fn lay(network: &Network) -> Laid<f64> {
+    let mut laid = network.build::<f64>(BATCH, LENGTH, LENGTH).unwrap();
+    let layout = laid.graph.layout().clone();
+    layout.initialise(1, laid.graph.parameters_mut());
+    for (index, parameter) in laid.graph.parameters_mut().iter_mut().enumerate() {
+        *parameter += 0.3 * noise(7, index);
+    }
+    let tokens = BATCH * LENGTH;
+    let id = |index: usize, limit: usize| (mix(index as u64) % limit as u64) as u32;
+    let classes = network.task.classes().unwrap_or(VOCABULARY);
+    let places = if network.task.is_of_texts() { BATCH } else { tokens };
+    let target =
+        |index: usize| if places > BATCH && index % 5 == 4 { IGNORE } else { id(index + 100, classes) };
+    let batch = Batch {
+        ids: (0..tokens).map(|index| id(index, VOCABULARY)).collect(),
+        types: match network.form {
+            Form::RoFormer { types, .. } => (0..tokens).map(|index| id(index + 50, types)).collect(),
+            _ => Vec::new(),
+        },
+        targets: (0..places).map(target).collect(),
+        // The second text is shorter.
+        mask: (0..tokens).map(|index| index < tokens - 2).collect(),
+        positions: network.encoding.as_encode::<f64>().positions(LENGTH, 3, 4).unwrap_or_default(),
+        ..Batch::default()
+    };
+    laid.set(batch).unwrap();
+    laid
+}
+
+/// Compares gradients with differences of losses; every tensor must have one.
+fn check(what: &str, network: &Network) {
+    let mut laid = lay(network);
+    let loss = laid.graph.step(1.0);
+    assert!(loss.is_finite() && loss > 0.0, "{what}: a loss of {loss}");
+    let analytic = laid.graph.gradients().to_vec();
+    let entries = laid.graph.layout().entries().to_vec();
+    for entry in &entries {
+        let gradients = &analytic[entry.range.clone()];
+        let largest = gradients.iter().fold(0f64, |largest, x| largest.max(x.abs()));
+        assert!(largest > 1e-7, "{what}: {} has no gradient", entry.name);
+        // Some of many: first, last, and by a step that meets all rows and columns in turn.
+        let step = (gradients.len() / 12).max(1) | 1;
+        for offset in (0..gradients.len()).step_by(step).chain([gradients.len() - 1]) {
+            let index = entry.range.start + offset;
+            let h = 1e-5;
+            let mut at = |delta: f64| {
+                let before = laid.graph.parameters()[index];
+                laid.graph.parameters_mut()[index] = before + delta;
+                let loss = laid.graph.forward();
+                laid.graph.parameters_mut()[index] = before;
+                loss
+            };
+            // Of fourth order: the error of a plain difference shows where frequencies meet large positions.
+            let (near, far) = (at(h) - at(-h), at(2.0 * h) - at(-2.0 * h));
+            let numeric = (8.0 * near - far) / (12.0 * h);
+            // The loss is known to some 1e-15, so a difference to some 1e-10.
+            let bound = 2e-9 + 1e-7 * gradients[offset].abs();
+            let error = (numeric - gradients[offset]).abs();
+            assert!(
+                error <= bound,
+                "{what}: {}[{offset}] is {}, not {numeric}",
+                entry.name,
+                gradients[offset]
+            );
+        }
+    }
+}
+
+/// Every encoding as it is by default, and in its other settings.
+fn encodings() -> Vec<(String, Encoding)> {
+    let mut list: Vec<(String, Encoding)> =
+        Encoding::all().into_iter().map(|encoding| (encoding.name().to_string(), encoding)).collect();
+    let rotary = |rotary: Rotary| Encoding::Rotary(rotary);
+    let shaw = Shaw { left: 2, right: 1, ..Shaw::default() };
+    let merge = Merge::Concatenate;
+    let others = [
+        ("sinusoidal, concatenated", Encoding::Sinusoidal(Sinusoidal { merge })),
+        ("learned, concatenated", Encoding::Learned(Learned { merge })),
+        (
+            "hierarchical",
+            Encoding::Hierarchical(Hierarchical { positions: 3, alpha: 0.3, merge: Merge::Add }),
+        ),
+        ("shaw, clipped", Encoding::Shaw(shaw)),
+        ("shaw, sinusoidal", Encoding::Shaw(Shaw { tables: ShawTables::Sinusoidal, ..shaw })),
+        ("shaw, keys alone", Encoding::Shaw(Shaw { values: false, ..shaw })),
+        ("t5, unscaled", Encoding::T5(T5 { buckets: 4, furthest: 5, is_scaled: false })),
+        ("rotary, halves", rotary(Rotary { pairing: Pairing::Half, ..Rotary::default() })),
+        ("rotary, values too", rotary(Rotary { values: true, ..Rotary::default() })),
+        ("rotary, partial", rotary(Rotary { rotary_dim: Some(2), ..Rotary::default() })),
+        ("rotary, learned", rotary(Rotary { is_learned: true, base: 10.0, ..Rotary::default() })),
+        (
+            "rotary, linear",
+            rotary(Rotary { schedule: Schedule::Linear { factor: 4.0 }, ..Rotary::default() }),
+        ),
+        (
+            "receptive",
+            Encoding::ReceptiveField(ReceptiveField { alpha: 0.4, rho: 0.1, ..ReceptiveField::default() }),
+        ),
+        ("randomised", Encoding::Randomised(Randomised { range: 40, rotary: Rotary::default() })),
+    ];
+    list.extend(others.into_iter().map(|(name, encoding)| (name.to_string(), encoding)));
+    list
+}
+
+#[test]
+fn gradients_of_every_encoding_under_softmax() {
+    for (name, encoding) in encodings() {
+        for is_causal in [true, false] {
+            let network = Network { is_causal, ..network(encoding.clone()) };
+            if let (Encoding::Xpos(_), false) = (&encoding, is_causal) {
+                assert!(network.build::<f64>(1, 2, 2).is_err());
+                continue;
+            }
+            check(&format!("{name}, causal {is_causal}"), &network);
+        }
+    }
+}
+
+#[test]
+fn gradients_of_every_encoding_that_linear_attention_carries() {
+    let mut carried = 0;
+    for (name, encoding) in encodings() {
+        if encoding.check_linear().is_err() {
+            assert!(network(encoding.clone()).build::<f64>(1, 2, 2).is_ok());
+            let linear = Network { mixing: Mixing::Linear(LinearForm::default()), ..network(encoding) };
+            assert!(linear.build::<f64>(1, 2, 2).is_err(), "{name}");
+            continue;
+        }
+        carried += 1;
+        for rotates_before in [false, true] {
+            let form = LinearForm { rotates_before, ..LinearForm::default() };
+            let network = Network { mixing: Mixing::Linear(form), ..network(encoding.clone()) };
+            check(&format!("{name}, linear, rotating before {rotates_before}"), &network);
+        }
+    }
+    assert!(carried >= 8);
+}
+
+#[test]
+fn gradients_of_every_feature_map() {
+    let favor = FeatureMap::Favor { features: 6, seed: 5 };
+    for (queries, keys) in [
+        (FeatureMap::Softmax, FeatureMap::Exp),
+        (FeatureMap::Exp, FeatureMap::Exp),
+        (FeatureMap::Elu, FeatureMap::Exp),
+        (favor, favor),
+    ] {
+        for (is_causal, rotates_before) in [(true, false), (false, false), (false, true)] {
+            let mixing = Mixing::Linear(LinearForm { queries, keys, rotates_before });
+            let encoding = Encoding::Rotary(Rotary::default());
+            let network = Network { mixing, is_causal, ..network(encoding) };
+            check(&format!("{queries:?}, {keys:?}, causal {is_causal}, before {rotates_before}"), &network);
+        }
+    }
+}
+
+#[test]
+fn gradients_of_every_form_and_task() {
+    let rotary = || Encoding::Rotary(Rotary::default());
+    let forms = [
+        Form::Plain,
+        Form::RoFormer { types: 2, activation: Activation::Gelu },
+        Form::RoFormer { types: 1, activation: Activation::Relu },
+        Form::RoFormer { types: 2, activation: Activation::GeluTanh },
+        Form::Llama { has_bias: false, is_tied: true },
+        Form::Llama { has_bias: true, is_tied: false },
+    ];
+    for form in forms {
+        for task in [Task::Language, Task::Text(3), Task::Token(4)] {
+            // Grouped heads wherever they can be.
+            let network = Network { form, task, key_heads: 1, is_causal: false, ..network(rotary()) };
+            check(&format!("{form:?}, {task:?}"), &network);
+        }
+    }
+}
+
+/// A key bias without rotation adds the same to all scores of a query: its gradient is zero, and must be.
+#[test]
+fn a_key_bias_without_rotation_has_no_gradient() {
+    let is_key_bias = |name: &str| name.contains("self.key.bias");
+    for (encoding, is_zero) in
+        [(Encoding::None(NoPositions), true), (Encoding::Rotary(Rotary::default()), false)]
+    {
+        let form = Form::RoFormer { types: 2, activation: Activation::Gelu };
+        let network = Network { form, ..network(encoding) };
+        let mut laid = lay(&network);
+        laid.graph.step(1.0);
+        let mut seen = 0;
+        for entry in laid.graph.layout().entries().iter().filter(|entry| is_key_bias(&entry.name)) {
+            let gradients = &laid.graph.gradients()[entry.range.clone()];
+            let largest = gradients.iter().fold(0f64, |largest, x| largest.max(x.abs()));
+            assert_eq!(largest < 1e-14, is_zero, "{}: {largest:e}", entry.name);
+            seen += 1;
+        }
+        assert_eq!(seen, 2);
+    }
+}
+
+/// Gradients of several steps add up, and a scale scales them.
+#[test]
+fn gradients_accumulate() {
+    let network = network(Encoding::Rotary(Rotary::default()));
+    let mut laid = lay(&network);
+    laid.graph.step(1.0);
+    let once = laid.graph.gradients().to_vec();
+    laid.graph.step(0.5);
+    for (once, both) in once.iter().zip(laid.graph.gradients()) {
+        assert!((1.5 * once - both).abs() <= 1e-12 * once.abs().max(1e-3));
+    }
+    laid.graph.clear();
+    assert!(laid.graph.gradients().iter().all(|gradient| *gradient == 0.0));
+}
