@@ -10,6 +10,7 @@ mod absolute;
 mod alibi;
 mod deberta;
 mod hierarchical;
+mod kerple;
 mod learned;
 mod none;
 mod randomised;
@@ -25,6 +26,7 @@ pub use absolute::Merge;
 pub use alibi::Alibi;
 pub use deberta::Deberta;
 pub use hierarchical::Hierarchical;
+pub use kerple::Kerple;
 pub use learned::Learned;
 pub use none::NoPositions;
 pub use randomised::Randomised;
@@ -124,6 +126,8 @@ pub enum Encoding {
     Deberta(Deberta),
     /// A bias that falls with the distance.
     Alibi(Alibi),
+    /// A learned bias that falls with the logarithm of the distance.
+    Kerple(Kerple),
     /// Rotary embedding.
     Rotary(Rotary),
     /// Rotary embedding with a learned receptive field.
@@ -147,6 +151,7 @@ impl Encoding {
             Encoding::T5(_) => "t5",
             Encoding::Deberta(_) => "deberta",
             Encoding::Alibi(_) => "alibi",
+            Encoding::Kerple(_) => "kerple",
             Encoding::Rotary(_) => "rotary",
             Encoding::ReceptiveField(_) => "receptive",
             Encoding::Xpos(_) => "xpos",
@@ -166,6 +171,7 @@ impl Encoding {
             Encoding::T5(T5::default()),
             Encoding::Deberta(Deberta::default()),
             Encoding::Alibi(Alibi),
+            Encoding::Kerple(Kerple::default()),
             Encoding::Rotary(Rotary::default()),
             Encoding::ReceptiveField(ReceptiveField::default()),
             Encoding::Xpos(Xpos::default()),
@@ -185,6 +191,7 @@ impl Encoding {
             Encoding::T5(encoding) => encoding,
             Encoding::Deberta(encoding) => encoding,
             Encoding::Alibi(encoding) => encoding,
+            Encoding::Kerple(encoding) => encoding,
             Encoding::Rotary(encoding) => encoding,
             Encoding::ReceptiveField(encoding) => encoding,
             Encoding::Xpos(encoding) => encoding,
@@ -195,7 +202,7 @@ impl Encoding {
     /// Whether linear attention can carry it; an error that says why where it cannot.
     pub fn check_linear(&self) -> Result<()> {
         let reason = match self {
-            Encoding::T5(_) | Encoding::Alibi(_) => {
+            Encoding::T5(_) | Encoding::Alibi(_) | Encoding::Kerple(_) => {
                 "adds B_ij to the score, and exp(B_ij) differs for every query: no sum over keys can be shared"
             }
             Encoding::Shaw(_) | Encoding::XlNet(_) | Encoding::Deberta(_) => {

@@ -1,0 +1,236 @@
+//! KERPLE's logarithmic kernel (Chi et al. 2022): −r₁·ln(1 + r₂·|i − j|) added to the score, with an r₁ > 0 and an r₂ > 0 for
+//! each head of each layer.
+//!
+//! What is learned is their logarithms, so that both stay positive. Near a token the bias falls by about r₁·r₂ a token, as
+//! ALiBi's does everywhere; far from it a distance e times as long costs r₁ more, so that distances beyond those of
+//! training have biases not far from known ones. Without a causal mask it cannot tell a sentence from its reversal.
+
+use super::{Encode, Sizes, Terms, by_distance};
+use crate::error::{Error, Result};
+use crate::graph::{Builder, Gradients, Init, Operation, Parameter, TableTerm, Value, Values};
+use crate::ops::Real;
+
+/// A learned bias that falls with the logarithm of the distance.
+///
+/// A training step with it:
+///
+/// ```
+/// use roformer::encoding::{Encoding, Kerple};
+/// use roformer::graph::Batch;
+/// use roformer::network::{Form, Mixing, Network, Task};
+/// use roformer::ops::optimizer::{AdamW, State};
+///
+/// let network = Network {
+///     form: Form::Plain,
+///     vocabulary: 10,
+///     width: 16,
+///     layers: 2,
+///     heads: 2,
+///     key_heads: 2,
+///     head_dim: 8,
+///     wide: 32,
+///     epsilon: 1e-5,
+///     is_causal: true,
+///     encoding: Encoding::Kerple(Kerple::default()),
+///     mixing: Mixing::Softmax,
+///     dropout: 0.0,
+///     task: Task::Language,
+/// };
+/// // One text of six tokens; each token's target is the next one.
+/// let mut laid = network.build::<f32>(1, 6, 6)?;
+/// let parameters = laid.graph.layout().clone();
+/// parameters.initialise(1, laid.graph.parameters_mut());
+/// laid.set(Batch { ids: vec![1, 2, 3, 4, 5, 6], targets: vec![2, 3, 4, 5, 6, 7], ..Batch::default() })?;
+///
+/// let ranges: Vec<_> =
+///     parameters.entries().iter().map(|entry| (entry.range.clone(), entry.is_matrix())).collect();
+/// let (mut first, mut second) = (vec![0.0; parameters.len()], vec![0.0; parameters.len()]);
+/// let adam = AdamW::default();
+/// let mut losses = Vec::new();
+/// for step in 1..=5 {
+///     laid.graph.clear();
+///     losses.push(laid.graph.step(1.0));
+///     let (parameters, gradients) = laid.graph.both_mut();
+///     let mut state = State { parameters, gradients, first: &mut first, second: &mut second };
+///     adam.apply(&adam.at(step, 1e-3, 1.0), &mut state, &ranges);
+/// }
+/// assert!(losses[4] < losses[0]);
+/// # Ok::<(), roformer::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Kerple {
+    /// r₁ at first: what a distance e times as long costs more, far away.
+    pub strength: f64,
+    /// r₂ at first: from about 1/r₂ tokens on the logarithm flattens the bias.
+    pub rate: f64,
+}
+
+impl Default for Kerple {
+    fn default() -> Self {
+        Kerple { strength: 1.0, rate: 0.5 }
+    }
+}
+
+impl<T: Real> Encode<T> for Kerple {
+    fn check(&self, _sizes: &Sizes) -> Result<()> {
+        for (name, value) in [("strength", self.strength), ("rate", self.rate)] {
+            if !(value > 0.0 && value.is_finite()) {
+                return Err(Error::input(name, value, "a number above 0: its logarithm is learned"));
+            }
+        }
+        Ok(())
+    }
+
+    fn terms(&self, builder: &mut Builder<T>, layer: usize, sizes: &Sizes) -> Terms {
+        let (heads, length) = (sizes.heads, sizes.length);
+        let first = [self.strength.ln(), self.rate.ln()].repeat(heads);
+        let name = format!("position.kerple.{layer}.weight");
+        let weight = builder.parameters().add(name, &[heads, 2], Init::Given(first));
+        let table = builder.value(heads, length);
+        builder.push(Kernel { weight, table });
+        let index = by_distance(length, |distance| distance.unsigned_abs() as u32);
+        Terms { bias: Some(TableTerm { table, index }), ..Terms::default() }
+    }
+}
+
+/// `[heads, length]`, the bias of each head at distances 0, 1, 2 and so on, from `[heads, 2]`, its ln r₁ and ln r₂.
+struct Kernel {
+    weight: Parameter,
+    table: Value,
+}
+
+impl<T: Real> Operation<T> for Kernel {
+    fn forward(&mut self, values: &mut Values<T>) {
+        values.write(self.table, |values, table| {
+            let rows = table.chunks_exact_mut(self.table.width);
+            for (row, weight) in rows.zip(values.parameter(self.weight).chunks_exact(2)) {
+                let (strength, rate) = (weight[0].to_f64().exp(), weight[1].to_f64().exp());
+                for (distance, bias) in row.iter_mut().enumerate() {
+                    *bias = T::of(-strength * (rate * distance as f64).ln_1p());
+                }
+            }
+        });
+    }
+
+    fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
+        let (weights, tables) = (values.parameter(self.weight), values.get(self.table));
+        let (sums, slopes) = gradients.parameter(self.weight, self.table);
+        let rows = tables.chunks_exact(self.table.width).zip(slopes.chunks_exact(self.table.width));
+        for ((sum, weight), (row, slopes)) in sums.chunks_exact_mut(2).zip(weights.chunks_exact(2)).zip(rows)
+        {
+            let (strength, rate) = (weight[0].to_f64().exp(), weight[1].to_f64().exp());
+            let (mut by_strength, mut by_rate) = (0.0, 0.0);
+            for (distance, (bias, slope)) in row.iter().zip(slopes).enumerate() {
+                let (bias, slope, reach) = (bias.to_f64(), slope.to_f64(), rate * distance as f64);
+                // ∂b/∂(ln r₁) = b, and ∂b/∂(ln r₂) = −r₁·r₂·r/(1 + r₂·r).
+                by_strength += slope * bias;
+                by_rate -= slope * strength * reach / (1.0 + reach);
+            }
+            sum[0] += T::of(by_strength);
+            sum[1] += T::of(by_rate);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoding::Encoding;
+    use crate::graph::{Batch, Graph};
+    use crate::network::{Form, LinearForm, Mixing, Network, Task};
+    use crate::ops::check;
+
+    fn network(is_causal: bool, encoding: Kerple) -> Network {
+        Network {
+            form: Form::Plain,
+            vocabulary: 7,
+            width: 6,
+            layers: 2,
+            heads: 3,
+            key_heads: 3,
+            head_dim: 2,
+            wide: 8,
+            epsilon: 1e-5,
+            is_causal,
+            encoding: Encoding::Kerple(encoding),
+            mixing: Mixing::Softmax,
+            dropout: 0.0,
+            task: Task::Language,
+        }
+    }
+
+    /// A step's graph for two texts of five tokens, with numbers without a pattern for all its parameters.
+    fn graph(is_causal: bool) -> Graph<f64> {
+        let mut laid = network(is_causal, Kerple::default()).build::<f64>(2, 5, 5).unwrap();
+        let ids = vec![1, 2, 3, 4, 5, 6, 0, 2, 2, 1];
+        let targets = vec![2, 3, 4, 5, 6, 0, 2, 2, 1, 3];
+        laid.set(Batch { ids, targets, ..Batch::default() }).unwrap();
+        let numbers = check::list(3, laid.graph.parameters().len());
+        laid.graph.parameters_mut().copy_from_slice(&numbers);
+        laid.graph
+    }
+
+    #[test]
+    fn biases_are_the_formula() {
+        let mut builder = Builder::<f64>::default();
+        let sizes =
+            Sizes { batch: 1, length: 40, longest: 40, width: 6, heads: 3, head_dim: 2, is_causal: false };
+        let terms = Kerple::default().terms(&mut builder, 0, &sizes);
+        let bias = terms.bias.unwrap();
+        let mut graph = builder.build().unwrap();
+        let learned = [0.3f64, 2.0, 1.0, 0.01, 7.0, 50.0];
+        let logarithms = learned.map(f64::ln);
+        graph.parameters_mut().copy_from_slice(&logarithms);
+        graph.forward();
+        let table = graph.value(bias.table);
+        for head in 0..3 {
+            let (r1, r2) = (learned[2 * head], learned[2 * head + 1]);
+            for (i, j) in (0..40).flat_map(|i: usize| (0..40).map(move |j: usize| (i, j))) {
+                let wanted = -r1 * (1.0 + r2 * i.abs_diff(j) as f64).ln();
+                // As attention reads it: query i and key j have entry i + keys − 1 − j.
+                let got = table[head * 40 + bias.index[i + 39 - j] as usize];
+                assert!(
+                    (got - wanted).abs() <= 1e-13 * (1.0 + wanted.abs()),
+                    "{head} {i} {j}: {got} {wanted}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn gradients_are_differences() {
+        for is_causal in [false, true] {
+            let mut there = graph(is_causal);
+            there.step(1.0);
+            let layout = there.layout().clone();
+            for layer in 0..2 {
+                let name = format!("position.kerple.{layer}.weight");
+                let range = layout.find(&name).unwrap().range();
+                assert_eq!(range.len(), 6);
+                let analytic = &there.gradients()[range.clone()];
+                // Far above the tolerance: the check can fail.
+                assert!(analytic.iter().all(|slope| slope.abs() > 1e-5), "{name}: {analytic:?}");
+                check::gradient(&name, &there.parameters()[range.clone()], analytic, |moved| {
+                    let mut graph = graph(is_causal);
+                    graph.parameters_mut()[range.clone()].copy_from_slice(moved);
+                    graph.forward()
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn what_it_starts_with_must_be_positive() {
+        for (strength, rate) in [(0.0, 1.0), (1.0, -1.0), (f64::NAN, 1.0), (1.0, f64::INFINITY)] {
+            assert!(network(true, Kerple { strength, rate }).build::<f32>(1, 2, 2).is_err());
+        }
+    }
+
+    #[test]
+    fn linear_attention_refuses_it() {
+        let linear =
+            Network { mixing: Mixing::Linear(LinearForm::default()), ..network(true, Kerple::default()) };
+        let refused = linear.build::<f32>(1, 2, 2).err().unwrap().to_string();
+        assert!(refused.contains("kerple"), "{refused}");
+    }
+}
