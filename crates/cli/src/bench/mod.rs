@@ -2,6 +2,7 @@
 
 mod model;
 mod rope;
+mod train;
 
 use crate::error::{Failure, Outcome};
 use clap::{Args, Subcommand};
@@ -17,6 +18,7 @@ pub struct Arguments {
 enum What {
     Rope(rope::Arguments),
     Model(model::Arguments),
+    Train(train::Arguments),
 }
 
 /// Runs a benchmark.
@@ -24,6 +26,7 @@ pub fn run(arguments: Arguments) -> Outcome {
     match arguments.what {
         What::Rope(arguments) => rope::run(arguments),
         What::Model(arguments) => model::run(arguments),
+        What::Train(arguments) => train::run(arguments),
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod model;
 pub mod rope;
+pub mod train;
 
 use std::time::Instant;
 

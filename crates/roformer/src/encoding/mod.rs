@@ -209,7 +209,14 @@ impl Encoding {
                 "adds products with tables by distance to the score, which differ for every pair of query and key: no sum \
                  over keys can be shared"
             }
-            _ => return Ok(()),
+            Encoding::None(_)
+            | Encoding::Sinusoidal(_)
+            | Encoding::Learned(_)
+            | Encoding::Hierarchical(_)
+            | Encoding::Rotary(_)
+            | Encoding::ReceptiveField(_)
+            | Encoding::Xpos(_)
+            | Encoding::Randomised(_) => return Ok(()),
         };
         let expected = "an encoding that linear attention can carry: none, sinusoidal, learned, hierarchical or a rotary one";
         Err(Error::input("the encoding", format!("{}, which {reason}", self.name()), expected))

@@ -2,7 +2,7 @@
 //! Every pairing and schedule of `rope`; frequencies fixed or learned; values left alone unless asked.
 
 use super::{Encode, Sizes, Terms};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::{Builder, Init, Turned};
 use crate::ops::Real;
 use rope::{Pairing, Rope, Schedule};
@@ -49,9 +49,24 @@ impl Rotary {
     }
 }
 
+/// Frequencies that are learned begin as the schedule's, but nothing keeps a schedule's attention factor.
+pub(super) fn check_learned(rope: &Rope) -> Result<()> {
+    let factor = rope.frequencies(None).attention_factor();
+    if factor != 1.0 {
+        let value = format!("{}, with an attention factor of {factor}", rope.schedule());
+        return Err(Error::input(
+            "the schedule of learned frequencies",
+            value,
+            "one without an attention factor",
+        ));
+    }
+    Ok(())
+}
+
 impl<T: Real> Encode<T> for Rotary {
     fn check(&self, sizes: &Sizes) -> Result<()> {
-        self.rope(sizes.head_dim).map(drop)
+        let rope = self.rope(sizes.head_dim)?;
+        if self.is_learned { check_learned(&rope) } else { Ok(()) }
     }
 
     fn terms(&self, builder: &mut Builder<T>, layer: usize, sizes: &Sizes) -> Terms {

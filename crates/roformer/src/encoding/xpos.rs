@@ -1,24 +1,30 @@
 //! xPos (Sun et al. 2023): rotary embedding whose pairs also decay with the distance, fast ones most. For keys ahead of the
 //! query they would grow, so it is for causal models.
 
-use super::rotary::Rotary;
 use super::{Encode, Sizes, Terms};
 use crate::error::{Error, Result};
 use crate::graph::{Builder, Turned};
 use crate::ops::Real;
-use rope::{Rope, XPos};
+use rope::{Pairing, Rope, XPos};
 
 /// Rotary embedding that decays with the distance.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Xpos {
-    /// The rotary embedding.
-    pub rotary: Rotary,
+    /// The base of the frequencies.
+    pub base: f64,
+    /// Which features form pairs.
+    pub pairing: Pairing,
+}
+
+impl Default for Xpos {
+    fn default() -> Self {
+        Xpos { base: 10_000.0, pairing: Pairing::Interleaved }
+    }
 }
 
 impl Xpos {
     fn rope(&self, head_dim: usize) -> Result<Rope> {
-        let Rotary { base, pairing, schedule, .. } = &self.rotary;
-        let builder = Rope::builder(head_dim).base(*base).pairing(*pairing).schedule(schedule.clone());
+        let builder = Rope::builder(head_dim).base(self.base).pairing(self.pairing);
         Ok(builder.xpos(XPos::default()).build()?)
     }
 }
