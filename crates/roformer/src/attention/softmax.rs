@@ -285,6 +285,7 @@ impl<T: Real> Piece<T> {
                 let run = Run {
                     x: q.as_ptr(),
                     x_step: q_step,
+                    x_column: 1,
                     rows: self.count,
                     inputs: dim,
                     panel: scratch.keys[(start + panel) * dim..][..dim * widths.keys].as_ptr(),
@@ -324,6 +325,7 @@ impl<T: Real> Piece<T> {
                 let run = Run {
                     x: scratch.scores.as_ptr(),
                     x_step: block,
+                    x_column: 1,
                     rows: self.count,
                     inputs: count,
                     panel: panel.as_ptr(),

@@ -13,7 +13,9 @@ use super::activation::Activation;
 use super::memory::Memory;
 use super::real::Real;
 use rayon::prelude::*;
+use std::cell::Cell;
 use std::sync::OnceLock;
+use std::thread::LocalKey;
 
 /// The instruction sets that the loops are written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,13 +64,14 @@ pub(crate) enum Start<T> {
 
 /// Rows of x times one panel.
 ///
-/// Invariants, kept by whoever makes one: `rows` rows of `inputs` numbers, `x_step` apart, are valid to read at `x`; a
-/// panel of `inputs` × `width` numbers is valid to read at `panel`; `rows` rows of `columns` ≤ `width` numbers,
+/// Invariants, kept by whoever makes one: `rows` rows of `inputs` numbers, the rows `x_step` apart and the numbers of a row
+/// `x_column`, are valid to read at `x`; a panel of `inputs` × `width` numbers is valid to read at `panel`; `rows` rows of `columns` ≤ `width` numbers,
 /// `out_step` apart, are valid to read and write at `out` and touched by nobody else; a bias has `width` numbers.
 #[derive(Clone, Copy)]
 pub(crate) struct Run<T> {
     pub x: *const T,
     pub x_step: usize,
+    pub x_column: usize,
     pub rows: usize,
     pub inputs: usize,
     pub panel: *const T,
@@ -89,6 +92,13 @@ pub(crate) trait Kernel: Sized {
     ///
     /// The run's invariants hold, its width is one that `width` gave for this level, and the level is available.
     unsafe fn run(level: Level, run: &Run<Self>);
+    /// Memory that a thread keeps for packing.
+    fn scratch() -> &'static LocalKey<Cell<Vec<Self>>>;
+}
+
+thread_local! {
+    static SINGLE: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
+    static DOUBLE: Cell<Vec<f64>> = const { Cell::new(Vec::new()) };
 }
 
 impl Kernel for f32 {
@@ -114,6 +124,10 @@ impl Kernel for f32 {
             Level::Avx512 => unsafe { x86::run_avx512(run) },
         }
     }
+
+    fn scratch() -> &'static LocalKey<Cell<Vec<f32>>> {
+        &SINGLE
+    }
 }
 
 impl Kernel for f64 {
@@ -124,6 +138,10 @@ impl Kernel for f64 {
     unsafe fn run(_: Level, run: &Run<f64>) {
         // SAFETY: the caller's promise, handed on.
         unsafe { portable::run(run) }
+    }
+
+    fn scratch() -> &'static LocalKey<Cell<Vec<f64>>> {
+        &DOUBLE
     }
 }
 
@@ -214,6 +232,7 @@ impl<T: Real> Matrix<T> {
                 let run = Run {
                     x: x[first_row * inputs..].as_ptr(),
                     x_step: inputs,
+                    x_column: 1,
                     rows: count,
                     inputs,
                     panel: data.as_ptr(),

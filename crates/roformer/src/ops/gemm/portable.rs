@@ -27,7 +27,7 @@ pub(super) unsafe fn run<T: Real>(run: &Run<T>) {
                 };
             }
             for input in 0..run.inputs {
-                let x = *x.add(input);
+                let x = *x.add(input * run.x_column);
                 let weights = run.panel.add(input * WIDTH);
                 for (column, sum) in sums.iter_mut().enumerate() {
                     *sum += x * *weights.add(column);

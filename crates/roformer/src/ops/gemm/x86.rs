@@ -154,8 +154,8 @@ unsafe fn tile<L: Lanes, const ROWS: usize, const VECTORS: usize>(run: &Run<f32>
                 }
             }
         }
-        let mut panel = run.panel;
-        for input in 0..run.inputs {
+        let (mut panel, mut x) = (run.panel, x);
+        for _ in 0..run.inputs {
             let mut weights = [L::zero(); VECTORS];
             for (vector, weight) in weights.iter_mut().enumerate() {
                 *weight = L::load(panel.add(vector * L::COUNT));
@@ -163,12 +163,13 @@ unsafe fn tile<L: Lanes, const ROWS: usize, const VECTORS: usize>(run: &Run<f32>
                 _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
             }
             for (row, sums) in sums.iter_mut().enumerate() {
-                let x = L::splat(x.add(row * run.x_step + input));
+                let x = L::splat(x.add(row * run.x_step));
                 for (vector, sum) in sums.iter_mut().enumerate() {
                     *sum = sum.multiply_add(x, weights[vector]);
                 }
             }
             panel = panel.add(VECTORS * L::COUNT);
+            x = x.wrapping_add(run.x_column);
         }
         for (row, sums) in sums.iter().enumerate() {
             for (vector, sum) in sums.iter().enumerate() {
