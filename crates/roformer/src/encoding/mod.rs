@@ -199,6 +199,22 @@ impl Encoding {
         }
     }
 
+    /// Whether it goes by the places of tokens in the text, so that no other positions can be given.
+    pub(crate) fn is_by_places(&self) -> bool {
+        use Encoding::{Alibi, Deberta, Kerple, Shaw, T5, XlNet};
+        matches!(self, Alibi(_) | Deberta(_) | Kerple(_) | Shaw(_) | T5(_) | XlNet(_))
+    }
+
+    /// Whether values turn too.
+    pub(crate) fn turns_values(&self) -> bool {
+        match self {
+            Encoding::Rotary(rotary) => rotary.values,
+            Encoding::ReceptiveField(field) => field.rotary.values,
+            Encoding::Randomised(randomised) => randomised.rotary.values,
+            _ => false,
+        }
+    }
+
     /// Whether linear attention can carry it; an error that says why where it cannot.
     pub fn check_linear(&self) -> Result<()> {
         let reason = match self {

@@ -3,7 +3,7 @@
 //! α starts at 0.1 and ρ at 0.5: at α = 0, ρ has no gradient. What is learned is a, with α = 1/(1 + e^(−a)), so that α stays
 //! between 0 and 1, where the two parts of the score are a Hilbert pair.
 
-use super::rotary::{Rotary, check_learned};
+use super::rotary::Rotary;
 use super::{Encode, Sizes, Terms};
 use crate::error::{Error, Result};
 use crate::graph::{Builder, Gradients, Init, Operation, Turned, Value, Values};
@@ -38,7 +38,7 @@ impl<T: Real> Encode<T> for ReceptiveField {
         if self.rho.is_nan() || self.rho.abs() > 4.0 {
             return Err(Error::input("rho", self.rho, "from -4 to 4"));
         }
-        check_learned(&self.rotary.rope(sizes.head_dim)?)
+        self.rotary.learned_rope(sizes.head_dim).map(drop)
     }
 
     fn terms(&self, builder: &mut Builder<T>, layer: usize, sizes: &Sizes) -> Terms {

@@ -47,26 +47,26 @@ impl Rotary {
         }
         .build()?)
     }
-}
 
-/// Frequencies that are learned begin as the schedule's, but nothing keeps a schedule's attention factor.
-pub(super) fn check_learned(rope: &Rope) -> Result<()> {
-    let factor = rope.frequencies(None).attention_factor();
-    if factor != 1.0 {
-        let value = format!("{}, with an attention factor of {factor}", rope.schedule());
-        return Err(Error::input(
-            "the schedule of learned frequencies",
-            value,
-            "one without an attention factor",
-        ));
+    /// The embedding with frequencies that are learned, which a schedule can give but not a scale of vectors with them.
+    pub(super) fn learned_rope(&self, head_dim: usize) -> Result<Rope> {
+        let rope = self.rope(head_dim)?;
+        let factor = rope.frequencies(None).attention_factor();
+        if factor != 1.0 {
+            return Err(Error::input(
+                "the attention factor of the schedule",
+                factor,
+                "1 for learned frequencies",
+            ));
+        }
+        Ok(rope)
     }
-    Ok(())
 }
 
 impl<T: Real> Encode<T> for Rotary {
     fn check(&self, sizes: &Sizes) -> Result<()> {
-        let rope = self.rope(sizes.head_dim)?;
-        if self.is_learned { check_learned(&rope) } else { Ok(()) }
+        let is_learned = self.is_learned;
+        if is_learned { self.learned_rope(sizes.head_dim) } else { self.rope(sizes.head_dim) }.map(drop)
     }
 
     fn terms(&self, builder: &mut Builder<T>, layer: usize, sizes: &Sizes) -> Terms {

@@ -89,7 +89,11 @@ impl Network {
     pub fn build<T: Real>(&self, batch: usize, length: usize, longest: usize) -> Result<Laid<T>> {
         let sizes = self.check(batch, length, longest)?;
         let encode = self.encoding.as_encode::<T>();
-        encode.check(&sizes)?;
+        // What turns may be features, of which there are more or fewer than a head has.
+        match self.mixing {
+            Mixing::Softmax => encode.check(&sizes)?,
+            Mixing::Linear(form) => encode.check(&form.sizes(&sizes))?,
+        }
         let mut builder = Builder::<T>::default();
         let embedded = block::embed(self, &mut builder, &sizes);
         let mut x = encode.embed(&mut builder, embedded, &sizes);
@@ -113,6 +117,8 @@ impl Network {
             ("the number of key heads", self.key_heads),
             ("the width of a head", self.head_dim),
             ("the inner width", self.wide),
+            ("the number of classes", self.task.classes().unwrap_or(1)),
+            ("the number of segments", self.segments()),
         ] {
             if size == 0 || size > LIMIT {
                 return Err(Error::input(name, size, format!("from 1 to {LIMIT}")));
@@ -128,8 +134,9 @@ impl Network {
         if !(0.0..1.0).contains(&self.dropout) {
             return Err(Error::input("dropout", self.dropout, "at least 0 and less than 1"));
         }
-        if let Mixing::Linear(_) = self.mixing {
+        if let Mixing::Linear(form) = self.mixing {
             self.encoding.check_linear()?;
+            self.check_features(form)?;
             if self.key_heads != self.heads {
                 return Err(Error::input(
                     "the number of key heads",
@@ -167,13 +174,14 @@ impl<T: Real> Laid<T> {
                 return Err(Error::input(name, len, wanted.to_string()));
             }
         }
-        let segments = match network.form {
-            Form::RoFormer { types, .. } => types,
-            _ => 1,
-        };
+        if !batch.positions.is_empty() && network.encoding.is_by_places() {
+            let value = format!("given for {}", network.encoding.name());
+            let expected = "none: its tables are by the places of tokens in the text";
+            return Err(Error::input("the positions", value, expected));
+        }
         for (name, list, limit) in [
             ("a token id", &batch.ids, network.vocabulary),
-            ("a segment", &batch.types, segments),
+            ("a segment", &batch.types, network.segments()),
             ("a target", &batch.targets, network.task.classes().unwrap_or(network.vocabulary)),
             ("a position", &batch.positions, network.positions(sizes)),
         ] {
@@ -194,6 +202,31 @@ impl<T: Real> Laid<T> {
 }
 
 impl Network {
+    /// Segments that there are; one where the form knows of none.
+    fn segments(&self) -> usize {
+        match self.form {
+            Form::RoFormer { types, .. } => types,
+            _ => 1,
+        }
+    }
+
+    /// Checks that queries and keys have as many features, and that values can turn with them.
+    fn check_features(&self, form: LinearForm) -> Result<()> {
+        let [queries, keys] = [form.queries, form.keys].map(|map| map.features(self.head_dim));
+        if queries != keys {
+            return Err(Error::input(
+                "the number of features of keys",
+                keys,
+                format!("that of queries, {queries}"),
+            ));
+        }
+        if self.encoding.turns_values() && !form.rotates_before && queries != self.head_dim {
+            let expected = format!("the width of a head, {}: values turn with them", self.head_dim);
+            return Err(Error::input("the number of features", queries, expected));
+        }
+        Ok(())
+    }
+
     /// Positions that tokens can stand at.
     fn positions(&self, sizes: &Sizes) -> usize {
         match &self.encoding {

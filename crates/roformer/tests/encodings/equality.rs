@@ -1,0 +1,246 @@
+//! Every encoding in a network, against its formula.
+
+use super::net::{NONE, batch, error, hidden, lay, network};
+use super::{naive, net};
+use roformer::encoding::{
+    Alibi, Deberta, Encoding, Hierarchical, Kerple, Learned, Merge, Randomised, ReceptiveField, Rotary, Shaw,
+    ShawTables, Sinusoidal, T5, XlNet, Xpos,
+};
+use roformer::graph::Batch;
+use roformer::network::Network;
+use rope::{Llama3, Pairing, Schedule, Yarn};
+
+/// Masked tokens in the middle and at the end; the first stays, or a causal query would see nothing.
+fn mask(length: usize) -> Vec<bool> {
+    let first = (0..length).map(|index| index != 3);
+    first.chain((0..length).map(|index| index + 2 < length)).collect()
+}
+
+/// The network at lengths below and beyond a tile, with and without padding.
+fn check(network: &Network, longest: usize, positions: impl Fn(usize) -> Vec<u32>) {
+    let mut worst = 0f64;
+    for length in [7, 70] {
+        let mut laid = lay(network, 2, length, longest.max(length));
+        for mask in [Vec::new(), mask(length)] {
+            let batch = Batch { mask, positions: positions(length), ..batch(network, 2 * length, 9) };
+            let got = hidden(&mut laid, &batch);
+            let wanted = naive::hidden(&laid, network, &batch, length);
+            let error = error(&got, &wanted);
+            let is_padded = !batch.mask.is_empty();
+            assert!(error <= 1e-10, "length {length}, padded {is_padded}: {error:.1e} in {network:?}");
+            worst = worst.max(error);
+        }
+    }
+    println!("{}: within {worst:.1e}", network.encoding.name());
+}
+
+/// With a causal mask and without, with heads that are a power of two and heads that are not, and with grouped ones.
+fn check_all(encoding: &Encoding, longest: usize) {
+    for is_causal in [false, true] {
+        let three = network(encoding.clone(), is_causal);
+        check(&three, longest, |_| Vec::new());
+        let grouped = Network { heads: 4, key_heads: 2, head_dim: 6, ..three };
+        check(&grouped, longest, |_| Vec::new());
+    }
+}
+
+#[test]
+fn no_encoding_is_plain_attention() {
+    check_all(&NONE, 70);
+}
+
+#[test]
+fn absolute_codes_are_their_formulas() {
+    for merge in [Merge::Add, Merge::Concatenate] {
+        check_all(&Encoding::Sinusoidal(Sinusoidal { merge }), 70);
+        check_all(&Encoding::Learned(Learned { merge }), 80);
+        for (positions, alpha) in [(9, 0.4), (12, 0.7), (80, 0.3)] {
+            check_all(&Encoding::Hierarchical(Hierarchical { positions, alpha, merge }), 70);
+        }
+    }
+    // Four vectors reach exactly to sixteen positions.
+    let encoding = Encoding::Hierarchical(Hierarchical { positions: 4, ..Hierarchical::default() });
+    let network = network(encoding, false);
+    let (mut laid, batch) = (lay(&network, 2, 16, 16), batch(&network, 32, 2));
+    let got = hidden(&mut laid, &batch);
+    assert!(error(&got, &naive::hidden(&laid, &network, &batch, 16)) <= 1e-10);
+}
+
+/// Absolute codes and rotations stand where the batch says.
+#[test]
+fn positions_of_the_batch_are_used() {
+    let own = |length: usize| (0..length as u32).map(|index| 3 * index + index % 3).collect();
+    let hierarchical = Hierarchical { positions: 16, ..Hierarchical::default() };
+    for encoding in [
+        Encoding::Sinusoidal(Sinusoidal::default()),
+        Encoding::Learned(Learned::default()),
+        Encoding::Hierarchical(hierarchical),
+        Encoding::Rotary(Rotary { values: true, ..Rotary::default() }),
+        Encoding::ReceptiveField(ReceptiveField::default()),
+    ] {
+        check(&network(encoding, true), 220, own);
+    }
+    check(&network(Encoding::Xpos(Xpos::default()), true), 220, own);
+}
+
+#[test]
+fn shaw_is_its_formula() {
+    for tables in [ShawTables::Learned, ShawTables::Sinusoidal] {
+        for (left, right, values) in
+            [(3, 5, true), (16, 2, false), (0, 4, true), (100, 100, true), (4, 0, false)]
+        {
+            check_all(&Encoding::Shaw(Shaw { left, right, tables, values }), 70);
+        }
+    }
+}
+
+#[test]
+fn xlnet_is_its_formula() {
+    check_all(&Encoding::XlNet(XlNet), 70);
+}
+
+#[test]
+fn t5_is_its_formula() {
+    for (buckets, furthest, is_scaled) in [(32, 128, true), (32, 128, false), (8, 20, true), (4, 3, true)] {
+        check_all(&Encoding::T5(T5 { buckets, furthest, is_scaled }), 70);
+    }
+}
+
+#[test]
+fn deberta_is_its_formula() {
+    for reach in [1, 5, 32, 100] {
+        check_all(&Encoding::Deberta(Deberta { reach }), 70);
+    }
+}
+
+#[test]
+fn alibi_is_its_formula() {
+    check_all(&Encoding::Alibi(Alibi), 70);
+    for heads in [1, 2, 6] {
+        let network = Network { heads, key_heads: 1, ..network(Encoding::Alibi(Alibi), false) };
+        check(&network, 70, |_| Vec::new());
+    }
+}
+
+#[test]
+fn kerple_is_its_formula() {
+    check_all(&Encoding::Kerple(Kerple::default()), 70);
+}
+
+/// Every setting of rotary embedding that is tried.
+fn rotaries() -> Vec<Rotary> {
+    let plain = Rotary::default();
+    let half = Rotary { pairing: Pairing::Half, ..plain.clone() };
+    let with = |schedule: Schedule| Rotary { schedule, base: 500.0, ..half.clone() };
+    let llama = Llama3 { factor: 8.0, low_freq_factor: 1.0, high_freq_factor: 4.0, original_length: 64 };
+    vec![
+        plain.clone(),
+        half.clone(),
+        Rotary { pairing: Pairing::InterleavedToHalf, ..plain.clone() },
+        Rotary { base: 37.5, ..plain.clone() },
+        Rotary { rotary_dim: Some(4), ..plain.clone() },
+        Rotary { rotary_dim: Some(4), values: true, base: 10.0, ..half.clone() },
+        Rotary { values: true, ..plain.clone() },
+        Rotary { values: true, ..half.clone() },
+        Rotary { is_learned: true, ..plain.clone() },
+        Rotary { is_learned: true, rotary_dim: Some(4), values: true, ..half.clone() },
+        with(Schedule::Linear { factor: 4.0 }),
+        with(Schedule::NtkAware { factor: 8.0 }),
+        with(Schedule::Yarn(Yarn::new(4.0, 64))),
+        with(Schedule::Llama3(llama)),
+        with(Schedule::Proportional { fraction: 0.5, factor: 2.0 }),
+        with(Schedule::ReceptiveField { alpha: 0.3, rho: 0.4 }),
+        Rotary { schedule: Schedule::Yarn(Yarn::new(16.0, 32)), ..plain },
+    ]
+}
+
+#[test]
+fn rotary_is_its_formula() {
+    for rotary in rotaries() {
+        check_all(&Encoding::Rotary(rotary), 70);
+    }
+}
+
+/// Frequencies that are learned begin as the schedule has them, and so does the whole network. Where a schedule also scales
+/// vectors, the scale is either kept or the setting refused: it is never lost.
+#[test]
+fn learned_frequencies_begin_as_fixed_ones() {
+    for rotary in rotaries() {
+        let fixed = network(Encoding::Rotary(rotary.clone()), false);
+        let learned = network(Encoding::Rotary(Rotary { is_learned: true, ..rotary.clone() }), false);
+        if learned.build::<f64>(2, 7, 7).is_err() {
+            assert!(matches!(rotary.schedule, Schedule::Yarn(_)), "{rotary:?}");
+            continue;
+        }
+        let batch = batch(&fixed, 14, 4);
+        let [fixed, learned] = [fixed, learned].map(|network| {
+            let mut laid = network.build::<f64>(2, 7, 7).unwrap();
+            let layout = laid.graph.layout().clone();
+            layout.initialise(3, laid.graph.parameters_mut());
+            for entry in layout.entries().iter().filter(|entry| !entry.name.starts_with("position.")) {
+                laid.graph.parameters_mut()[entry.range.clone()].iter_mut().for_each(|x| *x *= 20.0);
+            }
+            hidden(&mut laid, &batch)
+        });
+        assert!(error(&learned, &fixed) <= 1e-12, "{rotary:?}");
+    }
+}
+
+#[test]
+fn receptive_field_is_its_formula() {
+    for rotary in rotaries().into_iter().filter(|rotary| !rotary.is_learned) {
+        let scales = matches!(rotary.schedule, Schedule::Yarn(_));
+        let encoding = Encoding::ReceptiveField(ReceptiveField { rotary, alpha: 0.2, rho: 0.7 });
+        // A schedule that also scales vectors may be refused; its scale is not to be lost.
+        if scales && network(encoding.clone(), false).build::<f64>(1, 2, 2).is_err() {
+            continue;
+        }
+        check_all(&encoding, 70);
+    }
+}
+
+#[test]
+fn xpos_is_its_formula() {
+    for pairing in [Pairing::Interleaved, Pairing::Half] {
+        for base in [10_000.0, 50.0] {
+            let network = network(Encoding::Xpos(Xpos { base, pairing }), true);
+            check(&network, 70, |_| Vec::new());
+            check(&Network { heads: 4, key_heads: 2, head_dim: 6, ..network }, 70, |_| Vec::new());
+        }
+    }
+}
+
+#[test]
+fn randomised_positions_are_rotary_at_those_positions() {
+    let randomised = Randomised { range: 2048, rotary: Rotary { values: true, ..Rotary::default() } };
+    let encoding = Encoding::Randomised(randomised);
+    for is_causal in [false, true] {
+        let network = network(encoding.clone(), is_causal);
+        check(&network, 70, |length| encoding.as_encode::<f64>().positions(length, 3, 8).unwrap());
+    }
+    // Where none are drawn, as after training, they are 0, 1, 2 and so on.
+    check_all(&encoding, 70);
+}
+
+/// Every encoding of the list has been checked at all, and reads its parameters: each matters.
+#[test]
+fn every_parameter_of_an_encoding_matters() {
+    for encoding in Encoding::all() {
+        let network = network(encoding, true);
+        let mut laid = lay(&network, 1, 40, 40);
+        let batch = batch(&network, 40, 1);
+        let before = hidden(&mut laid, &batch);
+        for entry in laid.graph.layout().entries().to_vec() {
+            if !entry.name.starts_with("position.") {
+                continue;
+            }
+            let range = entry.range.clone();
+            laid.graph.parameters_mut()[range.clone()].iter_mut().for_each(|x| *x *= 1.1);
+            let after = hidden(&mut laid, &batch);
+            assert!(error(&after, &before) > 1e-6, "{} changes nothing", entry.name);
+            laid.graph.parameters_mut()[range].iter_mut().for_each(|x| *x /= 1.1);
+        }
+        net::fill(&mut laid, 5);
+        assert!(error(&hidden(&mut laid, &batch), &before) == 0.0);
+    }
+}

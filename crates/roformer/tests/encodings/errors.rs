@@ -1,0 +1,134 @@
+//! Settings and batches that cannot be: each an error that names the value, none a panic.
+
+use super::net::{NONE, batch, lay, network};
+use roformer::encoding::{Encoding, Hierarchical, Randomised, ReceptiveField, Rotary, T5, Xpos};
+use roformer::graph::{Batch, IGNORE};
+use roformer::network::{Form, Network, Task};
+use roformer::ops::Activation;
+use rope::{Schedule, Yarn};
+
+/// Builds for a batch of 2 texts of 5 tokens, and at most 20.
+fn refused(network: &Network, value: &str) {
+    match network.build::<f64>(2, 5, 20) {
+        Ok(_) => panic!("built, with {value}: {network:?}"),
+        Err(error) => assert!(error.to_string().contains(value), "{error}: no word of {value}"),
+    }
+}
+
+#[test]
+fn encodings_refuse_what_they_cannot_be() {
+    let hierarchical = |positions: usize, alpha: f64| {
+        Encoding::Hierarchical(Hierarchical { positions, alpha, ..Default::default() })
+    };
+    let receptive =
+        |alpha: f64, rho: f64| Encoding::ReceptiveField(ReceptiveField { alpha, rho, ..Default::default() });
+    let t5 = |buckets: usize, furthest: usize| Encoding::T5(T5 { buckets, furthest, is_scaled: true });
+    let rotary =
+        |rotary_dim: usize| Encoding::Rotary(Rotary { rotary_dim: Some(rotary_dim), ..Rotary::default() });
+    let schedule = |schedule: Schedule| Encoding::Rotary(Rotary { schedule, ..Rotary::default() });
+    for (encoding, value) in [
+        (hierarchical(16, 0.5), "0.5"),
+        (hierarchical(16, 0.0), "0"),
+        (hierarchical(16, 1.0), "1"),
+        (hierarchical(16, f64::NAN), "NaN"),
+        (hierarchical(4, 0.4), "4"),
+        (hierarchical(0, 0.4), "0"),
+        (receptive(0.0, 0.5), "0"),
+        (receptive(1.0, 0.5), "1"),
+        (receptive(f64::NAN, 0.5), "NaN"),
+        (receptive(0.1, f64::NAN), "NaN"),
+        (receptive(0.1, 5.0), "5"),
+        (t5(3, 128), "3"),
+        (t5(0, 128), "0"),
+        (t5(32, 16), "16"),
+        (Encoding::Xpos(Xpos::default()), "without a causal mask"),
+        (Encoding::Randomised(Randomised { range: 19, ..Randomised::default() }), "19"),
+        (rotary(3), "3"),
+        (rotary(10), "10"),
+        (schedule(Schedule::Linear { factor: -2.0 }), "-2"),
+        (schedule(Schedule::Given(vec![1.0; 3])), "3"),
+        (schedule(Schedule::Yarn(Yarn::new(f64::NAN, 64))), "NaN"),
+        (Encoding::Rotary(Rotary { base: -1.0, ..Rotary::default() }), "-1"),
+    ] {
+        refused(&network(encoding, false), value);
+    }
+    for encoding in Encoding::all() {
+        let odd = Network { head_dim: 7, ..network(encoding.clone(), true) };
+        match encoding.name() {
+            "rotary" | "receptive" | "xpos" | "randomised" => refused(&odd, "7"),
+            _ => drop(lay(&odd, 2, 5, 20)),
+        }
+    }
+}
+
+#[test]
+fn networks_refuse_what_they_cannot_be() {
+    let plain = network(NONE, false);
+    for (network, value) in [
+        (Network { key_heads: 2, ..plain.clone() }, "2"),
+        (Network { key_heads: 0, ..plain.clone() }, "0"),
+        (Network { heads: 0, ..plain.clone() }, "0"),
+        (Network { dropout: 1.0, ..plain.clone() }, "1"),
+        (Network { dropout: -0.1, ..plain.clone() }, "-0.1"),
+        (Network { dropout: f64::NAN, ..plain.clone() }, "NaN"),
+        (Network { vocabulary: 0, ..plain.clone() }, "0"),
+        (Network { width: 1 << 25, ..plain.clone() }, "33554432"),
+        (Network { task: Task::Text(0), ..plain.clone() }, "0"),
+        (Network { task: Task::Token(0), ..plain.clone() }, "0"),
+        (Network { form: Form::RoFormer { types: 0, activation: Activation::Gelu }, ..plain.clone() }, "0"),
+    ] {
+        refused(&network, value);
+    }
+    for (texts, length, longest, value) in [(2, 21, 20, "21"), (0, 5, 20, "0"), (2, 0, 20, "0")] {
+        let error = plain.build::<f64>(texts, length, longest).err().expect(value).to_string();
+        assert!(error.contains(value), "{error}");
+    }
+}
+
+#[test]
+fn batches_that_do_not_fit_are_refused() {
+    let network = network(Encoding::Rotary(Rotary::default()), false);
+    let mut laid = lay(&network, 2, 5, 20);
+    let good = batch(&network, 10, 1);
+    let with = |change: &dyn Fn(&mut Batch)| {
+        let mut batch = good.clone();
+        change(&mut batch);
+        batch
+    };
+    for (batch, value) in [
+        (with(&|batch| batch.ids = vec![1; 9]), "9"),
+        (with(&|batch| batch.ids = Vec::new()), "0"),
+        (with(&|batch| batch.ids[3] = 11), "11"),
+        (with(&|batch| batch.ids[3] = IGNORE), "4294967295"),
+        (with(&|batch| batch.targets = vec![1; 12]), "12"),
+        (with(&|batch| batch.targets[0] = 14), "14"),
+        (with(&|batch| batch.mask = vec![true; 5]), "5"),
+        (with(&|batch| batch.types = vec![0; 3]), "3"),
+        (with(&|batch| batch.types = vec![7; 10]), "7"),
+        (with(&|batch| batch.positions = (0..10).collect()), "10"),
+        (with(&|batch| batch.positions = vec![0, 1, 2, 3, 20]), "20"),
+    ] {
+        let error = laid.set(batch).expect_err(value).to_string();
+        assert!(error.contains(value), "{error}: no word of {value}");
+    }
+    // The edges are allowed, and no refusal left anything behind.
+    laid.set(with(&|batch| batch.positions = vec![0, 1, 2, 3, 19])).unwrap();
+    laid.set(with(&|batch| batch.targets[4] = IGNORE)).unwrap();
+    assert!(laid.graph.forward().is_finite());
+    let randomised = Encoding::Randomised(Randomised { range: 40, ..Randomised::default() });
+    let mut laid = lay(&super::net::network(randomised, false), 2, 5, 20);
+    laid.set(with(&|batch| batch.positions = vec![0, 1, 2, 3, 39])).unwrap();
+    assert!(laid.set(with(&|batch| batch.positions = vec![0, 1, 2, 3, 40])).is_err());
+}
+
+/// Tables by distance know places in the text alone: positions given to them would be passed over in silence.
+#[test]
+fn positions_are_refused_where_they_are_not_read() {
+    for name in ["shaw", "xlnet", "t5", "deberta", "alibi"] {
+        let encoding = Encoding::all().into_iter().find(|encoding| encoding.name() == name).unwrap();
+        let network = network(encoding, true);
+        let mut laid = lay(&network, 2, 5, 20);
+        let batch = Batch { positions: vec![0, 3, 5, 7, 9], ..batch(&network, 10, 1) };
+        assert!(laid.set(batch).is_err(), "{name}");
+    }
+}

@@ -1,0 +1,278 @@
+//! The formulas of the encodings, for one query and one key at a time, without the library's encoding code.
+
+use super::net::parameter;
+use roformer::encoding::{Encoding, Merge, Rotary, ShawTables};
+use roformer::network::{Laid, Network};
+use rope::{Pairing, Schedule};
+
+/// A query and a key of one head, before anything was done to them, and where they stand.
+pub struct Pair<'a> {
+    pub q: &'a [f64],
+    pub k: &'a [f64],
+    pub head: usize,
+    /// Places in the text.
+    pub i: i64,
+    pub j: i64,
+    /// Positions, which may be others.
+    pub m: f64,
+    pub n: f64,
+}
+
+pub fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+fn plus(a: &[f64], b: &[f64]) -> Vec<f64> {
+    a.iter().zip(b).map(|(a, b)| a + b).collect()
+}
+
+fn row(table: &[f64], width: usize, row: usize) -> &[f64] {
+    &table[row * width..(row + 1) * width]
+}
+
+/// W·x.
+pub fn product(weight: &[f64], x: &[f64]) -> Vec<f64> {
+    weight.chunks(x.len()).map(|row| dot(row, x)).collect()
+}
+
+/// P[k, 2i] = sin(k/10000^(2i/d)), P[k, 2i+1] = cos of the same.
+pub fn code(position: f64, width: usize) -> Vec<f64> {
+    let angle = |i: usize| position / 10_000f64.powf((i - i % 2) as f64 / width as f64);
+    (0..width).map(|i| if i % 2 == 0 { angle(i).sin() } else { angle(i).cos() }).collect()
+}
+
+/// Term 1: an embedding at a position.
+pub fn embed(laid: &Laid<f64>, encoding: &Encoding, x: Vec<f64>, position: usize) -> Vec<f64> {
+    let width = x.len();
+    let learned = |k: usize| row(parameter(laid, "position.embedding.weight"), width, k).to_vec();
+    let (p, merge) = match encoding {
+        Encoding::Sinusoidal(own) => (code(position as f64, width), own.merge),
+        Encoding::Learned(own) => (learned(position), own.merge),
+        Encoding::Hierarchical(own) => {
+            let (n, alpha) = (own.positions, own.alpha);
+            let u = |k: usize| -> Vec<f64> {
+                learned(k).iter().zip(learned(0)).map(|(p, p0)| (p - alpha * p0) / (1.0 - alpha)).collect()
+            };
+            let (i, j) = (u(position / n), u(position % n));
+            (i.iter().zip(&j).map(|(i, j)| alpha * i + (1.0 - alpha) * j).collect(), own.merge)
+        }
+        _ => return x,
+    };
+    match merge {
+        Merge::Add => plus(&x, &p),
+        Merge::Concatenate => product(parameter(laid, "position.merge.weight"), &[x, p].concat()),
+    }
+}
+
+/// θ for each pair of `dim` features that turn.
+fn frequencies(rotary: &Rotary, dim: usize) -> Vec<f64> {
+    let ladder = |base: f64| move |j: usize| base.powf(-2.0 * j as f64 / dim as f64);
+    let (base, d, pairs) = (rotary.base, dim as f64, 0..dim / 2);
+    let theta = ladder(base);
+    match &rotary.schedule {
+        Schedule::Default => pairs.map(theta).collect(),
+        Schedule::Linear { factor } => pairs.map(|j| theta(j) / factor).collect(),
+        Schedule::NtkAware { factor } => pairs.map(ladder(base * factor.powf(d / (d - 2.0)))).collect(),
+        Schedule::Yarn(yarn) => {
+            let length = yarn.original_length as f64;
+            let at = |turns: f64| d * (length / (turns * std::f64::consts::TAU)).ln() / (2.0 * base.ln());
+            let (low, high) = (at(yarn.beta_fast).floor().max(0.0), at(yarn.beta_slow).ceil().min(d - 1.0));
+            let slow = |j: usize| ((j as f64 - low) / (high - low)).clamp(0.0, 1.0);
+            pairs.map(|j| theta(j) * (1.0 - slow(j)) + theta(j) / yarn.factor * slow(j)).collect()
+        }
+        Schedule::Llama3(llama) => {
+            let turns = |j: usize| llama.original_length as f64 * theta(j) / std::f64::consts::TAU;
+            let (low, high) = (llama.low_freq_factor, llama.high_freq_factor);
+            let fast = |j: usize| ((turns(j) - low) / (high - low)).clamp(0.0, 1.0);
+            pairs.map(|j| theta(j) * fast(j) + theta(j) / llama.factor * (1.0 - fast(j))).collect()
+        }
+        Schedule::Proportional { fraction, factor } => {
+            let turning = (fraction * d / 2.0) as usize;
+            pairs.map(|j| if j < turning { theta(j) / factor } else { 0.0 }).collect()
+        }
+        Schedule::ReceptiveField { alpha, rho } => {
+            pairs.map(|j| alpha / 10_000f64.powf(*rho) + (1.0 - alpha) * theta(j)).collect()
+        }
+        other => panic!("no formula here for {other:?}"),
+    }
+}
+
+/// What turns: features of each pair, θ of each pair, the factor of rotated vectors, xPos's ζ of each pair.
+pub struct Rotation {
+    pairs: Vec<(usize, usize)>,
+    theta: Vec<f64>,
+    factor: f64,
+    zeta: Vec<f64>,
+    pub values: bool,
+}
+
+impl Rotation {
+    /// That of an encoding for heads of `dim` features; `None` where it turns nothing.
+    pub fn of(laid: &Laid<f64>, encoding: &Encoding, dim: usize) -> Option<Rotation> {
+        let rotary = match encoding {
+            Encoding::Rotary(rotary) => rotary.clone(),
+            Encoding::ReceptiveField(own) => own.rotary.clone(),
+            Encoding::Xpos(own) => Rotary { base: own.base, pairing: own.pairing, ..Rotary::default() },
+            Encoding::Randomised(own) => own.rotary.clone(),
+            _ => return None,
+        };
+        let rotary = &rotary;
+        let turning = rotary.rotary_dim.unwrap_or(dim);
+        let mut theta = frequencies(rotary, turning);
+        if rotary.is_learned {
+            theta = parameter(laid, "position.rotary.0.frequencies").to_vec();
+        }
+        if let Encoding::ReceptiveField(_) = encoding {
+            let field = parameter(laid, "position.receptive.0");
+            let alpha = (1.0 + (-field[0]).exp()).recip();
+            let shared = alpha / 10_000f64.powf(field[1]);
+            theta.iter_mut().for_each(|theta| *theta = shared + (1.0 - alpha) * *theta);
+        }
+        let (d, half) = (dim as f64, turning / 2);
+        let zeta = |j: usize| match encoding {
+            Encoding::Xpos(_) => (2.0 * j as f64 + 0.4 * d) / (1.4 * d),
+            _ => 1.0,
+        };
+        let pair = |j: usize| match rotary.pairing {
+            Pairing::Half => (j, j + half),
+            _ => (2 * j, 2 * j + 1),
+        };
+        let factor = match &rotary.schedule {
+            Schedule::Yarn(yarn) => 1.0 + 0.1 * yarn.factor.ln(),
+            _ => 1.0,
+        };
+        Some(Rotation {
+            pairs: (0..half).map(pair).collect(),
+            theta,
+            factor,
+            zeta: (0..half).map(zeta).collect(),
+            values: rotary.values,
+        })
+    }
+
+    /// The score by the distance alone: Re[q·k*·e^(i(m−n)θ)] for each pair, the plain product for what does not turn.
+    pub fn score(&self, q: &[f64], k: &[f64], distance: f64) -> f64 {
+        let mut rest: Vec<bool> = vec![true; q.len()];
+        let mut sum = 0.0;
+        for ((&(a, b), theta), zeta) in self.pairs.iter().zip(&self.theta).zip(&self.zeta) {
+            (rest[a], rest[b]) = (false, false);
+            let (sin, cos) = (distance * theta).sin_cos();
+            let turned = (q[a] * k[a] + q[b] * k[b]) * cos - (q[b] * k[a] - q[a] * k[b]) * sin;
+            sum += self.factor.powi(2) * zeta.powf(distance / 512.0) * turned;
+        }
+        sum + (0..q.len()).filter(|&i| rest[i]).map(|i| q[i] * k[i]).sum::<f64>()
+    }
+
+    /// x at a position.
+    pub fn turn(&self, x: &[f64], position: f64) -> Vec<f64> {
+        let mut out = x.to_vec();
+        for (&(a, b), theta) in self.pairs.iter().zip(&self.theta) {
+            let (sin, cos) = (position * theta).sin_cos();
+            out[a] = self.factor * (x[a] * cos - x[b] * sin);
+            out[b] = self.factor * (x[a] * sin + x[b] * cos);
+        }
+        out
+    }
+}
+
+/// T5's bucket, by its definition in logarithms; whole numbers of steps are not to be lost to rounding.
+pub fn t5_bucket(distance: i64, is_causal: bool, buckets: usize, furthest: usize) -> usize {
+    let (first, count, n) = match is_causal {
+        true => (0, buckets, distance.max(0)),
+        false => (if distance < 0 { buckets / 2 } else { 0 }, buckets / 2, distance.abs()),
+    };
+    let (n, exact) = (n as f64, (count / 2) as f64);
+    if n < exact {
+        return first + n as usize;
+    }
+    let steps = (n / exact).ln() / (furthest as f64 / exact).ln() * (count as f64 - exact);
+    first + (count / 2 + (steps + 1e-9).floor() as usize).min(count - 1)
+}
+
+/// The slopes of ALiBi, as its authors compute them.
+pub fn alibi_slopes(heads: usize) -> Vec<f64> {
+    let floor = heads.ilog2();
+    let lower = 1usize << floor;
+    let ratio = 2f64.powf(-8.0 / lower as f64);
+    let mut slopes: Vec<f64> = (1..=lower).map(|h| ratio.powi(h as i32)).collect();
+    if lower < heads {
+        slopes.extend(alibi_slopes(2 * lower).into_iter().step_by(2).take(heads - lower));
+    }
+    slopes
+}
+
+/// The score of a pair.
+pub fn score(laid: &Laid<f64>, network: &Network, rotation: Option<&Rotation>, pair: &Pair) -> f64 {
+    let (d, width) = (network.head_dim, network.width);
+    let (root, distance) = ((d as f64).sqrt(), pair.i - pair.j);
+    let &Pair { q, k, head, m, n, .. } = pair;
+    let content = dot(q, k);
+    let own = |name: &str| &parameter(laid, name)[head * d..(head + 1) * d];
+    match &network.encoding {
+        Encoding::Shaw(shaw) => {
+            let (left, right) = (shaw.left as i64, shaw.right as i64);
+            (content + dot(q, &shaw_row(laid, shaw.tables, "key", -distance, left, right, d))) / root
+        }
+        Encoding::XlNet(_) => {
+            let weight = parameter(laid, "position.xlnet.0.relative.weight");
+            let relative = product(row(weight, d * width, head), &code(distance as f64, width));
+            let (u, v) = (own("position.xlnet.0.content"), own("position.xlnet.0.position"));
+            (content + dot(q, &relative) + dot(u, k) + dot(v, &relative)) / root
+        }
+        Encoding::T5(t5) => {
+            let bucket = t5_bucket(distance, network.is_causal, t5.buckets, t5.furthest);
+            let bias = parameter(laid, "position.t5.weight")[head * t5.buckets + bucket];
+            content / if t5.is_scaled { root } else { 1.0 } + bias
+        }
+        Encoding::Deberta(own) => {
+            let reach = own.reach as i64;
+            let delta = |distance: i64| (distance + reach).clamp(0, 2 * reach - 1) as usize;
+            let table = parameter(laid, "position.deberta.weight");
+            let projected = |part: &str, distance: i64| {
+                let weight = parameter(laid, &format!("position.deberta.0.{part}.weight"));
+                product(row(weight, d * width, head), row(table, width, delta(distance)))
+            };
+            let (kr, qr) = (projected("key", distance), projected("query", -distance));
+            (content + dot(q, &kr) + dot(k, &qr)) / (3.0 * d as f64).sqrt()
+        }
+        Encoding::Kerple(_) => {
+            let learned = row(parameter(laid, "position.kerple.0.weight"), 2, head);
+            let (strength, rate) = (learned[0].exp(), learned[1].exp());
+            content / root - strength * (1.0 + rate * distance.unsigned_abs() as f64).ln()
+        }
+        Encoding::Alibi(_) => {
+            content / root - alibi_slopes(network.heads)[head] * distance.unsigned_abs() as f64
+        }
+        _ => rotation.map_or(content, |rotation| rotation.score(q, k, m - n)) / root,
+    }
+}
+
+/// What is added to the value of a key at this distance, j − i.
+pub fn value_row(laid: &Laid<f64>, network: &Network, distance: i64) -> Vec<f64> {
+    match &network.encoding {
+        Encoding::Shaw(shaw) if shaw.values => {
+            let (left, right) = (shaw.left as i64, shaw.right as i64);
+            shaw_row(laid, shaw.tables, "value", distance, left, right, network.head_dim)
+        }
+        _ => vec![0.0; network.head_dim],
+    }
+}
+
+fn shaw_row(
+    laid: &Laid<f64>,
+    tables: ShawTables,
+    part: &str,
+    distance: i64,
+    left: i64,
+    right: i64,
+    dim: usize,
+) -> Vec<f64> {
+    let clipped = distance.max(-left).min(right);
+    match tables {
+        ShawTables::Learned => {
+            let table = parameter(laid, &format!("position.shaw.0.{part}.weight"));
+            row(table, dim, (clipped + left) as usize).to_vec()
+        }
+        ShawTables::Sinusoidal => code(clipped as f64, dim),
+    }
+}
