@@ -247,7 +247,7 @@ fn rotate_rotates_the_tensors_of_a_file_and_back() {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    for command in [&["inspect"][..], &["rotate"], &["bench", "rope"]] {
+    for command in [&["inspect"][..], &["rotate"], &["bench", "rope"], &["bench", "attention"]] {
         let run = roformer(&[command, &["--help"]].concat(), "");
         assert_eq!(run.code, 0);
         assert!(run.out.contains("Example") && run.out.contains("roformer "), "{}", run.out);

@@ -1,5 +1,6 @@
 //! `roformer bench`: timings that anyone can run.
 
+mod attention;
 mod model;
 mod rope;
 mod train;
@@ -19,6 +20,7 @@ enum What {
     Rope(rope::Arguments),
     Model(model::Arguments),
     Train(train::Arguments),
+    Attention(attention::Arguments),
 }
 
 /// Runs a benchmark.
@@ -27,6 +29,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         What::Rope(arguments) => rope::run(arguments),
         What::Model(arguments) => model::run(arguments),
         What::Train(arguments) => train::run(arguments),
+        What::Attention(arguments) => attention::run(arguments),
     }
 }
 

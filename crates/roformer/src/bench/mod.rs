@@ -1,5 +1,6 @@
 //! Timings: medians over alternating rounds, beside the floor that the memory sets, with the results checked.
 
+pub mod attention;
 pub mod model;
 pub mod rope;
 pub mod train;

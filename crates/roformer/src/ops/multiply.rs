@@ -79,21 +79,26 @@ pub fn multiply<T: Real>(
     let level = Level::best();
     let width = T::width(level, n);
     let panels = n.div_ceil(width);
+    let is_parallel = threads == Threads::All && m * n * k >= PARALLEL && rayon::current_num_threads() > 1;
+    // A right side as wide as a panel, without gaps, is one.
+    let is_packed = n == width && b.row == n && b.column == 1 && scale == 1.0;
     // Taken, not borrowed: while this thread waits for others it may be given another product to do.
     let mut packed = T::scratch().take();
-    if packed.len() < panels * width * k {
-        packed.resize(panels * width * k, T::ZERO);
+    if !is_packed {
+        if packed.len() < panels * width * k {
+            packed.resize(panels * width * k, T::ZERO);
+        }
+        let pack = |(index, panel): (usize, &mut [T])| {
+            pack(b, index * width, width.min(n - index * width), width, scale, panel);
+        };
+        let used = &mut packed[..panels * width * k];
+        if is_parallel {
+            used.par_chunks_exact_mut(width * k).enumerate().for_each(pack);
+        } else {
+            used.chunks_exact_mut(width * k).enumerate().for_each(pack);
+        }
     }
-    let is_parallel = threads == Threads::All && m * n * k >= PARALLEL && rayon::current_num_threads() > 1;
-    let pack = |(index, panel): (usize, &mut [T])| {
-        pack(b, index * width, width.min(n - index * width), width, scale, panel);
-    };
-    let used = &mut packed[..panels * width * k];
-    if is_parallel {
-        used.par_chunks_exact_mut(width * k).enumerate().for_each(pack);
-    } else {
-        used.chunks_exact_mut(width * k).enumerate().for_each(pack);
-    }
+    let used = if is_packed { &b.data[..n * k] } else { &packed[..panels * width * k] };
 
     let wanted = if is_parallel { rayon::current_num_threads() * 4 } else { 1 };
     let row_blocks = wanted.div_ceil(panels).min(m.div_ceil(LEAST_ROWS));
@@ -101,7 +106,6 @@ pub fn multiply<T: Real>(
     let row_blocks = m.div_ceil(block);
     let piece = panels.div_ceil(wanted.div_ceil(row_blocks).min(panels));
     let target = Target(out.as_mut_ptr());
-    let used = &packed[..panels * width * k];
     let task = |task: usize| {
         let first_row = task % row_blocks * block;
         let rows = block.min(m - first_row);

@@ -17,6 +17,8 @@ pub trait Real:
     const ONE: Self;
     /// −∞.
     const NEG_INFINITY: Self;
+    /// Above it [`exp`](Real::exp) is not to be trusted: it overflows, or stays where it is.
+    const LARGEST_EXPONENT: Self;
     /// The nearest number to an `f64`.
     fn of(value: f64) -> Self {
         <Self as Precision>::from_f64(value)
@@ -37,6 +39,7 @@ impl Real for f32 {
     const ZERO: f32 = 0.0;
     const ONE: f32 = 1.0;
     const NEG_INFINITY: f32 = f32::NEG_INFINITY;
+    const LARGEST_EXPONENT: f32 = 88.0;
 
     #[inline(always)]
     fn exp(self) -> f32 {
@@ -104,6 +107,7 @@ impl Real for f64 {
     const ZERO: f64 = 0.0;
     const ONE: f64 = 1.0;
     const NEG_INFINITY: f64 = f64::NEG_INFINITY;
+    const LARGEST_EXPONENT: f64 = 709.0;
 
     fn exp(self) -> f64 {
         f64::exp(self)

@@ -1,8 +1,10 @@
 //! Feature maps: φ in the weight φ(q)·φ(k).
 
 use super::Favor;
-use super::rows::{dot, exponential};
+use super::rows::{self, dot};
 use crate::ops::Real;
+use crate::ops::dispatch::vectorised;
+use crate::ops::gemm::Level;
 use rayon::prelude::*;
 
 /// A feature map, row by row: `[batch, length, heads, head_dim]` → `[batch, length, heads, features]`. Queries and keys may
@@ -75,23 +77,11 @@ impl<T: Real> Map<T> {
         match self {
             Map::Elu1 => {
                 let blocks = out.par_chunks_mut(BLOCK * dim).zip(x.par_chunks(BLOCK * dim));
-                blocks.for_each(|(out, x)| {
-                    for (out, &x) in out.iter_mut().zip(x) {
-                        *out = if x > T::ZERO { x + T::ONE } else { exponential(x) };
-                    }
-                });
+                blocks.for_each(|(out, x)| elu1(x, out));
             }
             Map::Softmax => {
                 let rows = out.par_chunks_exact_mut(dim).zip(x.par_chunks_exact(dim)).with_min_len(BLOCK);
-                rows.for_each(|(out, x)| {
-                    let largest = largest(x);
-                    let mut total = T::ZERO;
-                    for (out, &x) in out.iter_mut().zip(x) {
-                        *out = exponential(x - largest);
-                        total += *out;
-                    }
-                    out.iter_mut().for_each(|x| *x = *x / total);
-                });
+                rows.for_each(|(out, x)| softmax(x, out));
             }
             Map::Exp => {
                 out.copy_from_slice(x);
@@ -169,11 +159,35 @@ fn exponentials<T: Real>(
             None if own => largest(x),
             None => T::ZERO,
         };
-        x.iter_mut().for_each(|x| *x = scale * (exponential(*x - shift) + eps));
+        rows::exponentials(x, shift, scale, eps);
     });
 }
 
+vectorised! { fn elu1<T>(x: &[T], out: &mut [T]) = elu1_all }
+vectorised! { fn softmax<T>(x: &[T], out: &mut [T]) = softmax_row }
+
+/// out = elu(x) + 1
+#[inline(always)]
+fn elu1_all<T: Real>(x: &[T], out: &mut [T]) {
+    for (out, &x) in out.iter_mut().zip(x) {
+        let below = x.exp();
+        *out = if x > T::ZERO { x + T::ONE } else { below };
+    }
+}
+
+/// out = e^x / Σ e^x
+#[inline(always)]
+fn softmax_row<T: Real>(x: &[T], out: &mut [T]) {
+    let largest = largest(x);
+    for (out, &x) in out.iter_mut().zip(x) {
+        *out = (x - largest).exp();
+    }
+    let total: T = out.iter().copied().sum();
+    out.iter_mut().for_each(|x| *x = *x / total);
+}
+
 /// The largest of some numbers.
+#[inline(always)]
 fn largest<T: Real>(x: &[T]) -> T {
     x.iter().fold(T::NEG_INFINITY, |largest, &x| x.maximum(largest))
 }

@@ -1,6 +1,6 @@
 //! Linear attention by its definition, every query against every key.
 
-use super::rows::{Head, add, dot, exponential, inverse};
+use super::rows::{Head, add, dot, inverse};
 use super::{Inputs, Options, Shape};
 use crate::ops::Real;
 use rayon::prelude::*;
@@ -36,8 +36,9 @@ pub fn quadratic<T: Real>(
             let mut total = T::of(options.eps);
             out.fill(T::ZERO);
             for key in (0..visible).filter(|&key| head.is_there(key)) {
-                let weight =
-                    bias.map_or(T::ONE, |bias| exponential(bias[(index * length + query) * length + key]));
+                let weight = bias.map_or(T::ONE, |bias| {
+                    T::of(bias[(index * length + query) * length + key].to_f64().exp())
+                });
                 let score = dot(head.qn(query), &keys[key * heads * features..][..features]);
                 add(out, weight * score, &values[key * heads * value_dim..][..value_dim]);
                 total += weight * dot(head.qd(query), head.kd(key));

@@ -2,6 +2,8 @@
 
 use super::{Inputs, Options, Shape};
 use crate::ops::Real;
+use crate::ops::dispatch::vectorised;
+use crate::ops::gemm::Level;
 use crate::ops::multiply::{Strided, Threads, multiply};
 use rayon::prelude::*;
 
@@ -129,11 +131,26 @@ pub(super) fn inverse<T: Real>(total: T) -> T {
     if total == T::ZERO { T::ZERO } else { T::ONE / total }
 }
 
-/// e^x by way of `f64`. [`Real::exp`] of an `f32` is made for loops compiled for fused multiply-add; in others, as those
-/// that call this, each of its ten is a call of the library, and this is one.
+/// e^x, infinite above [`Real::LARGEST_EXPONENT`]. For loops that [`vectorised`] compiles: elsewhere each fused multiply-add
+/// of an `f32`'s is a call of the library.
 #[inline(always)]
 pub(super) fn exponential<T: Real>(x: T) -> T {
-    T::of(x.to_f64().exp())
+    let y = x.exp();
+    if x > T::LARGEST_EXPONENT { -T::NEG_INFINITY } else { y }
+}
+
+vectorised! { fn shifted<T>(x: &mut [T], shift: T, scale: T, eps: T) = shift_all }
+
+/// x ← scale·(e^(x − shift) + eps)
+pub(super) fn exponentials<T: Real>(x: &mut [T], shift: T, scale: T, eps: T) {
+    shifted(x, shift, scale, eps);
+}
+
+#[inline(always)]
+fn shift_all<T: Real>(x: &mut [T], shift: T, scale: T, eps: T) {
+    for x in x {
+        *x = scale * (exponential(*x - shift) + eps);
+    }
 }
 
 /// Copies rows `[count, width]` of every task, `offset` into its part of the memory, to the tokens from `first` on of `out`

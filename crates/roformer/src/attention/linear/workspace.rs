@@ -22,6 +22,11 @@ impl<T: Real> Workspace<T> {
         Memory::zeros(0).map(|memory| Workspace { memory })
     }
 
+    /// The bytes that an [`attend`](super::attend) of this shape takes.
+    pub fn bytes_for(shape: &Shape) -> usize {
+        shape.tasks() * Part::<T>::sizes(shape, false).iter().sum::<usize>() * size_of::<T>()
+    }
+
     /// Makes sure of memory for every task, and returns the size of a task's part; `None` if there is not enough.
     pub(super) fn fit(&mut self, shape: &Shape, backward: bool) -> Option<usize> {
         let part = Part::<T>::sizes(shape, backward).iter().sum();
