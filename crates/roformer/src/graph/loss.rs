@@ -7,7 +7,7 @@ use crate::ops::{Real, loss};
 const BLOCK: usize = 128;
 
 impl<T: Real> Builder<T> {
-    /// The mean of −ln softmax(x·Wᵀ + b)[target] over the batch's targets that count. Nothing else may read x.
+    /// The mean of −ln softmax(x·Wᵀ + b) at the target over the batch's targets that count. Nothing else may read x.
     pub fn vocabulary_loss(
         &mut self,
         x: Value,
@@ -21,7 +21,7 @@ impl<T: Real> Builder<T> {
         out
     }
 
-    /// The mean of −ln softmax(scores)[target] over the batch's targets that count. Nothing else may read the scores.
+    /// The mean of −ln softmax(scores) at the target over the batch's targets that count. Nothing else may read the scores.
     pub fn class_loss(&mut self, scores: Value) -> Value {
         let out = self.value(1, 1);
         self.push(Classes { scores, out });

@@ -47,7 +47,7 @@ pub fn scratch(block: usize, width: usize, vocabulary: usize) -> usize {
 }
 
 impl<T: Real> Output<'_, T> {
-    /// The mean of −ln softmax(x·Wᵀ + b)[target] over the rows that count, 0 if none does; and its gradients.
+    /// The mean of −ln softmax(x·Wᵀ + b) at the target over the rows that count, 0 if none does; and its gradients.
     ///
     /// x `[rows, width]`, targets `[rows]`, each below the vocabulary or [`IGNORE`]. Only the logits of a block of rows
     /// exist at a time, and none of rows that do not count: as many as the scratch has room for, see [`scratch()`]. The
@@ -133,7 +133,7 @@ fn entropies<T: Real>(logits: &mut [T], rows: &[(usize, u32)], scale: Option<f64
     losses.iter().sum()
 }
 
-/// The mean of −ln softmax(logits)[target] over the rows that count, 0 if none does: logits `[rows, classes]`, targets
+/// The mean of −ln softmax(logits) at the target over the rows that count, 0 if none does: logits `[rows, classes]`, targets
 /// `[rows]`, each below `classes` or [`IGNORE`]. With (dlogits, scale), dlogits `[rows, classes]` becomes the gradient of
 /// `scale` times the loss, 0 for rows that do not count. For few classes: one thread does it.
 pub fn softmax_cross_entropy<T: Real>(
