@@ -250,3 +250,69 @@ fn gradients_accumulate() {
     laid.graph.clear();
     assert!(laid.graph.gradients().iter().all(|gradient| *gradient == 0.0));
 }
+
+/// Forward and backward have the same bits on any number of threads, whatever the encoding and the attention.
+#[test]
+fn every_encoding_has_the_same_bits_on_any_threads() {
+    for (name, encoding) in encodings() {
+        let mut mixings = vec![Mixing::Softmax];
+        if encoding.check_linear().is_ok() {
+            mixings.push(Mixing::Linear(LinearForm::default()));
+        }
+        for mixing in mixings {
+            // Large enough that every loop is shared out.
+            let encoding = match encoding.clone() {
+                Encoding::Hierarchical(own) => Encoding::Hierarchical(Hierarchical { positions: 12, ..own }),
+                Encoding::Randomised(own) => Encoding::Randomised(Randomised { range: 300, ..own }),
+                other => other,
+            };
+            let network = Network {
+                width: 64,
+                heads: 4,
+                key_heads: 4,
+                head_dim: 16,
+                wide: 200,
+                mixing,
+                ..network(encoding)
+            };
+            let run = |threads: usize| {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                pool.install(|| {
+                    let mut laid = network.build::<f32>(3, 130, 130).unwrap();
+                    let layout = laid.graph.layout().clone();
+                    layout.initialise(1, laid.graph.parameters_mut());
+                    let ids: Vec<u32> =
+                        (0..390).map(|index| (mix(index) % VOCABULARY as u64) as u32).collect();
+                    let positions =
+                        network.encoding.as_encode::<f32>().positions(130, 1, 1).unwrap_or_default();
+                    laid.set(Batch { targets: ids.clone(), ids, positions, ..Batch::default() }).unwrap();
+                    let loss = laid.graph.step(1.0);
+                    (loss.to_bits(), laid.graph.gradients().iter().map(|x| x.to_bits()).collect::<Vec<_>>())
+                })
+            };
+            let one = run(1);
+            assert!(one == run(2) && one == run(3), "{name}, {mixing:?}");
+        }
+    }
+}
+
+/// What an encoding adds to a model's parameters.
+#[test]
+fn parameters_are_counted() {
+    let count = |encoding: Encoding| network(encoding).build::<f32>(1, 4, 50).unwrap().parameter_counts();
+    let (without, none) = count(Encoding::None(NoPositions));
+    assert_eq!(none, 0);
+    for (encoding, own) in [
+        (Encoding::Sinusoidal(Sinusoidal::default()), 0),
+        (Encoding::Sinusoidal(Sinusoidal { merge: Merge::Concatenate }), 8 * 16),
+        (Encoding::Learned(Learned::default()), 50 * 8),
+        (Encoding::Learned(Learned { merge: Merge::Concatenate }), 50 * 8 + 8 * 16),
+        (Encoding::T5(T5::default()), 2 * 32),
+        (Encoding::Rotary(Rotary::default()), 0),
+        // a and ρ for each of two layers.
+        (Encoding::ReceptiveField(ReceptiveField::default()), 4),
+    ] {
+        let name = encoding.name();
+        assert_eq!(count(encoding), (without + own, own), "{name}");
+    }
+}

@@ -195,6 +195,13 @@ impl<T: Real> Laid<T> {
         Ok(())
     }
 
+    /// How many numbers are trained: in all, and for the position encoding alone.
+    pub fn parameter_counts(&self) -> (usize, usize) {
+        let entries = self.graph.layout().entries().iter();
+        let own = entries.filter(|entry| entry.name.starts_with("position.")).map(|entry| entry.range.len());
+        (self.graph.layout().len(), own.sum())
+    }
+
     /// The network.
     pub fn network(&self) -> &Network {
         &self.network
