@@ -4,7 +4,7 @@ use super::{Builder, Gradients, Operation, Parameter, Value, Values};
 use crate::ops::{Real, loss};
 
 /// Rows whose scores exist at a time.
-const BLOCK: usize = 128;
+const BLOCK: usize = 512;
 
 impl<T: Real> Builder<T> {
     /// The mean of −ln softmax(x·Wᵀ + b) at the target over the batch's targets that count. Nothing else may read x.

@@ -6,12 +6,13 @@
 use super::{Run, Start};
 use std::arch::x86_64::*;
 
-/// The width of a panel on AVX-512: 48 columns, or one panel of 16, 32 or 64 where that is all there are.
+/// The width of a panel on AVX-512: 48 columns, or 64 where fewer are then left empty, or one panel of 16 or 32 where that is
+/// all there are.
 pub(super) fn width_avx512(outputs: usize) -> usize {
     match outputs {
         0..=16 => 16,
         17..=32 => 32,
-        49..=64 => 64,
+        _ if outputs.next_multiple_of(64) < outputs.next_multiple_of(48) => 64,
         _ => 48,
     }
 }
