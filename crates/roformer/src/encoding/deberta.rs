@@ -2,7 +2,8 @@
 //! (q_i·k_j + q_i·K^r_δ(i,j) + k_j·Q^r_δ(j,i))/√(3d), δ(i, j) = i − j + k clipped to 0 … 2k−1, K^r and Q^r projections of one
 //! learned table that all layers share.
 
-use super::{Encode, Sizes, Terms, by_distance};
+use super::{Encode, Sizes, Terms, by_distance, check_rows};
+use crate::error::Result;
 use crate::graph::{Builder, Init, TableTerm};
 use crate::ops::Real;
 
@@ -20,6 +21,10 @@ impl Default for Deberta {
 }
 
 impl<T: Real> Encode<T> for Deberta {
+    fn check(&self, _sizes: &Sizes) -> Result<()> {
+        check_rows("the reach of deberta", self.reach)
+    }
+
     fn terms(&self, builder: &mut Builder<T>, layer: usize, sizes: &Sizes) -> Terms {
         let (rows, width, heads) = (2 * self.reach.max(1), sizes.width, sizes.heads * sizes.head_dim);
         let name = "position.deberta.weight";

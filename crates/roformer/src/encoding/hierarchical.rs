@@ -5,7 +5,7 @@
 //! keeps them.
 
 use super::absolute::Merge;
-use super::{Encode, Sizes};
+use super::{Encode, Sizes, check_rows};
 use crate::error::{Error, Result};
 use crate::graph::{Builder, Value};
 use crate::ops::Real;
@@ -30,6 +30,7 @@ impl Default for Hierarchical {
 impl<T: Real> Encode<T> for Hierarchical {
     fn check(&self, sizes: &Sizes) -> Result<()> {
         let n = self.positions;
+        check_rows("the positions of the hierarchical encoding", n)?;
         if n == 0 || n.saturating_mul(n) < sizes.longest {
             let expected = format!("a number whose square is at least the longest text, {}", sizes.longest);
             return Err(Error::input("the positions of the hierarchical encoding", n, expected));

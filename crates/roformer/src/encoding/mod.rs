@@ -239,6 +239,17 @@ impl Encoding {
     }
 }
 
+/// More than any table of an encoding needs.
+const MOST_ROWS: usize = 1 << 20;
+
+/// Refuses a table that is absurdly long.
+fn check_rows(name: &'static str, rows: usize) -> Result<()> {
+    match rows <= MOST_ROWS {
+        true => Ok(()),
+        false => Err(Error::input(name, rows, format!("at most {MOST_ROWS}"))),
+    }
+}
+
 /// For each distance between a query and a key its row in a table: `row(i − j)` for queries and keys of a text of `length`
 /// tokens, in the order that attention reads them.
 fn by_distance(length: usize, row: impl Fn(i64) -> u32) -> Vec<u32> {

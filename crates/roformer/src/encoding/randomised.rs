@@ -2,7 +2,7 @@
 //! the text, anew at every step, so that a model meets large positions in short texts.
 
 use super::rotary::Rotary;
-use super::{Encode, Sizes, Terms};
+use super::{Encode, Sizes, Terms, check_rows};
 use crate::error::{Error, Result};
 use crate::graph::{Builder, Value};
 use crate::ops::Real;
@@ -28,6 +28,7 @@ impl<T: Real> Encode<T> for Randomised {
             let expected = format!("at least the longest text, {}", sizes.longest);
             return Err(Error::input("the range of positions", self.range, expected));
         }
+        check_rows("the range of positions", self.range)?;
         Encode::<T>::check(&self.rotary, sizes)
     }
 

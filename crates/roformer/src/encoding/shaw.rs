@@ -2,7 +2,8 @@
 //! q_i·(k_j + R^K_(j−i))/√d, outputs Σ a_ij·(v_j + R^V_(j−i)). All heads share them.
 
 use super::sinusoidal::sinusoid;
-use super::{Encode, Sizes, Terms, by_distance};
+use super::{Encode, Sizes, Terms, by_distance, check_rows};
+use crate::error::Result;
 use crate::graph::{Builder, Init, TableTerm};
 use crate::ops::Real;
 
@@ -36,6 +37,11 @@ impl Default for Shaw {
 }
 
 impl<T: Real> Encode<T> for Shaw {
+    fn check(&self, _sizes: &Sizes) -> Result<()> {
+        check_rows("the left clip bound", self.left)?;
+        check_rows("the right clip bound", self.right)
+    }
+
     fn terms(&self, builder: &mut Builder<T>, layer: usize, sizes: &Sizes) -> Terms {
         let (rows, dim) = (self.left + self.right + 1, sizes.head_dim);
         let mut table = |part: &str| match self.tables {

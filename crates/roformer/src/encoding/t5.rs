@@ -1,7 +1,7 @@
 //! T5's bias (Raffel et al. 2020): a learned number for each head and bucket of distances. Near distances have a bucket each,
 //! far ones share buckets that widen with the logarithm. All layers share the numbers.
 
-use super::{Encode, Sizes, Terms, by_distance};
+use super::{Encode, Sizes, Terms, by_distance, check_rows};
 use crate::error::{Error, Result};
 use crate::graph::{Builder, Init, TableTerm};
 use crate::ops::Real;
@@ -25,6 +25,7 @@ impl Default for T5 {
 
 impl<T: Real> Encode<T> for T5 {
     fn check(&self, _sizes: &Sizes) -> Result<()> {
+        check_rows("the number of buckets", self.buckets)?;
         if self.buckets < 4 || !self.buckets.is_multiple_of(4) || self.furthest <= self.buckets / 2 {
             let value = format!("{} for distances to {}", self.buckets, self.furthest);
             return Err(Error::input(

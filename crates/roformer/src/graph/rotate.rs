@@ -38,20 +38,21 @@ impl<T: Real> Builder<T> {
         longest: usize,
     ) -> rope::Result<()> {
         let rope = turned.rope.clone();
-        let table = table(&rope, longest, columns.are_keys)?;
+        let table = table(&rope, longest, &columns)?;
         let gradient = vec![0.0; rope.pairs()];
         self.push(Rotate { x, rope, table, frequencies: turned.frequencies, columns, longest, gradient });
         Ok(())
     }
 }
 
-fn table<T: Real>(rope: &Rope, longest: usize, are_keys: bool) -> rope::Result<Table<T>> {
-    let range = 0..longest as i64;
+/// Rows for every position that a token can stand at; rules that follow the length of a text are told it.
+fn table<T: Real>(rope: &Rope, longest: usize, columns: &Columns) -> rope::Result<Table<T>> {
+    let (range, length) = (0..longest as i64, columns.length as u64);
     if rope.xpos().is_some() {
-        let (queries, keys) = rope.xpos_tables::<T>(range, None)?;
-        return Ok(if are_keys { keys } else { queries });
+        let (queries, keys) = rope.xpos_tables::<T>(range, length)?;
+        return Ok(if columns.are_keys { keys } else { queries });
     }
-    rope.table::<T>(range, None)
+    rope.table::<T>(range, length)
 }
 
 struct Rotate<T> {
@@ -94,7 +95,7 @@ impl<T: Real> Operation<T> for Rotate<T> {
                 .schedule(Schedule::Given(given))
                 .build();
             // Frequencies that are no longer numbers leave the table as it was; the loss tells.
-            if let Ok(table) = rope.and_then(|rope| table(&rope, self.longest, self.columns.are_keys)) {
+            if let Ok(table) = rope.and_then(|rope| table(&rope, self.longest, &self.columns)) {
                 self.table = table;
             }
         }

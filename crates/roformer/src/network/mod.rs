@@ -15,6 +15,7 @@ pub use head::Task;
 use crate::encoding::{Encoding, Sizes};
 use crate::error::{Error, Result};
 use crate::graph::{Batch, Builder, Graph, IGNORE, Value};
+use crate::ops::memory::is_available;
 use crate::ops::{Activation, Real};
 
 /// How the parts of a network are put together.
@@ -106,11 +107,23 @@ impl Network {
         Ok(Laid { graph: builder.build()?, hidden, scores, network: self.clone(), sizes })
     }
 
+    /// About how many numbers its parameters and the values of a step are: asked about before any of them is made.
+    fn numbers(&self, batch: usize, length: usize, longest: usize) -> u128 {
+        let [batch, length, longest, vocabulary, width, wide, layers] =
+            [batch, length, longest, self.vocabulary, self.width, self.wide, self.layers]
+                .map(|size| size as u128);
+        let heads = (self.heads * self.head_dim) as u128;
+        let parameters = 2 * vocabulary * width + layers * width * (4 * heads + 3 * wide);
+        let values = batch * length * (6 * width + layers * (8 * width + 5 * heads + 2 * wide));
+        parameters + values + longest * width + length * heads
+    }
+
     fn check(&self, batch: usize, length: usize, longest: usize) -> Result<Sizes> {
         const LIMIT: usize = 1 << 24;
         for (name, size) in [
             ("the batch", batch),
             ("the length", length),
+            ("the longest text", longest),
             ("the vocabulary", self.vocabulary),
             ("the width", self.width),
             ("the number of heads", self.heads),
@@ -123,6 +136,9 @@ impl Network {
             if size == 0 || size > LIMIT {
                 return Err(Error::input(name, size, format!("from 1 to {LIMIT}")));
             }
+        }
+        if !is_available(self.numbers(batch, length, longest) * 2 * size_of::<f32>() as u128) {
+            return Err(Error::Memory { what: "the network" });
         }
         if length > longest {
             return Err(Error::input("the length", length, format!("at most the longest text, {longest}")));

@@ -1,7 +1,9 @@
 //! Settings and batches that cannot be: each an error that names the value, none a panic.
 
 use super::net::{NONE, batch, lay, network};
-use roformer::encoding::{Encoding, Hierarchical, Randomised, ReceptiveField, Rotary, T5, Xpos};
+use roformer::encoding::{
+    Deberta, Encoding, Hierarchical, Randomised, ReceptiveField, Rotary, Shaw, T5, Xpos,
+};
 use roformer::graph::{Batch, IGNORE};
 use roformer::network::{Form, Network, Task};
 use roformer::ops::Activation;
@@ -58,6 +60,31 @@ fn encodings_refuse_what_they_cannot_be() {
             "rotary" | "receptive" | "xpos" | "randomised" => refused(&odd, "7"),
             _ => drop(lay(&odd, 2, 5, 20)),
         }
+    }
+}
+
+/// Sizes that no memory holds are refused before any is asked for.
+#[test]
+fn absurd_sizes_are_refused() {
+    let plain = network(NONE, false);
+    let most = 1usize << 24;
+    for network in [
+        Network { width: most, ..plain.clone() },
+        Network { vocabulary: most, width: most, ..plain.clone() },
+        Network { heads: most, head_dim: most, key_heads: 1, ..plain.clone() },
+    ] {
+        assert!(network.build::<f32>(1, 4, most).is_err(), "{network:?}");
+    }
+    assert!(plain.build::<f32>(most, most, most).is_err());
+    assert!(plain.build::<f32>(1, 1, usize::MAX).is_err());
+    for encoding in [
+        Encoding::Deberta(Deberta { reach: usize::MAX }),
+        Encoding::Shaw(Shaw { left: usize::MAX, right: usize::MAX, ..Shaw::default() }),
+        Encoding::T5(T5 { buckets: usize::MAX - 3, furthest: usize::MAX, is_scaled: true }),
+        Encoding::Hierarchical(Hierarchical { positions: usize::MAX, ..Hierarchical::default() }),
+        Encoding::Randomised(Randomised { range: usize::MAX, ..Randomised::default() }),
+    ] {
+        assert!(network(encoding.clone(), false).build::<f32>(1, 4, 4).is_err(), "{encoding:?}");
     }
 }
 
