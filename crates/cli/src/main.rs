@@ -11,6 +11,7 @@ mod model;
 mod rotate;
 mod tasks;
 mod text;
+mod train;
 
 use clap::{Parser, Subcommand};
 use error::Failure;
@@ -41,6 +42,7 @@ enum Command {
     Classify(classify::Arguments),
     Answer(answer::Arguments),
     Generate(generate::Arguments),
+    Train(Box<train::Arguments>),
     Bench(bench::Arguments),
 }
 
@@ -63,6 +65,11 @@ fn main() -> ExitCode {
         Command::Classify(arguments) => classify::run(arguments),
         Command::Answer(arguments) => answer::run(arguments),
         Command::Generate(arguments) => generate::run(arguments),
+        // The one command that has another way to end: it can be told to stop, and resumed.
+        Command::Train(arguments) => match train::run(*arguments) {
+            Ok(code) => return code,
+            Err(failure) => Err(failure),
+        },
         Command::Bench(arguments) => bench::run(arguments),
     };
     match outcome {

@@ -18,6 +18,7 @@ pub mod network;
 pub mod ops;
 pub mod pipeline;
 pub mod tokenizer;
+pub mod train;
 pub mod weights;
 
 pub use error::{Error, Result};

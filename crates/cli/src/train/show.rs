@@ -1,0 +1,128 @@
+//! What a run shows: one live line on a terminal, else a line for every evaluation; and its result.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use roformer::train::{Event, Run, is_loadable};
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Shows a run.
+pub struct Show {
+    out: PathBuf,
+    steps: u64,
+    tokens_of_a_step: f64,
+    /// On a terminal.
+    bar: Option<ProgressBar>,
+}
+
+impl Show {
+    /// Says what begins.
+    pub fn new(run: &Run, out: &Path) -> Self {
+        let (trainer, settings) = (run.trainer(), run.trainer().settings());
+        let corpus = trainer.corpus();
+        let (characters, kinds) = (corpus.ids().len(), corpus.characters().chars().len());
+        let parameters = trainer.parameters().len();
+        let from = match trainer.steps() {
+            0 => String::new(),
+            step => format!(", from step {step} on"),
+        };
+        say(&format!(
+            "training {parameters} parameters on {characters} characters of {kinds} kinds, {} steps{from}",
+            settings.steps
+        ));
+        let bar = io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(settings.steps).with_position(trainer.steps());
+            match ProgressStyle::with_template("{bar:20} {pos}/{len} {msg}") {
+                Ok(style) => bar.with_style(style),
+                Err(_) => bar,
+            }
+        });
+        let tokens_of_a_step = (settings.batch * settings.block) as f64 * settings.accumulate as f64;
+        Show { out: out.into(), steps: settings.steps, tokens_of_a_step, bar }
+    }
+
+    /// Shows what happened.
+    pub fn event(&mut self, event: Event) {
+        match event {
+            Event::Step { step, loss, tokens_s } => {
+                if let Some(bar) = &self.bar {
+                    let left = (self.steps - step) as f64 * self.tokens_of_a_step / tokens_s.max(1e-9);
+                    bar.set_message(format!("loss {loss:.4}, {tokens_s:.0} tokens/s, {} left", time(left)));
+                    bar.set_position(step);
+                }
+            }
+            Event::Evaluation { step, loss, validation_loss, is_best } => {
+                let best = if is_best { ", the best so far" } else { "" };
+                let line = format!(
+                    "step {step} of {}: loss {loss:.4}, validation loss {validation_loss:.4}{best}",
+                    self.steps
+                );
+                match &self.bar {
+                    Some(bar) => bar.suspend(|| say(&line)),
+                    None => say(&line),
+                }
+            }
+        }
+    }
+
+    /// Takes the live line away.
+    pub fn finish(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// How to go on with a run that was told to stop.
+    pub fn stopped(&self, run: &Run) {
+        let out = self.out.display();
+        say(&format!("stopped after step {}; go on with: roformer train --out {out} --resume", run.saved()));
+    }
+
+    /// What came of the run, on stdout.
+    pub fn result(&self, run: &Run) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        let settings = run.trainer().settings();
+        let (steps, seconds) = (run.trainer().steps(), run.seconds());
+        let tokens_s = steps as f64 * self.tokens_of_a_step / seconds.max(1e-9);
+        writeln!(out, "{steps} steps in {}, {tokens_s:.0} tokens/s", time(seconds))?;
+        if let Some(last) = run.last() {
+            writeln!(out, "validation loss {:.4}", last.loss)?;
+        }
+        let name = match run.best() {
+            Some(best) => {
+                writeln!(out, "best validation loss {:.4}, at step {}", best.loss, best.step)?;
+                "best"
+            }
+            None => "last",
+        };
+        let folder = self.out.join(name);
+        let folder = folder.display();
+        writeln!(out, "the model is in {folder}")?;
+        if is_loadable(&settings.encoding) {
+            let block = settings.block;
+            writeln!(out, "it has seen {block} characters at a time: what it writes beyond them gets worse")?;
+            writeln!(out, "use it: roformer generate --model {folder} --max-tokens {block} 'Some text'")
+        } else {
+            let encoding = &settings.encoding;
+            writeln!(
+                out,
+                "neither transformers nor the other commands load a model with the encoding {encoding}"
+            )
+        }
+    }
+}
+
+/// A time as people say it.
+fn time(seconds: f64) -> String {
+    let whole = Duration::try_from_secs_f64(seconds.round().max(0.0)).map_or(u64::MAX, |time| time.as_secs());
+    match whole {
+        0..60 => format!("{seconds:.1} s"),
+        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
+        _ => format!("{} h {} min", whole / 3600, whole / 60 % 60),
+    }
+}
+
+fn say(line: &str) {
+    // Nobody to tell is no reason to stop.
+    let _ = writeln!(io::stderr(), "roformer: {line}");
+}

@@ -1,0 +1,135 @@
+//! `roformer train` as a user types it.
+
+mod common;
+
+use common::{Folder, command, json, lines, refused, roformer, succeeds};
+use std::fs;
+use std::io::{BufRead, BufReader};
+
+const SMALL: [&str; 16] = [
+    "--layers",
+    "1",
+    "--width",
+    "32",
+    "--heads",
+    "2",
+    "--block",
+    "16",
+    "--batch",
+    "4",
+    "--lr",
+    "5e-3",
+    "--warmup",
+    "5",
+    "--eval-every",
+    "10",
+];
+
+fn text(folder: &Folder) -> String {
+    let path = folder.path("play.txt");
+    let text =
+        "ROMEO:\nWhat light through yonder window breaks?\n\nJULIET:\nO Romeo, wherefore art thou?\n\n";
+    fs::write(&path, text.repeat(20)).unwrap();
+    path
+}
+
+#[test]
+fn a_model_is_trained_resumed_and_used() {
+    let folder = Folder::new("train");
+    let (data, straight, broken) = (text(&folder), folder.path("straight"), folder.path("broken"));
+    let train = |out: &str, steps: &str| {
+        let mut arguments =
+            vec!["train", "--task", "causal", "--data", &data, "--out", out, "--steps", steps];
+        arguments.extend(SMALL);
+        roformer(&arguments, b"")
+    };
+    let run = train(&straight, "30");
+    assert_eq!(run.code, 0, "{}", run.error);
+    for words in ["validation loss ", "best validation loss ", "straight/best", "roformer generate --model "]
+    {
+        assert!(run.out.contains(words), "{}", run.out);
+    }
+    assert!(run.error.contains("step 20 of 30: loss "), "{}", run.error);
+    let metrics = lines(&fs::read_to_string(folder.path("straight/metrics.jsonl")).unwrap());
+    let of = |field: &str| metrics.iter().filter(|line| !line[field].is_null()).count();
+    assert_eq!((of("loss"), of("lr"), of("tokens_s"), of("seconds"), of("validation_loss")), (4, 4, 4, 4, 3));
+
+    // Stopped by Ctrl-C and resumed: by settings that it knows itself.
+    #[cfg(unix)]
+    {
+        let mut arguments = vec!["train", "--data", &data, "--out", &broken, "--steps", "100000"];
+        arguments.extend(SMALL);
+        let mut child = command(&arguments).spawn().unwrap();
+        let mut error = BufReader::new(child.stderr.take().unwrap()).lines();
+        while !error.next().unwrap().unwrap().contains("step 10 ") {}
+        let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(kill.unwrap().success());
+        let rest: Vec<String> = error.map(|line| line.unwrap()).collect();
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{rest:?}");
+        let last = rest.last().unwrap();
+        assert!(last.contains(&format!("go on with: roformer train --out {broken} --resume")), "{last}");
+        refused(
+            &["train", "--out", &broken, "--resume", "--steps", "30"],
+            &["`steps` 30", "begun with 100000"],
+        );
+        fs::remove_dir_all(&broken).unwrap();
+    }
+    let run = roformer(&["train", "--out", &straight, "--resume", "--threads", "1"], b"");
+    assert_eq!(run.code, 0, "{}", run.error);
+    assert!(run.out.contains("30 steps in ") && run.error.contains("from step 30 on"), "{}", run.error);
+
+    let model = folder.path("straight/best");
+    let written = succeeds(&["generate", "--model", &model, "--max-tokens", "60", "ROMEO:\n"]);
+    assert!(written.starts_with("ROMEO:\n") && written.chars().count() > 40, "{written}");
+    let tokens = json(&["tokenize", "--model", &model, "--json", "O Romeo,\n"]);
+    assert_eq!(tokens["tokens"].as_array().unwrap().len(), 9, "{tokens}");
+    assert!(succeeds(&["info", &model]).contains("RoFormerForCausalLM"));
+    assert!(!succeeds(&["forward", "--model", &model, "--ids", "5,6,7"]).is_empty());
+}
+
+#[test]
+fn what_cannot_be_trained_is_said_in_one_line() {
+    let folder = Folder::new("train-wrong");
+    let (data, out) = (text(&folder), folder.path("out"));
+    let wrong = |arguments: &[&str], says: &[&str]| {
+        let mut all = vec!["train", "--out", &out];
+        all.extend(arguments);
+        refused(&all, says);
+    };
+    let missing = folder.path("missing.txt");
+    wrong(&["--data", &missing], &["missing.txt", "expected a UTF-8 text file"]);
+    fs::write(folder.path("latin.txt"), b"caf\xe9").unwrap();
+    wrong(&["--data", &folder.path("latin.txt")], &["latin.txt", "byte 3", "save the file as UTF-8"]);
+    fs::write(folder.path("empty.txt"), b"").unwrap();
+    wrong(&["--data", &data, &folder.path("empty.txt")], &["empty.txt: empty"]);
+    wrong(&["--data", &data, "--block", "1800"], &["characters", "more than a block, 1800"]);
+    wrong(&["--data", &data, "--width", "130"], &["heads is 4", "divisor of the width, 130"]);
+    wrong(&["--data", &data, "--width", "132"], &["33", "even"]);
+    wrong(&["--data", &data, "--lr", "-1"], &["lr is -1"]);
+    wrong(&["--data", &data, "--lr", "NaN"], &["lr is "]);
+    wrong(&["--data", &data, "--encoding", "rotery"], &["rotery", "one of none, "]);
+    wrong(&["--data", &data, "--task", "masked"], &["masked", "causal"]);
+    wrong(&[], &["--data"]);
+    wrong(&["--resume"], &["nothing to resume"]);
+    // Nothing was made on the way.
+    assert!(!std::path::Path::new(&out).exists());
+    fs::create_dir(&out).unwrap();
+    fs::write(folder.path("out/thesis.txt"), "precious").unwrap();
+    wrong(&["--data", &data], &["thesis.txt", "a new or empty folder"]);
+}
+
+#[test]
+fn an_encoding_that_nothing_loads_says_so() {
+    let folder = Folder::new("train-encoding");
+    let (data, out) = (text(&folder), folder.path("out"));
+    let mut arguments = vec!["train", "--data", &data, "--out", &out, "--steps", "2", "--encoding", "t5"];
+    arguments.extend(SMALL);
+    let run = roformer(&arguments, b"");
+    assert!(
+        run.code == 0 && run.out.contains("load a model with the encoding t5"),
+        "{}{}",
+        run.out,
+        run.error
+    );
+    refused(&["generate", "--model", &folder.path("out/best"), "O"], &["roformer-t5"]);
+}

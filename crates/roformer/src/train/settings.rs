@@ -1,0 +1,246 @@
+//! All that decides what a run computes, with its limits; as JSON, in which a run keeps it.
+
+use super::schedule::Schedule;
+use crate::encoding::Encoding;
+use crate::error::{Error, Result};
+use crate::weights::brief;
+use serde_json::{Map, Value, json};
+
+/// How the parts of the model are put together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FormName {
+    /// RoFormerForCausalLM.
+    #[default]
+    RoFormer,
+    /// LlamaForCausalLM.
+    Llama,
+}
+
+impl FormName {
+    /// All of them.
+    pub const ALL: [FormName; 2] = [FormName::RoFormer, FormName::Llama];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            FormName::RoFormer => "roformer",
+            FormName::Llama => "llama",
+        }
+    }
+}
+
+/// All that decides what a run computes. The number of threads does not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// How the parts of the model are put together.
+    pub form: FormName,
+    /// The name of the position encoding, of those in [`Encoding::all`].
+    pub encoding: String,
+    /// Layers.
+    pub layers: usize,
+    /// Width.
+    pub width: usize,
+    /// Attention heads.
+    pub heads: usize,
+    /// Tokens of a text.
+    pub block: usize,
+    /// Texts of a batch.
+    pub batch: usize,
+    /// Batches whose gradients are summed for one step.
+    pub accumulate: u64,
+    /// Steps in all.
+    pub steps: u64,
+    /// The highest learning rate.
+    pub lr: f64,
+    /// The lowest, at the end.
+    pub min_lr: f64,
+    /// Steps until the rate is highest.
+    pub warmup: u64,
+    /// How it falls from there.
+    pub schedule: Schedule,
+    /// How much of a matrix goes at each step, times the learning rate.
+    pub weight_decay: f64,
+    /// The chance that a number is dropped.
+    pub dropout: f64,
+    /// The largest norm of all gradients together; 0 for any.
+    pub clip: f64,
+    /// How much of the mean of the squares of gradients stays at each step.
+    pub beta2: f64,
+    /// The seed of weights, batches and dropout.
+    pub seed: u64,
+    /// Steps from one evaluation to the next.
+    pub eval_every: u64,
+    /// Batches of an evaluation.
+    pub eval_batches: u64,
+    /// Steps from one checkpoint to the next.
+    pub save_every: u64,
+    /// The part of the text, from its end, that is kept from training.
+    pub validation: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            form: FormName::RoFormer,
+            encoding: "rotary".into(),
+            layers: 4,
+            width: 128,
+            heads: 4,
+            block: 64,
+            batch: 12,
+            accumulate: 1,
+            steps: 2000,
+            lr: 1e-3,
+            min_lr: 1e-4,
+            warmup: 100,
+            schedule: Schedule::Cosine,
+            weight_decay: 0.1,
+            dropout: 0.0,
+            clip: 1.0,
+            beta2: 0.99,
+            seed: 1,
+            eval_every: 250,
+            eval_batches: 20,
+            save_every: 250,
+            validation: 0.1,
+        }
+    }
+}
+
+/// What may change when a run is resumed: none of it touches the parameters.
+const FREE: [&str; 3] = ["eval_every", "eval_batches", "save_every"];
+
+impl Settings {
+    /// These with others in the place of some. The lowest learning rate is a tenth of the highest, where the highest alone
+    /// is given.
+    pub fn with(mut self, given: &Map<String, Value>) -> Result<Self> {
+        for (name, value) in given {
+            self.set(name, value)?;
+        }
+        if given.contains_key("lr") && !given.contains_key("min_lr") {
+            self.min_lr = self.lr / 10.0;
+        }
+        self.check()?;
+        Ok(self)
+    }
+
+    /// These, which a run was begun with, where it is resumed with others: what may not change is an error.
+    pub(super) fn resumed_with(&self, given: &Map<String, Value>) -> Result<Self> {
+        let (before, now) = (self.to_json(), self.clone().with(given)?.to_json());
+        for name in given.keys().filter(|name| !FREE.contains(&name.as_str())) {
+            if before[name] != now[name] {
+                let value = format!("`{name}` {}, but it was begun with {}", now[name], before[name]);
+                let expected =
+                    "the settings that it was begun with: leave them out, or begin anew in another folder";
+                return Err(Error::input("what the run is resumed with", value, expected));
+            }
+        }
+        let free = given.iter().filter(|(name, _)| FREE.contains(&name.as_str()));
+        self.clone().with(&free.map(|(name, value)| (name.clone(), value.clone())).collect())
+    }
+
+    /// All of them.
+    pub fn to_json(&self) -> Map<String, Value> {
+        let value = json!({
+            "form": self.form.name(), "encoding": self.encoding, "layers": self.layers, "width": self.width,
+            "heads": self.heads, "block": self.block, "batch": self.batch, "accumulate": self.accumulate,
+            "steps": self.steps, "lr": self.lr, "min_lr": self.min_lr, "warmup": self.warmup,
+            "schedule": self.schedule.name(), "weight_decay": self.weight_decay, "dropout": self.dropout,
+            "clip": self.clip, "beta2": self.beta2, "seed": self.seed, "eval_every": self.eval_every,
+            "eval_batches": self.eval_batches, "save_every": self.save_every, "validation": self.validation,
+        });
+        match value {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        }
+    }
+
+    fn set(&mut self, name: &str, value: &Value) -> Result<()> {
+        match name {
+            "form" => self.form = word("form", value, &FormName::ALL, FormName::name)?,
+            "encoding" => {
+                self.encoding =
+                    word("encoding", value, &Encoding::all(), |encoding| encoding.name())?.name().into()
+            }
+            "schedule" => self.schedule = word("schedule", value, &Schedule::ALL, Schedule::name)?,
+            "layers" => self.layers = whole("layers", value, 1..=1024)? as usize,
+            "width" => self.width = whole("width", value, 1..=65_536)? as usize,
+            "heads" => self.heads = whole("heads", value, 1..=65_536)? as usize,
+            "block" => self.block = whole("block", value, 1..=1 << 20)? as usize,
+            "batch" => self.batch = whole("batch", value, 1..=65_536)? as usize,
+            "accumulate" => self.accumulate = whole("accumulate", value, 1..=65_536)?,
+            "steps" => self.steps = whole("steps", value, 1..=1 << 40)?,
+            "warmup" => self.warmup = whole("warmup", value, 0..=1 << 40)?,
+            "seed" => self.seed = whole("seed", value, 0..=u64::MAX)?,
+            "eval_every" => self.eval_every = whole("eval_every", value, 1..=1 << 40)?,
+            "eval_batches" => self.eval_batches = whole("eval_batches", value, 1..=1 << 32)?,
+            "save_every" => self.save_every = whole("save_every", value, 1..=1 << 40)?,
+            "lr" => self.lr = number("lr", value)?,
+            "min_lr" => self.min_lr = number("min_lr", value)?,
+            "weight_decay" => self.weight_decay = number("weight_decay", value)?,
+            "dropout" => self.dropout = number("dropout", value)?,
+            "clip" => self.clip = number("clip", value)?,
+            "beta2" => self.beta2 = number("beta2", value)?,
+            "validation" => self.validation = number("validation", value)?,
+            other => {
+                return Err(Error::input("a setting", format!("`{}`", brief(other)), "one that is known"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks settings that may have been made by hand.
+    pub fn check(&self) -> Result<()> {
+        for (name, value, fits, expected) in [
+            ("lr", self.lr, self.lr > 0.0 && self.lr <= 10.0, "more than 0 and at most 10"),
+            ("min_lr", self.min_lr, (0.0..=self.lr).contains(&self.min_lr), "from 0 to lr"),
+            ("weight_decay", self.weight_decay, (0.0..=10.0).contains(&self.weight_decay), "from 0 to 10"),
+            ("dropout", self.dropout, (0.0..1.0).contains(&self.dropout), "at least 0 and less than 1"),
+            ("clip", self.clip, (0.0..=1e9).contains(&self.clip), "0 for no clipping, or a norm"),
+            ("beta2", self.beta2, (0.0..1.0).contains(&self.beta2), "at least 0 and less than 1"),
+            ("validation", self.validation, (0.0..=0.9).contains(&self.validation), "from 0 to 0.9"),
+        ] {
+            if !fits {
+                return Err(Error::input(name, value, expected));
+            }
+        }
+        // Each by itself, in case they were not set by name.
+        for (name, value) in self.to_json() {
+            self.clone().set(&name, &value)?;
+        }
+        if !self.width.is_multiple_of(self.heads) {
+            let expected = format!("a divisor of the width, {}", self.width);
+            return Err(Error::input("heads", self.heads, expected));
+        }
+        Ok(())
+    }
+}
+
+fn word<T: Clone>(
+    name: &'static str,
+    value: &Value,
+    all: &[T],
+    names: impl Fn(T) -> &'static str,
+) -> Result<T> {
+    let found = all.iter().find(|one| value.as_str() == Some(names((*one).clone())));
+    found.cloned().ok_or_else(|| {
+        let list: Vec<&str> = all.iter().map(|one| names(one.clone())).collect();
+        Error::input(name, shown(value), format!("one of {}", list.join(", ")))
+    })
+}
+
+fn whole(name: &'static str, value: &Value, range: std::ops::RangeInclusive<u64>) -> Result<u64> {
+    value.as_u64().filter(|value| range.contains(value)).ok_or_else(|| {
+        let expected = format!("a whole number from {} to {}", range.start(), range.end());
+        Error::input(name, shown(value), expected)
+    })
+}
+
+/// A value as a message shows it.
+fn shown(value: &Value) -> String {
+    brief(value.as_str().unwrap_or(&value.to_string()))
+}
+
+fn number(name: &'static str, value: &Value) -> Result<f64> {
+    value.as_f64().ok_or_else(|| Error::input(name, shown(value), "a number"))
+}

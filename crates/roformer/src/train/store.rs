@@ -1,0 +1,256 @@
+//! The folder of a run. Every file is written beside its place and takes its name when it is on the disk.
+//!
+//! ```text
+//! state.json               which step is the last complete one, with what it takes to go on: the commit
+//! state-250.safetensors    parameters and moments after that step; state.json names it
+//! last/, best/             models: config.json, model.safetensors and the tokenizer's files
+//! metrics.jsonl            what happened
+//! lock                     held while a run is at work
+//! ```
+//!
+//! A checkpoint is written in this order: the model, the state under a name of its own, state.json; then the older state
+//! goes. Killed anywhere in between, state.json still names a state that is whole, and what is ahead of it is written again
+//! with the same bytes.
+
+use super::hand_over;
+use super::settings::Settings;
+use super::trainer::Trainer;
+use crate::error::{Error, Result};
+use crate::weights::{self, Weights};
+use serde_json::{Map, Value, json};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// The version of state.json.
+const FORMAT: u64 = 1;
+
+/// The most that is read of state.json, which has a few hundred bytes and the names of files.
+const LIMIT: u64 = 16 << 20;
+
+/// The best evaluation so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Best {
+    /// After which step.
+    pub step: u64,
+    /// Its loss.
+    pub loss: f64,
+}
+
+/// What a run is saved with beside its numbers.
+#[derive(Clone, Debug)]
+pub(super) struct Progress {
+    pub step: u64,
+    pub seconds: f64,
+    pub best: Option<Best>,
+    pub data: Vec<PathBuf>,
+    pub fingerprint: u64,
+}
+
+/// The folder of a run, held by it alone.
+pub(super) struct Store {
+    folder: PathBuf,
+    /// Released when the process ends, however it does.
+    _lock: File,
+}
+
+impl Store {
+    /// A folder for a new run.
+    pub fn create(folder: &Path) -> Result<Self> {
+        let failed = |error: io::Error| broken(folder, error.to_string());
+        fs::create_dir_all(folder).map_err(failed)?;
+        Self::check_no_run(folder)?;
+        for entry in fs::read_dir(folder).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            let name = name.to_string_lossy();
+            // What a run leaves that was killed before its first state was whole.
+            let is_left = name == "lock" || name.starts_with("state-0.") || name == "state.json.partial";
+            if !is_left {
+                let name = weights::brief(&name);
+                let reason = format!("not empty, it has `{name}`; expected a new or empty folder");
+                return Err(broken(folder, reason));
+            }
+        }
+        let store = Self::lock(folder)?;
+        // Once more, now that nobody else can begin one.
+        Self::check_no_run(folder)?;
+        Ok(store)
+    }
+
+    fn check_no_run(folder: &Path) -> Result<()> {
+        match folder.join("state.json").exists() {
+            true => {
+                let reason =
+                    "holds a run already; pass --resume to go on with it, or another folder for a new one";
+                Err(broken(folder, reason))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// The folder of a run that is to be resumed.
+    pub fn open(folder: &Path) -> Result<Self> {
+        if !folder.join("state.json").is_file() {
+            let reason =
+                "no state.json, so nothing to resume; expected the folder of a run, or leave out --resume";
+            return Err(broken(folder, reason));
+        }
+        Self::lock(folder)
+    }
+
+    fn lock(folder: &Path) -> Result<Self> {
+        let path = folder.join("lock");
+        let lock = File::options().create(true).append(true).open(&path);
+        let lock = lock.map_err(|error| broken(&path, error.to_string()))?;
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                Err(broken(folder, "another run is at work there; wait for its end, or use another folder"))
+            }
+            // Some file systems have no locks: then nothing stands guard.
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(Store { folder: folder.into(), _lock: lock }),
+        }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Writes a model's folder. It is whole from the first time on: only its weights ever change.
+    pub fn save_model(&self, name: &str, trainer: &Trainer) -> Result<()> {
+        let folder = self.path(name);
+        let weights = folder.join("model.safetensors");
+        if !weights.exists() {
+            fs::create_dir_all(&folder).map_err(|error| broken(&folder, error.to_string()))?;
+            let characters = trainer.corpus().characters();
+            for (name, value) in [
+                ("config.json", hand_over::config(trainer.network(), trainer.settings())),
+                ("tokenizer.json", characters.tokenizer()),
+                ("tokenizer_config.json", characters.tokenizer_config()),
+            ] {
+                write(&folder.join(name), format!("{value:#}\n").as_bytes())?;
+            }
+        }
+        let parameters = trainer.parameters();
+        let fixed = hand_over::fixed(trainer.network(), trainer.settings())?;
+        let fixed =
+            fixed.iter().map(|(name, shape, numbers)| (name.to_string(), shape.to_vec(), &numbers[..]));
+        let entries = trainer.layout().entries().iter();
+        let trained =
+            entries.map(|entry| (entry.name.clone(), entry.shape.clone(), &parameters[entry.range.clone()]));
+        let tensors = trained.chain(fixed);
+        Ok(weights::save(weights, tensors)?)
+    }
+
+    /// Writes a state, and then the name of it: from then on it is the one that is resumed.
+    pub fn save_state(&self, trainer: &Trainer, progress: &Progress) -> Result<()> {
+        let name = format!("state-{}.safetensors", progress.step);
+        let buffers = trainer.buffers();
+        let tensors = buffers.iter().flat_map(|(buffer, numbers)| {
+            let entries = trainer.layout().entries().iter();
+            entries.map(move |entry| {
+                (format!("{buffer}.{}", entry.name), entry.shape.clone(), &numbers[entry.range.clone()])
+            })
+        });
+        weights::save(self.path(&name), tensors)?;
+        let best = progress.best.map(|best| json!({"step": best.step, "validation_loss": best.loss}));
+        let data: Vec<_> = progress.data.iter().map(|path| path.to_string_lossy()).collect();
+        let state = json!({
+            "format": FORMAT,
+            "step": progress.step,
+            "state": name,
+            "seconds": progress.seconds,
+            "best": best,
+            "data": data,
+            "fingerprint": format!("{:016x}", progress.fingerprint),
+            "settings": trainer.settings().to_json(),
+        });
+        write(&self.path("state.json"), format!("{state:#}\n").as_bytes())?;
+        self.remove_other_states(&name);
+        Ok(())
+    }
+
+    /// Older states, and what a kill left of one. That they may stay is no failure.
+    fn remove_other_states(&self, current: &str) {
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let Some(name) = name.to_str().filter(|name| *name != current) else { continue };
+            let step = name.strip_prefix("state-").and_then(|name| {
+                name.strip_suffix(".safetensors").or_else(|| name.strip_suffix(".safetensors.partial"))
+            });
+            if step.is_some_and(|step| step.parse::<u64>().is_ok()) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+
+    /// What state.json says, with the settings of the run.
+    pub fn progress(&self) -> Result<(Progress, Settings)> {
+        let path = self.path("state.json");
+        let wrong =
+            |what: &str| broken(&path, format!("no {what} that can be read; expected the state of a run"));
+        let mut bytes = Vec::new();
+        let read = File::open(&path).and_then(|file| file.take(LIMIT).read_to_end(&mut bytes));
+        read.map_err(|error| broken(&path, error.to_string()))?;
+        let state: Map<String, Value> = serde_json::from_slice(&bytes).map_err(|_| wrong("JSON object"))?;
+        if state.get("format").and_then(Value::as_u64) != Some(FORMAT) {
+            return Err(wrong("`format` 1"));
+        }
+        let whole = |name: &str| state.get(name).and_then(Value::as_u64).ok_or_else(|| wrong(name));
+        let paths = state.get("data").and_then(Value::as_array).ok_or_else(|| wrong("data"))?;
+        let best = state.get("best").and_then(|best| {
+            Some(Best { step: best.get("step")?.as_u64()?, loss: best.get("validation_loss")?.as_f64()? })
+        });
+        let fingerprint = state.get("fingerprint").and_then(Value::as_str);
+        let fingerprint = fingerprint.and_then(|text| u64::from_str_radix(text, 16).ok());
+        let settings = state.get("settings").and_then(Value::as_object).ok_or_else(|| wrong("settings"))?;
+        let settings = Settings::default().with(settings)?;
+        let progress = Progress {
+            step: whole("step")?,
+            seconds: state.get("seconds").and_then(Value::as_f64).ok_or_else(|| wrong("seconds"))?,
+            best,
+            data: paths.iter().filter_map(Value::as_str).map(PathBuf::from).collect(),
+            fingerprint: fingerprint.ok_or_else(|| wrong("fingerprint"))?,
+        };
+        if progress.step > settings.steps {
+            return Err(wrong("step within the run"));
+        }
+        Ok((progress, settings))
+    }
+
+    /// Puts a trainer where the state left it.
+    pub fn restore(&self, progress: &Progress, trainer: &mut Trainer) -> Result<()> {
+        // By its step and not by what state.json calls it: a name from a file could lead anywhere.
+        let weights = Weights::open(self.path(&format!("state-{}.safetensors", progress.step)))?;
+        trainer.restore(progress.step, |buffer, name, shape, out| {
+            Ok(weights.read_f32(&format!("{buffer}.{name}"), shape, out)?)
+        })
+    }
+}
+
+pub(super) fn broken(path: &Path, reason: impl Into<String>) -> Error {
+    Error::File { path: path.display().to_string(), reason: reason.into() }
+}
+
+/// Writes a file beside its place, and gives it its name when it is on the disk.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let written = File::create(&partial)
+        .and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        })
+        .and_then(|()| fs::rename(&partial, path));
+    if written.is_err() {
+        // Half a file is of no use. If it cannot be removed, the error that matters is still the first.
+        let _ = fs::remove_file(&partial);
+    }
+    written.map_err(|error| broken(path, error.to_string()))?;
+    #[cfg(unix)]
+    if let Some(folder) = path.parent() {
+        // Makes the new name last through a power cut. The file is whole either way.
+        let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    }
+    Ok(())
+}
