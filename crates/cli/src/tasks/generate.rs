@@ -6,6 +6,7 @@ use crate::model::ModelOptions;
 use crate::text::{self, Record, Task};
 use clap::Args;
 use roformer::pipeline::{Generate, Paraphrase};
+use roformer::tokenizer::Kind;
 use roformer::{Pipeline, Result};
 use serde::Serialize;
 use std::io::{self, Write};
@@ -131,10 +132,12 @@ impl Generation {
         let mut out = io::stdout().lock();
         let goes_on = !self.pipeline.model().is_unilm();
         let mut before = if goes_on { text } else { "" };
+        // Tokens of a file's own tokenizer bring their spaces along.
+        let drops_spaces = self.pipeline.tokenizer().kind() != Kind::File;
         let mut outcome = Ok(());
         let mut write = |piece: &str, is_last: bool| {
             // The text comes with the first piece: when it cannot be used there is none.
-            let gap = if needs_space(before, piece) { " " } else { "" };
+            let gap = if drops_spaces && needs_space(before, piece) { " " } else { "" };
             let end = if is_last { "\n" } else { "" };
             if outcome.is_ok() {
                 outcome = write!(out, "{before}{gap}{piece}{end}").and_then(|()| out.flush());
