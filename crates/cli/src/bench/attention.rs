@@ -1,6 +1,6 @@
 //! `roformer bench attention`.
 
-use crate::error::{Failure, Outcome};
+use crate::error::Outcome;
 use clap::Args;
 use roformer::bench::attention::{self, Crossover, HEAD_DIM, HEADS, Line, Sample};
 use serde_json::json;
@@ -34,14 +34,7 @@ fn measure(json: bool) -> Outcome {
         writeln!(out, "{a:13} {b:6} {c:>6} {d:>9} {e:>21} {f:>4} {g:>9} {h:>9} {i:>8}")?;
     }
     let progress = std::io::stderr().is_terminal();
-    let mut outcome: Outcome = Ok(());
-    let result = attention::run(|line| {
-        if outcome.is_ok() {
-            outcome = print(&mut out, &line, json, progress).map_err(Failure::from);
-        }
-    });
-    result.map_err(|error| Failure::Other(error.to_string()))?;
-    outcome
+    super::each(|report| attention::run(report), |line| print(&mut out, line, json, progress))
 }
 
 fn print(out: &mut impl Write, line: &Line, json: bool, progress: bool) -> std::io::Result<()> {

@@ -52,3 +52,18 @@ impl Options {
         pool.install(|| benchmark(self.json))
     }
 }
+
+/// Runs a benchmark that reports line by line, and prints each as it comes. Nothing more is printed once printing failed.
+fn each<S, E: std::fmt::Display>(
+    benchmark: impl FnOnce(&mut dyn FnMut(S)) -> Result<(), E>,
+    mut print: impl FnMut(&S) -> std::io::Result<()>,
+) -> Outcome {
+    let mut outcome: Outcome = Ok(());
+    let mut report = |line: S| {
+        if outcome.is_ok() {
+            outcome = print(&line).map_err(Failure::from);
+        }
+    };
+    benchmark(&mut report).map_err(|error| Failure::Other(error.to_string()))?;
+    outcome
+}

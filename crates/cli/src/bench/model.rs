@@ -1,6 +1,6 @@
 //! `roformer bench model`.
 
-use crate::error::{Failure, Outcome};
+use crate::error::Outcome;
 use clap::Args;
 use roformer::bench::model::{self, Sample};
 use serde_json::json;
@@ -29,14 +29,7 @@ fn measure(json: bool) -> Outcome {
         let [a, b, c, d, e, f, g, h] = titles;
         writeln!(out, "{a:>5} {b:>6} {c:>9} {d:>19} {e:>8} {f:>8} {g:>9} {h:>8}")?;
     }
-    let mut outcome: Outcome = Ok(());
-    model::run(|sample| {
-        if outcome.is_ok() {
-            outcome = print(&mut out, &sample, json).map_err(Failure::from);
-        }
-    })
-    .map_err(|error| Failure::Other(error.to_string()))?;
-    outcome
+    super::each(|report| model::run(report), |sample| print(&mut out, sample, json))
 }
 
 fn print(out: &mut impl Write, sample: &Sample, json: bool) -> std::io::Result<()> {

@@ -36,14 +36,7 @@ fn measure(json: bool) -> Outcome {
             "type", "pairing", "order", "length", "µs", "(quartiles)", "GB/s", "roofline", "fraction"
         )?;
     }
-    let mut outcome: Outcome = Ok(());
-    rope::run(|sample| {
-        if outcome.is_ok() {
-            outcome = print(&mut out, &sample, json).map_err(Failure::from);
-        }
-    })
-    .map_err(|error| Failure::Other(error.to_string()))?;
-    outcome?;
+    super::each(|report| rope::run(report), |sample| print(&mut out, sample, json))?;
     let table = rope::table().map_err(|error| Failure::Other(error.to_string()))?;
     if json {
         let line = json!({"what": "table", "rows": table.rows, "pairs": table.pairs, "us": table.us, "mpairs_s": table.mpairs_s});

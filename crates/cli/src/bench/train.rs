@@ -1,6 +1,6 @@
 //! `roformer bench train`.
 
-use crate::error::{Failure, Outcome};
+use crate::error::Outcome;
 use clap::Args;
 use roformer::bench::train::{self, Sample};
 use serde_json::json;
@@ -30,14 +30,7 @@ fn measure(json: bool) -> Outcome {
         let [a, b, c, d, e, f, g, h, i] = titles;
         writeln!(out, "{a:>5} {b:>6} {c:>5} {d:>6} {e:>6} {f:>8} {g:>17} {h:>9} {i:>9}")?;
     }
-    let mut outcome: Outcome = Ok(());
-    train::run(|sample| {
-        if outcome.is_ok() {
-            outcome = print(&mut out, &sample, json).map_err(Failure::from);
-        }
-    })
-    .map_err(|error| Failure::Other(error.to_string()))?;
-    outcome
+    super::each(|report| train::run(report), |sample| print(&mut out, sample, json))
 }
 
 fn print(out: &mut impl Write, sample: &Sample, json: bool) -> std::io::Result<()> {

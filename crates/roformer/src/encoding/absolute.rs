@@ -24,7 +24,7 @@ impl Merge {
         sizes: &Sizes,
     ) -> Value {
         match self {
-            Merge::Add => builder.sum_rows(x, codes),
+            Merge::Add => builder.sum(x, codes),
             Merge::Concatenate => {
                 let width = sizes.width;
                 let deviation = (2.0 * width as f64).sqrt().recip();

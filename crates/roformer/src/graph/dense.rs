@@ -11,16 +11,11 @@ impl<T: Real> Builder<T> {
         out
     }
 
-    /// a + b.
+    /// a + b, where b may have fewer rows, such as codes `[length, width]` for every text of `[batch · length, width]`.
     pub fn sum(&mut self, a: Value, b: Value) -> Value {
         let out = self.value(a.rows, a.width);
         self.push(Sum { a, b, out });
         out
-    }
-
-    /// x `[batch · length, width]` + codes `[length, width]`, the same for every text.
-    pub fn sum_rows(&mut self, x: Value, codes: Value) -> Value {
-        self.sum(x, codes)
     }
 
     /// [x, codes]: the codes `[length, width]` beside every text of x `[batch · length, width]`.

@@ -1,5 +1,5 @@
 //! A training step as a list of operations: built once for the shape of a batch, then run forward and backward any number of
-//! times without allocating.
+//! times in the memory that was laid out then.
 //!
 //! A [`Value`] is what an operation computes, `[rows, width]` row by row; a [`Parameter`] is a range of the one flat buffer
 //! that is trained. An operation reads values and parameters and writes one value; its backward half adds to the gradients

@@ -2,7 +2,8 @@
 
 use super::{Builder, Gradients, Operation, Value, Values};
 use crate::ops::Real;
-use rope::{Positions, Rope, Schedule, Table, Turn, View, ViewMut};
+use crate::ops::rotate::{Heads, backward, forward};
+use rope::{Positions, Rope, Schedule, Table};
 
 /// A rotation of queries and keys.
 #[derive(Clone, Debug)]
@@ -55,6 +56,9 @@ fn table<T: Real>(rope: &Rope, longest: usize, columns: &Columns) -> rope::Resul
     rope.table::<T>(range, length)
 }
 
+/// Why a rotation cannot fail.
+const CHECKED: &str = "sizes were checked when the graph was made, positions when they were set";
+
 struct Rotate<T> {
     x: Value,
     rope: Rope,
@@ -66,18 +70,15 @@ struct Rotate<T> {
 }
 
 impl<T: Real> Rotate<T> {
-    /// `[batch, length, heads, head_dim]` and its steps.
-    fn view(&self) -> ([usize; 4], [usize; 3]) {
-        let Columns { heads, length, .. } = self.columns;
+    /// Where what turns stands in the value.
+    fn heads(&self) -> Heads {
+        let Columns { first, heads, length, .. } = self.columns;
         let (width, dim) = (self.x.width, self.rope.head_dim());
-        ([self.x.rows / length, length, heads, dim], [length * width, width, dim])
-    }
-
-    fn turn(&self, turn: Turn, positions: &[u32], numbers: &mut [T]) {
-        let (shape, steps) = self.view();
-        let turned = ViewMut::strided(&mut numbers[self.columns.first..], shape, steps)
-            .and_then(|mut view| self.table.at(rows(positions))?.rotate(turn, &mut view));
-        turned.expect("the sizes were checked when the graph was made, the positions when they were set");
+        Heads {
+            offset: first,
+            shape: [self.x.rows / length, length, heads, dim],
+            steps: [length * width, width, dim],
+        }
     }
 }
 
@@ -99,28 +100,27 @@ impl<T: Real> Operation<T> for Rotate<T> {
                 self.table = table;
             }
         }
-        let this = &*self;
-        values.write(self.x, |values, numbers| this.turn(Turn::Forward, &values.batch.positions, numbers));
+        let (heads, table) = (self.heads(), &self.table);
+        values.write(self.x, |values, numbers| {
+            let turned =
+                table.at(rows(&values.batch.positions)).and_then(|rows| forward(&rows, numbers, &heads));
+            turned.expect(CHECKED);
+        });
     }
 
     fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
-        let positions = &values.batch.positions;
-        if let Some(frequencies) = self.frequencies {
-            let ((shape, steps), first) = (self.view(), self.columns.first);
-            let (y, dy) = (&values.get(self.x)[first..], &gradients.get(self.x)[first..]);
-            self.gradient.fill(0.0);
-            let views =
-                View::strided(y, shape, steps).and_then(|y| Ok((y, View::strided(dy, shape, steps)?)));
-            let added = views.and_then(|(y, dy)| {
-                self.table.at(rows(positions))?.frequency_gradient(&y, &dy, &mut self.gradient)
-            });
-            added.expect("the sizes were checked when the graph was made");
-            let gradient = &self.gradient;
+        let (heads, y) = (self.heads(), values.get(self.x));
+        let Rotate { x, table, frequencies, gradient, .. } = self;
+        gradient.fill(0.0);
+        gradients.add(*x, |_, dy| {
+            let learned = frequencies.map(|_| (y, &mut gradient[..]));
+            let turned = table.at(rows(&values.batch.positions));
+            turned.and_then(|rows| backward(&rows, dy, &heads, learned)).expect(CHECKED);
+        });
+        if let Some(frequencies) = *frequencies {
             gradients.add(frequencies, |_, sum| {
-                sum.iter_mut().zip(gradient).for_each(|(sum, &gradient)| *sum += T::of(gradient));
+                sum.iter_mut().zip(&*gradient).for_each(|(sum, &gradient)| *sum += T::of(gradient));
             });
         }
-        let this = &*self;
-        gradients.add(self.x, |_, numbers| this.turn(Turn::Backward, positions, numbers));
     }
 }

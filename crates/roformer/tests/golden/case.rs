@@ -1,6 +1,6 @@
 //! Reading the reference values, running the models they are of, and comparing.
 
-use roformer::model::{Encoded, Hashed, HeadKind, Input, RoFormer, RoFormerConfig};
+use roformer::model::{Encoded, Hashed, HeadKind, Input, Output, RoFormer, RoFormerConfig};
 use safetensors::SafeTensors;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -130,4 +130,35 @@ impl<'a> Case<'a> {
         assert_eq!(cache.len(), self.length);
         (hidden.concat(), Some(scores.concat()).filter(|scores| !scores.is_empty()))
     }
+}
+
+/// Runs texts of four lengths as a padded batch, and each alone: the same hidden states, `width` numbers a token.
+pub fn padded_as_alone(width: usize, vocabulary: usize, forward: impl Fn(&Input) -> Output<f32>) {
+    let lengths = [3usize, 17, 9, 1];
+    let longest = 17;
+    let id = |text: usize, token: usize| ((text * 31 + token * 7) % vocabulary) as u32;
+    let ids: Vec<u32> = (0..4).flat_map(|text| (0..longest).map(move |token| id(text, token))).collect();
+    let mask: Vec<bool> =
+        lengths.iter().flat_map(|&length| (0..longest).map(move |token| token < length)).collect();
+    let batch = forward(&Input { ids: &ids, batch: 4, token_types: None, mask: Some(&mask) });
+    for (text, &length) in lengths.iter().enumerate() {
+        let alone = &ids[text * longest..][..length];
+        let alone = forward(&Input { ids: alone, batch: 1, token_types: None, mask: None });
+        let got = &batch.last_hidden_state[text * longest * width..][..length * width];
+        for (a, b) in got.iter().zip(&alone.last_hidden_state) {
+            assert!((a - b).abs() <= 4e-6, "{a} in the batch, {b} alone");
+        }
+    }
+}
+
+/// Runs three texts on one, two and three threads: the same bits.
+pub fn same_on_any_threads(ids: &[u32], forward: impl Fn(&Input) -> Output<f32> + Sync) {
+    let run = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let input = Input { ids, batch: 3, token_types: None, mask: None };
+        let output = pool.install(|| forward(&input));
+        (output.last_hidden_state, output.logits.unwrap().scores)
+    };
+    let one = run(1);
+    assert!(one == run(2) && one == run(3));
 }

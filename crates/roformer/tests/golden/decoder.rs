@@ -1,6 +1,6 @@
 //! Decoders against Hugging Face transformers: `golden/decoder`, made by `golden/decoder.py`.
 
-use super::case::{close, flags, flat, folder, read, tensor};
+use super::case::{close, flags, flat, folder, padded_as_alone, read, same_on_any_threads, tensor};
 use roformer::model::{Call, Decoder, DecoderConfig, Hashed, HeadKind, Input, Model, Parameters, Scores};
 use roformer::ops::Real;
 use rope::{AnglePrecision, Rope};
@@ -196,35 +196,14 @@ fn grouped() -> Decoder {
 #[test]
 fn a_padded_batch_of_a_decoder_gives_what_each_text_gives_alone() {
     let model = grouped();
-    let lengths = [3usize, 17, 9, 1];
-    let (longest, width) = (17, 48);
-    let id = |text: usize, token: usize| ((text * 31 + token * 7) % 90) as u32;
-    let ids: Vec<u32> = (0..4).flat_map(|text| (0..longest).map(move |token| id(text, token))).collect();
-    let mask: Vec<bool> =
-        lengths.iter().flat_map(|&length| (0..longest).map(move |token| token < length)).collect();
-    let batch = model.forward(&Input { ids: &ids, batch: 4, token_types: None, mask: Some(&mask) }).unwrap();
-    for (text, &length) in lengths.iter().enumerate() {
-        let alone = &ids[text * longest..][..length];
-        let alone = model.forward(&Input { ids: alone, batch: 1, token_types: None, mask: None }).unwrap();
-        let got = &batch.last_hidden_state[text * longest * width..][..length * width];
-        for (a, b) in got.iter().zip(&alone.last_hidden_state) {
-            assert!((a - b).abs() <= 4e-6, "{a} in the batch, {b} alone");
-        }
-    }
+    padded_as_alone(48, 90, |input| model.forward(input).unwrap());
 }
 
 #[test]
 fn a_decoder_gives_the_same_bits_on_any_number_of_threads() {
     let model = grouped();
     let ids: Vec<u32> = (0..3 * 300).map(|i| i * 13 % 90).collect();
-    let run = |threads: usize| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let input = Input { ids: &ids, batch: 3, token_types: None, mask: None };
-        let output = pool.install(|| model.forward(&input)).unwrap();
-        (output.last_hidden_state, output.logits.unwrap().scores)
-    };
-    let one = run(1);
-    assert!(one == run(2) && one == run(3));
+    same_on_any_threads(&ids, |input| model.forward(input).unwrap());
 }
 
 /// Some tokens are scored as all are, and a cache that is repeated continues as one that was filled.

@@ -1,6 +1,6 @@
 //! Against Hugging Face transformers: `golden/roformer`, made by `golden/roformer.py`.
 
-use super::case::{Case, close, flags, flat, folder, read, tensor};
+use super::case::{Case, close, flags, flat, folder, padded_as_alone, read, same_on_any_threads, tensor};
 use roformer::model::{Encoded, Hashed, HeadKind, Input, RoFormer, RoFormerConfig};
 use safetensors::SafeTensors;
 
@@ -123,21 +123,7 @@ fn a_padded_batch_gives_what_each_text_gives_alone() {
         "vocab_size": 90}"#;
     let config = RoFormerConfig::from_json(config).unwrap();
     let model = RoFormer::<f32>::from_parameters(config, HeadKind::MaskedLm, &Hashed).unwrap();
-    let lengths = [3usize, 17, 9, 1];
-    let (longest, width) = (17, 48);
-    let id = |text: usize, token: usize| ((text * 31 + token * 7) % 90) as u32;
-    let ids: Vec<u32> = (0..4).flat_map(|text| (0..longest).map(move |token| id(text, token))).collect();
-    let mask: Vec<bool> =
-        lengths.iter().flat_map(|&length| (0..longest).map(move |token| token < length)).collect();
-    let batch = model.forward(&Input { ids: &ids, batch: 4, token_types: None, mask: Some(&mask) }).unwrap();
-    for (text, &length) in lengths.iter().enumerate() {
-        let alone = &ids[text * longest..][..length];
-        let alone = model.forward(&Input { ids: alone, batch: 1, token_types: None, mask: None }).unwrap();
-        let got = &batch.last_hidden_state[text * longest * width..][..length * width];
-        for (a, b) in got.iter().zip(&alone.last_hidden_state) {
-            assert!((a - b).abs() <= 4e-6, "{a} in the batch, {b} alone");
-        }
-    }
+    padded_as_alone(48, 90, |input| model.forward(input).unwrap());
 }
 
 #[test]
@@ -148,12 +134,5 @@ fn one_and_two_threads_give_the_same_bits() {
     let config = RoFormerConfig::from_json(config).unwrap();
     let model = RoFormer::<f32>::from_parameters(config, HeadKind::MaskedLm, &Hashed).unwrap();
     let ids: Vec<u32> = (0..3 * 150).map(|i| i * 13 % 200).collect();
-    let run = |threads: usize| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let input = Input { ids: &ids, batch: 3, token_types: None, mask: None };
-        let output = pool.install(|| model.forward(&input)).unwrap();
-        (output.last_hidden_state, output.logits.unwrap().scores)
-    };
-    let one = run(1);
-    assert!(one == run(2) && one == run(3));
+    same_on_any_threads(&ids, |input| model.forward(input).unwrap());
 }

@@ -1,3 +1,5 @@
+//! Attention for training against the formula written out: values, gradients, tiles, threads, memory.
+
 mod naive;
 
 use super::softmax::{Heads, Shape, attend};
