@@ -2,8 +2,8 @@
 
     python golden/training.py
 
-The models are transformers' RoFormer, Llama and Qwen2 and PyTorch's encoder, the gradients are autograd's,
-and the training is that of torch.optim.AdamW. Weights come from an integer hash of their names, so they are
+The models are transformers' RoFormer, Llama, Qwen2 and Qwen3 and PyTorch's encoder, the gradients are
+autograd's, and the training is that of torch.optim.AdamW. Weights come from an integer hash of their names, so they are
 not stored. See README.md for the files that are written.
 """
 
@@ -21,10 +21,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers.models.llama import modeling_llama
 from transformers.models.qwen2 import modeling_qwen2
+from transformers.models.qwen3 import modeling_qwen3
 from transformers.models.roformer import modeling_roformer
 
 import manifest
 import roformer as common
+import training_first
+import training_pairs
 
 OUT = Path(__file__).resolve().parent / "training"
 STEPS = 20
@@ -41,7 +44,7 @@ TINY = 1e-14
 def hashed(name, shape):
     """As in `roformer.py`, with the names that norms and embeddings have in the other models."""
     values = common.hashed(name, shape)
-    if name.endswith(("norm.weight", "norm1.weight", "norm2.weight")):
+    if name.endswith(("norm1.weight", "norm2.weight")):
         return 1 + 2 * values  # f/8, for its one axis, becomes 1 + f/4
     if name.endswith(("embed_tokens.weight", "embed.weight")):
         return values * 2.0 ** ((shape[1].bit_length() - 1) // 2)  # undoes the scale of a matrix
@@ -83,7 +86,8 @@ def exact_roformer(model):
 
 def exact_rotary(self, x, position_ids):
     config = self.config
-    cos, sin = table(x.shape[1], config.hidden_size // config.num_attention_heads, config.rope_parameters["rope_theta"])
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    cos, sin = table(x.shape[1], head_dim, config.rope_parameters["rope_theta"])
     assert torch.equal(position_ids[0], torch.arange(x.shape[1]))
     return torch.cat([cos, cos], dim=1)[None], torch.cat([sin, sin], dim=1)[None]
 
@@ -94,13 +98,15 @@ def exact_norm(self, x):
 
 @contextlib.contextmanager
 def exact_llama():
-    """Llama and Qwen2 compute tables, norms and softmax in f32, whatever the type of the weights."""
+    """Llama and the Qwens compute tables, norms and softmax in f32, whatever the type of the weights."""
     softmax = torch.nn.functional.softmax
     patches = [
         (modeling_llama.LlamaRotaryEmbedding, "forward", exact_rotary),
         (modeling_qwen2.Qwen2RotaryEmbedding, "forward", exact_rotary),
+        (modeling_qwen3.Qwen3RotaryEmbedding, "forward", exact_rotary),
         (modeling_llama.LlamaRMSNorm, "forward", exact_norm),
         (modeling_qwen2.Qwen2RMSNorm, "forward", exact_norm),
+        (modeling_qwen3.Qwen3RMSNorm, "forward", exact_norm),
         (torch.nn.functional, "softmax", lambda x, dim, dtype: softmax(x, dim)),
     ]
     with contextlib.ExitStack() as stack:
@@ -202,11 +208,18 @@ LLAMA = {"vocab_size": 41, "hidden_size": 24, "num_attention_heads": 4, "num_key
          "rms_norm_eps": 1e-6}  # fmt: skip
 LLAMA |= {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
 QWEN2 = LLAMA | {"hidden_size": 16, "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}}
+# One layer is enough for what is new in these.
+NARROW = ROFORMER | {"embedding_size": 12, "num_hidden_layers": 1, "hidden_act": "gelu_new"}
+ONE = ROFORMER | {"num_hidden_layers": 1}
+BIASED = LLAMA | {"num_hidden_layers": 1, "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True}
+JUDGE = LLAMA | {"num_hidden_layers": 1, "num_labels": 3, "pad_token_id": 0}
+QWEN3 = QWEN2 | {"num_hidden_layers": 1, "head_dim": 6, "tie_word_embeddings": True}
 PLAIN = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64,
          "layer_norm_eps": 1e-5, "rope_theta": None, "causal": False}  # fmt: skip
 
 # Name, class, configuration, batch, length, real tokens of the last row, targets: some places ("masked"), the next
-# token ("next", "next-some": not at all places), a class ("class"), or any token at every place ("any").
+# token ("next", "next-some": not at all places), a class ("class"), any token at every place ("any"), or none: vectors
+# of texts that come in pairs, with scores ("scores") or without ("pairs").
 CASES = [
     ("roformer-mlm", "RoFormerForMaskedLM", ROFORMER, 3, 8, 5, "masked"),
     ("roformer-causal", "RoFormerForCausalLM", ROFORMER | {"is_decoder": True}, 2, 9, 9, "next"),
@@ -218,6 +231,12 @@ CASES = [
     ("plain", "Plain", PLAIN, 2, 8, 8, "any"),
     ("plain-rotary", "Plain", PLAIN | {"rope_theta": 10000.0}, 2, 8, 8, "any"),
     ("plain-causal-rotary", "Plain", PLAIN | {"rope_theta": 10000.0, "causal": True}, 2, 8, 8, "next"),
+    ("roformer-narrow", "RoFormerForMaskedLM", NARROW, 2, 7, 5, "masked"),
+    ("roformer-pairs", "RoFormerModel", ONE, 8, 6, 6, "pairs"),
+    ("roformer-scores", "RoFormerModel", ONE, 6, 7, 7, "scores"),
+    ("llama-biases", "LlamaForCausalLM", BIASED, 2, 7, 7, "next"),
+    ("llama-classifier", "LlamaForSequenceClassification", JUDGE, 3, 7, 4, "class"),
+    ("qwen3", "Qwen3ForCausalLM", QWEN3, 2, 8, 8, "next"),
 ]  # fmt: skip
 
 
@@ -257,7 +276,7 @@ def make_model(kind, fields):
     """The model in training mode, its configuration as written, and what was changed to make it exact."""
     if kind == "Plain":
         return fill(Plain(**fields)).train(), dict(fields), None
-    head = getattr(transformers, kind)
+    head = training_pairs.Vectors if kind == "RoFormerModel" else getattr(transformers, kind)
     config = head.config_class(**fields)
     written = common.written(config)
     config._attn_implementation = "eager"
@@ -267,7 +286,7 @@ def make_model(kind, fields):
 
 
 def is_roformer(model):
-    return isinstance(model, modeling_roformer.RoFormerPreTrainedModel)
+    return isinstance(model, (modeling_roformer.RoFormerPreTrainedModel, training_pairs.Vectors))
 
 
 def cross_entropy(logits, targets):
@@ -404,10 +423,16 @@ def check_zeros(grads, rows):
 
 
 def make_case(name, kind, fields, batch, length, last, goal, tensors):
-    ids, types, mask, targets = make_inputs(name, fields, batch, length, last, goal)
     model, config, change = make_model(kind, fields)
     notes = [] if change is None else [f"table changed by {change:.1e}"]
-    loss = loss_of(model, ids, types, mask, targets)
+    scores = None
+    if goal in ("pairs", "scores"):
+        ids, types, mask, scores = training_pairs.make_inputs(name, fields, batch, length, goal == "scores")
+        targets = torch.zeros(0, dtype=torch.long)
+        loss = training_pairs.loss_of(model, ids, types, mask, scores)
+    else:
+        ids, types, mask, targets = make_inputs(name, fields, batch, length, last, goal)
+        loss = loss_of(model, ids, types, mask, targets)
     form = "plain" if kind == "Plain" else "roformer" if is_roformer(model) else "llama"
     with contextlib.ExitStack() as stack:
         if form == "llama":
@@ -433,7 +458,7 @@ def make_case(name, kind, fields, batch, length, last, goal, tensors):
 
     assert all(g.dtype == torch.float64 and torch.isfinite(g).all() for g in grads.values())
     causal = form == "llama" or fields.get("is_decoder", False) or fields.get("causal", False)
-    tied = form != "plain" and goal != "class" and config["tie_word_embeddings"]
+    tied = form != "plain" and targets.dim() == 2 and config["tie_word_embeddings"]
     zero = zeros(kind, fields, ids, types, mask, targets, causal, tied)
     largest, smallest = check_zeros(grads, zero)
     norm = math.sqrt(sum(g.pow(2).sum().item() for g in grads.values()))
@@ -456,6 +481,7 @@ def make_case(name, kind, fields, batch, length, last, goal, tensors):
         "token_types": None if types is None else types.tolist(),
         "mask": None if mask is None else mask.tolist(),
         "targets": targets.tolist(),
+        "scores": None if scores is None else scores.tolist(),
         "causal": causal,
         "tied": tied,
         "loss": value,
@@ -482,10 +508,13 @@ def main():
     OUT.mkdir(exist_ok=True)
     tensors = {}
     cases = [make_case(*case, tensors) for case in CASES]
+    first = common.line(training_first.first_losses(Plain, cross_entropy))
     assert len({case["name"] for case in cases}) == len(cases)
     optimizer = common.line({"steps": STEPS, **ADAMW, "clip": CLIP})
     (OUT / "cases.json").write_text(
-        '{{"optimizer":{},"cases":[\n{}\n]}}\n'.format(optimizer, ",\n".join(map(common.line, cases)))
+        '{{"optimizer":{},"first":{},"cases":[\n{}\n]}}\n'.format(
+            optimizer, first, ",\n".join(map(common.line, cases))
+        )
     )
     (OUT / "gradients.safetensors").write_bytes(safetensors.torch.save(tensors))
     manifest.update("training")

@@ -5,7 +5,7 @@ use roformer::encoding::{
     ShawTables, Sinusoidal, T5,
 };
 use roformer::graph::{Batch, FeatureMap, IGNORE, mix};
-use roformer::network::{Form, Laid, LinearForm, Mixing, Network, Task};
+use roformer::network::{Family, Form, Laid, LinearForm, LlamaForm, Mixing, Network, RoFormerForm, Task};
 use roformer::ops::Activation;
 use rope::{Pairing, Schedule};
 
@@ -37,29 +37,35 @@ fn noise(seed: u64, index: usize) -> f64 {
     (mix(mix(seed) ^ index as u64) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
 }
 
+/// Texts of a batch.
+fn texts(task: Task) -> usize {
+    if task == Task::Similarity { 8 } else { BATCH }
+}
+
 /// The network with parameters far enough from zero that everything matters, and a batch for it.
 fn lay(network: &Network) -> Laid<f64> {
-    let mut laid = network.build::<f64>(BATCH, LENGTH, LENGTH).unwrap();
+    let texts = texts(network.task);
+    let mut laid = network.build::<f64>(texts, LENGTH, LENGTH).unwrap();
     let layout = laid.graph.layout().clone();
     layout.initialise(1, laid.graph.parameters_mut());
     for (index, parameter) in laid.graph.parameters_mut().iter_mut().enumerate() {
         *parameter += 0.3 * noise(7, index);
     }
-    let tokens = BATCH * LENGTH;
+    let tokens = texts * LENGTH;
     let id = |index: usize, limit: usize| (mix(index as u64) % limit as u64) as u32;
     let classes = network.task.classes().unwrap_or(VOCABULARY);
-    let places = if network.task.is_of_texts() { BATCH } else { tokens };
+    let places = network.task.targets(texts, LENGTH);
     let target =
         |index: usize| if places > BATCH && index % 5 == 4 { IGNORE } else { id(index + 100, classes) };
     let batch = Batch {
         ids: (0..tokens).map(|index| id(index, VOCABULARY)).collect(),
         types: match network.form {
-            Form::RoFormer { types, .. } => (0..tokens).map(|index| id(index + 50, types)).collect(),
+            Form::RoFormer(form) => (0..tokens).map(|index| id(index + 50, form.types)).collect(),
             _ => Vec::new(),
         },
         targets: (0..places).map(target).collect(),
-        // The second text is shorter.
-        mask: (0..tokens).map(|index| index < tokens - 2).collect(),
+        // The last text is shorter; the second pair, where there are pairs, is left out.
+        mask: (0..tokens).map(|index| index < tokens - 2 && ![2, 3].contains(&(index / LENGTH))).collect(),
         positions: network.encoding.as_encode::<f64>().positions(LENGTH, 3, 4).unwrap_or_default(),
         ..Batch::default()
     };
@@ -69,7 +75,10 @@ fn lay(network: &Network) -> Laid<f64> {
 
 /// Compares gradients with differences of losses; every tensor must have one.
 fn check(what: &str, network: &Network) {
-    let mut laid = lay(network);
+    check_laid(what, lay(network));
+}
+
+fn check_laid(what: &str, mut laid: Laid<f64>) {
     let loss = laid.graph.step(1.0);
     assert!(loss.is_finite() && loss > 0.0, "{what}: a loss of {loss}");
     let analytic = laid.graph.gradients().to_vec();
@@ -194,23 +203,92 @@ fn gradients_of_every_feature_map() {
     }
 }
 
+fn rotary() -> Encoding {
+    Encoding::Rotary(Rotary::default())
+}
+
+/// Every form, and the relatives of each.
+fn forms() -> Vec<Form> {
+    let first = RoFormerForm::default();
+    let roformers = [
+        first,
+        RoFormerForm { types: 1, activation: Activation::Relu, ..first },
+        RoFormerForm { activation: Activation::Silu, pooler: Some(Activation::Identity), ..first },
+        RoFormerForm { activation: Activation::GeluTanh, is_tied: false, ..first },
+        RoFormerForm { has_bias: false, pooler: Some(Activation::Tanh), ..first },
+        RoFormerForm { has_bias: false, has_plain_norms: true, ..first },
+        RoFormerForm { has_bias: false, has_plain_norms: true, is_tied: false, ..first },
+        RoFormerForm { embedding: Some(5), ..first },
+        RoFormerForm { embedding: Some(11), is_tied: false, ..first },
+    ];
+    let families = [
+        Family::Llama { attention_bias: false, mlp_bias: false },
+        Family::Llama { attention_bias: true, mlp_bias: true },
+        Family::Mistral,
+        Family::Qwen2,
+        Family::Qwen3 { attention_bias: false },
+        Family::Qwen3 { attention_bias: true },
+    ];
+    let llamas = families.map(|family| LlamaForm { family, is_tied: family != Family::Qwen2 });
+    let all = roformers.map(Form::RoFormer).into_iter().chain(llamas.map(Form::Llama));
+    all.chain([Form::Plain]).collect()
+}
+
+/// Whether a difference may straddle a corner, which some number of a larger batch is always near.
+fn has_corners(form: Form) -> bool {
+    matches!(form, Form::RoFormer(form) if form.activation == Activation::Relu)
+}
+
 #[test]
 fn gradients_of_every_form_and_task() {
-    let rotary = || Encoding::Rotary(Rotary::default());
-    let forms = [
-        Form::Plain,
-        Form::RoFormer { types: 2, activation: Activation::Gelu },
-        Form::RoFormer { types: 1, activation: Activation::Relu },
-        Form::RoFormer { types: 2, activation: Activation::GeluTanh },
-        Form::Llama { has_bias: false, is_tied: true },
-        Form::Llama { has_bias: true, is_tied: false },
-    ];
-    for form in forms {
-        for task in [Task::Language, Task::Text(3), Task::Token(4)] {
+    for form in forms() {
+        for task in [Task::Language, Task::Text(3), Task::Token(4), Task::Similarity] {
+            if task == Task::Similarity && has_corners(form) {
+                continue;
+            }
             // Grouped heads wherever they can be.
             let network = Network { form, task, key_heads: 1, is_causal: false, ..network(rotary()) };
             check(&format!("{form:?}, {task:?}"), &network);
         }
+    }
+    // A causal text is judged by its last token.
+    let network = Network { task: Task::Text(3), ..network(rotary()) };
+    check("a causal text", &network);
+}
+
+/// Cosines against scores that are given; without, partners were looked for above.
+#[test]
+fn gradients_of_scored_pairs() {
+    for form in forms().into_iter().filter(|form| !has_corners(*form)) {
+        let network = Network { form, task: Task::Similarity, is_causal: false, ..network(rotary()) };
+        let mut laid = lay(&network);
+        let contrast = laid.graph.forward();
+        laid.graph.batch().scores = vec![0.25, 1.0, -0.5, 0.75];
+        let error = laid.graph.forward();
+        assert!(contrast != error && error <= 4.0, "{form:?}: {contrast}, {error}");
+        // What is left out has no part in it.
+        laid.graph.batch().scores[1] = -1.0;
+        assert_eq!(laid.graph.forward(), error, "{form:?}");
+        check_laid(&format!("{form:?}, scored"), laid);
+    }
+}
+
+/// A pair without real tokens changes no bit of the others' vectors, nor of the loss.
+#[test]
+fn a_pair_that_is_left_out_is_as_if_it_were_not_there() {
+    let network = Network { task: Task::Similarity, is_causal: false, ..network(rotary()) };
+    let mut with = lay(&network);
+    let loss = with.graph.step(1.0);
+    assert!(with.graph.gradients().iter().all(|gradient| gradient.is_finite()));
+    let mut without = network.build::<f64>(6, LENGTH, LENGTH).unwrap();
+    without.graph.parameters_mut().copy_from_slice(with.graph.parameters());
+    let Batch { mut ids, mut mask, .. } = with.graph.batch().clone();
+    ids.drain(2 * LENGTH..4 * LENGTH);
+    mask.drain(2 * LENGTH..4 * LENGTH);
+    without.set(Batch { ids, mask, ..Batch::default() }).unwrap();
+    assert!((without.graph.step(1.0) - loss).abs() <= 1e-14 * loss);
+    for (a, b) in with.graph.gradients().iter().zip(without.graph.gradients()) {
+        assert!((a - b).abs() <= 1e-12 * a.abs().max(1e-3), "{a} {b}");
     }
 }
 
@@ -221,7 +299,7 @@ fn a_key_bias_without_rotation_has_no_gradient() {
     for (encoding, is_zero) in
         [(Encoding::None(NoPositions), true), (Encoding::Rotary(Rotary::default()), false)]
     {
-        let form = Form::RoFormer { types: 2, activation: Activation::Gelu };
+        let form = Form::RoFormer(RoFormerForm::default());
         let network = Network { form, ..network(encoding) };
         let mut laid = lay(&network);
         laid.graph.step(1.0);

@@ -45,8 +45,7 @@ pub fn run(arguments: Arguments) -> Outcome {
     let Arguments { reader, top_k, options, texts } = arguments;
     let source = options.open(texts, FIELDS, "roformer classify --model MODEL '这部电影很好看。'")?;
     let pipeline = reader.open()?;
-    let config = pipeline.model().as_roformer().map(|model| model.config());
-    let labels = config.iter().flat_map(|config| (0..config.num_labels).map(|label| config.label(label)));
+    let labels = (0..pipeline.model().num_labels()).map(|label| pipeline.model().label(label));
     let widest = labels.map(|label| show::width(&label)).max().unwrap_or(0);
     let all = if options.json { usize::MAX } else { 1 };
     let top_k = top_k.map_or(all, |k| k as usize);

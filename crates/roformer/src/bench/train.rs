@@ -65,6 +65,27 @@ pub fn run(mut report: impl FnMut(Sample)) -> Result<()> {
     Ok(())
 }
 
+/// The network of a line, from its batch, length, width, layers and vocabulary.
+pub fn network([_, _, width, layers, vocabulary]: [usize; 5]) -> Network {
+    let heads = width / HEAD_DIM;
+    Network {
+        form: Form::Plain,
+        vocabulary,
+        width,
+        layers,
+        heads,
+        key_heads: heads,
+        head_dim: HEAD_DIM,
+        wide: 4 * width,
+        epsilon: 1e-5,
+        is_causal: false,
+        encoding: Encoding::Rotary(Rotary::default()),
+        mixing: Mixing::Softmax,
+        dropout: 0.0,
+        task: Task::Language,
+    }
+}
+
 /// A model that trains on one batch.
 struct Trainer {
     laid: Laid<f32>,
@@ -79,25 +100,8 @@ struct Trainer {
 
 impl Trainer {
     fn new(shape: [usize; 5]) -> Result<Self> {
-        let [batch, length, width, layers, vocabulary] = shape;
-        let heads = width / HEAD_DIM;
-        let network = Network {
-            form: Form::Plain,
-            vocabulary,
-            width,
-            layers,
-            heads,
-            key_heads: heads,
-            head_dim: HEAD_DIM,
-            wide: 4 * width,
-            epsilon: 1e-5,
-            is_causal: false,
-            encoding: Encoding::Rotary(Rotary::default()),
-            mixing: Mixing::Softmax,
-            dropout: 0.0,
-            task: Task::Language,
-        };
-        let mut laid = network.build::<f32>(batch, length, length)?;
+        let [batch, length, width, _, vocabulary] = shape;
+        let mut laid = network(shape).build::<f32>(batch, length, length)?;
         let layout = laid.graph.layout().clone();
         layout.initialise(1, laid.graph.parameters_mut());
         let ids = |seed: u64| {

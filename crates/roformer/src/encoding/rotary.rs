@@ -38,7 +38,8 @@ impl Default for Rotary {
 }
 
 impl Rotary {
-    pub(super) fn rope(&self, head_dim: usize) -> Result<Rope> {
+    /// The rotary embedding of heads of so many features.
+    pub(crate) fn rope(&self, head_dim: usize) -> Result<Rope> {
         let builder =
             Rope::builder(head_dim).base(self.base).pairing(self.pairing).schedule(self.schedule.clone());
         Ok(match self.rotary_dim {

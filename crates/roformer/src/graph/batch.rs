@@ -12,6 +12,8 @@ pub struct Batch {
     pub types: Vec<u32>,
     /// What is to be predicted: a token or a label at each place that is scored, or [`IGNORE`].
     pub targets: Vec<u32>,
+    /// How alike the two texts of a pair are, from −1 to 1, `[batch / 2]`; empty where they are only known to be alike.
+    pub scores: Vec<f32>,
     /// Which tokens are real, `[batch, length]`; empty for all.
     pub mask: Vec<bool>,
     /// Where the tokens stand, `[length]`, the same for every text; empty for 0, 1, 2 and so on.
@@ -22,4 +24,11 @@ pub struct Batch {
     pub step: u64,
     /// Whether dropout is at work.
     pub is_training: bool,
+}
+
+impl Batch {
+    /// Whether a text has no real token; texts are of `length` tokens.
+    pub(crate) fn is_empty(&self, text: usize, length: usize) -> bool {
+        !self.mask.is_empty() && !self.mask[text * length..][..length].contains(&true)
+    }
 }

@@ -16,6 +16,8 @@
 //! attend.rs      softmax attention with its position terms
 //! linear.rs      linear attention and its feature maps
 //! loss.rs        cross-entropy
+//! rows.rs        rows side by side, norms without parameters, one vector for each text
+//! similarity.rs  losses of vectors that come in pairs
 //! ```
 
 mod attend;
@@ -27,6 +29,8 @@ mod loss;
 mod parameters;
 mod pointwise;
 mod rotate;
+mod rows;
+mod similarity;
 
 pub use attend::{Attend, TableTerm};
 pub use batch::{Batch, IGNORE};

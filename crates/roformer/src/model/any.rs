@@ -2,7 +2,7 @@
 
 use super::cache::Cache;
 use super::call::{Call, Input, Output};
-use super::config::object;
+use super::config::{Problem, object};
 use super::decoder::Decoder;
 use super::heads::HeadKind;
 use super::roformer::{RoFormer, read_config};
@@ -67,6 +67,30 @@ impl Model {
         match self {
             Model::RoFormer(model) => model.config().hidden_size,
             Model::Decoder(model) => model.config().hidden_size,
+        }
+    }
+
+    /// Labels of a classifier.
+    pub fn num_labels(&self) -> usize {
+        match self {
+            Model::RoFormer(model) => model.config().num_labels,
+            Model::Decoder(model) => model.config().num_labels,
+        }
+    }
+
+    /// The name of a label, `LABEL_0` and so on where there is none.
+    pub fn label(&self, label: usize) -> String {
+        match self {
+            Model::RoFormer(model) => model.config().label(label),
+            Model::Decoder(model) => model.config().label(label),
+        }
+    }
+
+    /// What the scores of a classifier of texts mean.
+    pub fn problem(&self) -> Problem {
+        match self {
+            Model::RoFormer(model) => model.config().problem,
+            Model::Decoder(model) => model.config().problem,
         }
     }
 

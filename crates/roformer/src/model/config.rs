@@ -74,7 +74,7 @@ pub enum Problem {
 pub(super) const MAX_SIZE: u64 = 1 << 24;
 
 /// The object that a `config.json` is.
-pub(super) fn object(bytes: &[u8]) -> Result<Map<String, Value>> {
+pub(crate) fn object(bytes: &[u8]) -> Result<Map<String, Value>> {
     let wrong = |reason: String| Error::File { path: "config.json".into(), reason };
     let limit = rope::config::MAX_CONFIG_BYTES;
     if bytes.len() > limit {
@@ -144,8 +144,7 @@ impl RoFormerConfig {
 
     /// The name of a label, `LABEL_0` and so on where there is none.
     pub fn label(&self, label: usize) -> String {
-        let name = self.labels.get(label).cloned().flatten();
-        name.unwrap_or_else(|| format!("LABEL_{label}"))
+        label_name(&self.labels, label)
     }
 
     /// The width of a head.
@@ -154,8 +153,14 @@ impl RoFormerConfig {
     }
 }
 
+/// The name of a label, `LABEL_0` and so on where there is none.
+pub(super) fn label_name(labels: &[Option<String>], label: usize) -> String {
+    let name = labels.get(label).cloned().flatten();
+    name.unwrap_or_else(|| format!("LABEL_{label}"))
+}
+
 /// The fields of a configuration, with errors that name them.
-pub(super) struct Fields<'a>(pub &'a Map<String, Value>);
+pub(crate) struct Fields<'a>(pub &'a Map<String, Value>);
 
 impl Fields<'_> {
     fn read(&self) -> Result<RoFormerConfig> {
@@ -189,7 +194,7 @@ impl Fields<'_> {
             intermediate_size: self.size("intermediate_size", 3072, 1)?,
             hidden_act: self.activation("hidden_act", "gelu")?,
             type_vocab_size: self.size("type_vocab_size", 2, 1)?,
-            layer_norm_eps: self.epsilon("layer_norm_eps", 1e-12)?,
+            layer_norm_eps: self.fraction("layer_norm_eps", 1e-12)?,
             rms_norm: self.rms_norm()?,
             use_bias: self.boolean("use_bias", true)?,
             pooler: false,
@@ -219,7 +224,7 @@ impl Fields<'_> {
         }
     }
 
-    fn problem(&self, num_labels: usize) -> Result<Problem> {
+    pub fn problem(&self, num_labels: usize) -> Result<Problem> {
         let default = match num_labels {
             1 => "multi_label_classification",
             _ => "single_label_classification",
@@ -236,7 +241,7 @@ impl Fields<'_> {
     }
 
     /// How many labels there are, and the names of those that have one.
-    fn labels(&self) -> Result<(usize, Vec<Option<String>>)> {
+    pub fn labels(&self) -> Result<(usize, Vec<Option<String>>)> {
         let names = match self.get("id2label") {
             None => return Ok((self.size("num_labels", 2, 1)?, Vec::new())),
             Some(Value::Object(map)) => map,
@@ -286,10 +291,11 @@ impl Fields<'_> {
         })
     }
 
-    pub fn epsilon(&self, field: &str, default: f64) -> Result<f64> {
+    /// A number of at least 0 and less than 1.
+    pub fn fraction(&self, field: &str, default: f64) -> Result<f64> {
         let Some(value) = self.get(field) else { return Ok(default) };
         match value.as_f64() {
-            Some(epsilon) if (0.0..1.0).contains(&epsilon) => Ok(epsilon),
+            Some(fraction) if (0.0..1.0).contains(&fraction) => Ok(fraction),
             _ => Err(self.error(field, "a number from 0 to 1")),
         }
     }

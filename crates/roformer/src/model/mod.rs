@@ -4,12 +4,12 @@
 mod any;
 mod cache;
 mod call;
-mod config;
-mod decoder;
+pub(crate) mod config;
+pub(crate) mod decoder;
 mod heads;
 mod layer;
-mod parameters;
-mod roformer;
+pub(crate) mod parameters;
+pub(crate) mod roformer;
 
 pub use any::Model;
 pub use cache::Cache;

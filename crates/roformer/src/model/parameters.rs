@@ -5,7 +5,8 @@ use super::heads::HeadKind;
 use crate::error::{Error, Result};
 use crate::ops::memory::is_available;
 use crate::ops::{Memory, Real};
-use crate::weights::{Target, Weights};
+use crate::weights::{Target, Weights, recorded_pairing};
+use rope::Pairing;
 use std::collections::HashSet;
 
 /// A source of tensors by name.
@@ -19,7 +20,7 @@ pub trait Parameters<T>: Sync {
 }
 
 /// The weights of a file, under the names that a model with a head has.
-pub(super) struct Named<'a> {
+pub(crate) struct Named<'a> {
     weights: &'a Weights,
     /// What stands before the names of the bare model, without its head.
     prefix: &'static str,
@@ -88,32 +89,22 @@ impl Named<'_> {
         let mut unexpected = Vec::new();
         for name in weights.names().filter(|&name| !expected.contains(name)) {
             if name.ends_with("embed_positions.weight") {
-                self.check_positions(name, config)?;
-            } else if !is_derived(name, config) {
+                self.check_positions(name, config.head_dim())?;
+            } else if !is_derived(name, config.tie_word_embeddings) {
                 unexpected.push(name.to_string());
             }
         }
         if missing.is_empty() && unexpected.is_empty() {
             return Ok(());
         }
-        let parts = [".bias", "LayerNorm", "predictions.transform."];
-        let is_v1 = |name: &String| parts.iter().any(|part| name.contains(part));
-        let verdict = if !missing.is_empty() && missing.iter().all(is_v1) {
-            "the weights have no biases or norms: this is RoFormerV2, and the configuration the first RoFormer's; \
-             RoFormerV2's config.json has \"norm_type\": \"rms_norm\" and \"use_bias\": false"
-        } else if config.rms_norm && missing.is_empty() && unexpected.iter().all(is_v1) {
-            "the weights have biases or norms: this is the first RoFormer, and the configuration RoFormerV2's"
-        } else {
-            "the weights do not fit the configuration"
-        };
-        Err(Error::Tensors { missing, unexpected, verdict: verdict.to_string() })
+        let verdict = verdict(&missing, &unexpected, config.rms_norm).to_string();
+        Err(Error::Tensors { missing, unexpected, verdict })
     }
 
     /// Checks a table of positions that a file carries along: sines, then cosines, of position·10000^(−2j/d). It is not
     /// used; but a file in which it is another one is of another model.
-    fn check_positions(&self, name: &str, config: &RoFormerConfig) -> Result<()> {
+    pub fn check_positions(&self, name: &str, dim: usize) -> Result<()> {
         let shape = self.weights.get(name).map(|tensor| tensor.shape().to_vec()).unwrap_or_default();
-        let dim = config.head_dim();
         let wrong = |found: String| Error::Tensors {
             missing: Vec::new(),
             unexpected: vec![name.to_string()],
@@ -145,12 +136,40 @@ impl Named<'_> {
     }
 }
 
+/// Checks that the queries and keys of a file are in the model's own pairing, where it says in which.
+pub(crate) fn check_pairing(weights: &Weights, expected: Pairing) -> Result<()> {
+    match recorded_pairing(weights.path()).filter(|&pairing| pairing != expected) {
+        None => Ok(()),
+        Some(pairing) => Err(Error::File {
+            path: weights.path().display().to_string(),
+            reason: format!(
+                "its queries and keys are in the pairing `{pairing}`; expected {expected}: \
+                 use roformer convert --pairing {expected}"
+            ),
+        }),
+    }
+}
+
+/// What it means that tensors are missing from a RoFormer's weights, or unexpected.
+pub(crate) fn verdict(missing: &[String], unexpected: &[String], has_plain_norms: bool) -> &'static str {
+    let parts = [".bias", "LayerNorm", "predictions.transform."];
+    let is_v1 = |name: &String| parts.iter().any(|part| name.contains(part));
+    if !missing.is_empty() && missing.iter().all(is_v1) {
+        "the weights have no biases or norms: this is RoFormerV2, and the configuration the first RoFormer's; \
+         RoFormerV2's config.json has \"norm_type\": \"rms_norm\" and \"use_bias\": false"
+    } else if has_plain_norms && missing.is_empty() && unexpected.iter().all(is_v1) {
+        "the weights have biases or norms: this is the first RoFormer, and the configuration RoFormerV2's"
+    } else {
+        "the weights do not fit the configuration"
+    }
+}
+
 /// Whether a tensor is made from others, or again by whoever loads the file.
-fn is_derived(name: &str, config: &RoFormerConfig) -> bool {
+pub(crate) fn is_derived(name: &str, is_tied: bool) -> bool {
     name.ends_with("rotary_emb.inv_freq")
         || name.ends_with("position_ids")
-        || (config.tie_word_embeddings && name.starts_with("cls.predictions.decoder."))
-        || (!config.tie_word_embeddings && name == "cls.predictions.bias")
+        || (is_tied && name.starts_with("cls.predictions.decoder."))
+        || (!is_tied && name == "cls.predictions.bias")
 }
 
 /// The names of the tensors that a model asks for.

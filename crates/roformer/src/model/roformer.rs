@@ -5,12 +5,12 @@ use super::call::{Call, Encoded, Input, Output, Pool, check_call, check_input};
 use super::config::RoFormerConfig;
 use super::heads::{Head, HeadKind, Pooler};
 use super::layer::{Buffers, Layer, Norm, Other, Pass, linear};
-use super::parameters::{Named, Parameters};
+use super::parameters::{Named, Parameters, check_pairing};
 use crate::attention::softmax::{Mask, Reach};
 use crate::error::{Error, Result};
 use crate::ops::memory::{filled, is_available};
 use crate::ops::{Activation, Backend, Cpu, Memory, Real};
-use crate::weights::{Weights, recorded_pairing};
+use crate::weights::Weights;
 use rayon::prelude::*;
 use rope::{Pairing, Rope};
 use std::io::Read;
@@ -61,23 +61,14 @@ impl RoFormer {
 /// Checks that a file has the tensors that a configuration asks for and nothing that nothing asks for, in the model's own
 /// pairing. Returns the head they are for.
 pub fn check(weights: &Weights, config: &RoFormerConfig) -> Result<HeadKind> {
-    if let Some(pairing) = recorded_pairing(weights.path()).filter(|&pairing| pairing != Pairing::Interleaved)
-    {
-        return Err(Error::File {
-            path: weights.path().display().to_string(),
-            reason: format!(
-                "its queries and keys are in the pairing `{pairing}`; expected interleaved: \
-                 use roformer convert --pairing interleaved"
-            ),
-        });
-    }
+    check_pairing(weights, Pairing::Interleaved)?;
     let kind = config.architecture.unwrap_or_else(|| head_of(weights, config));
     Named::new(weights).check(config, kind)?;
     Ok(kind)
 }
 
 /// The bytes of a configuration; no more than one can have.
-pub(super) fn read_config(path: &Path) -> Result<Vec<u8>> {
+pub(crate) fn read_config(path: &Path) -> Result<Vec<u8>> {
     let fail = |reason: String| Error::File { path: path.display().to_string(), reason };
     // Asked before opening: a pipe would wait for a writer.
     let metadata = std::fs::metadata(path).map_err(|error| fail(error.to_string()))?;

@@ -4,40 +4,35 @@
 //! part, GELU, biases), Llama's (RMS norms before each part, gated, grouped heads, no biases), and PyTorch's plain encoder
 //! (norms before each part, GELU, biases) that comparisons use. Tensors have the names that transformers and PyTorch give
 //! them, so that checkpoints go both ways; those of an encoding begin with `position.`.
+//!
+//! [`Network::open`] takes a checkpoint to begin from, [`Network::load`] its tensors; [`Network::to_config`] and
+//! [`Network::tensors`] are what is handed over at the end.
+//!
+//! ```text
+//! form.rs          what the three forms and their relatives differ in
+//! block.rs         embeddings and layers
+//! attention.rs     softmax or linear attention, with what the encoding brings
+//! head.rs          tasks and their losses
+//! check.rs         sizes that can be, batches that fit
+//! hugging_face/    config.json and tensors, both ways
+//! ```
 
 mod attention;
 mod block;
+mod check;
+mod form;
 mod head;
+mod hugging_face;
 
 pub use attention::{LinearForm, Mixing};
+pub use form::{Family, Form, LlamaForm, RoFormerForm};
 pub use head::Task;
+pub use hugging_face::{Loaded, Tensor};
 
 use crate::encoding::{Encoding, Sizes};
-use crate::error::{Error, Result};
-use crate::graph::{Batch, Builder, Graph, IGNORE, Value};
-use crate::ops::memory::is_available;
-use crate::ops::{Activation, Real};
-
-/// How the parts of a network are put together.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Form {
-    /// RoFormer: norms after each sum, biases, segments.
-    RoFormer {
-        /// Segments.
-        types: usize,
-        /// The activation between the products of a feed-forward block.
-        activation: Activation,
-    },
-    /// PyTorch's `TransformerEncoder` with norms first, GELU and biases; output not tied; no norm at the end.
-    Plain,
-    /// Llama: RMS norms first, SwiGLU, a norm at the end.
-    Llama {
-        /// Whether queries, keys and values have biases, as in Qwen2.
-        has_bias: bool,
-        /// Whether the output shares the word embeddings.
-        is_tied: bool,
-    },
-}
+use crate::error::Result;
+use crate::graph::{Builder, Graph, Value};
+use crate::ops::Real;
 
 /// A Transformer to be trained.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,8 +73,11 @@ pub struct Laid<T: Real> {
     pub graph: Graph<T>,
     /// `[batch · length, width]`: what the last layer gives.
     pub hidden: Value,
-    /// The scores of a classifier, `[batch, classes]`; those of a language model are never held.
+    /// The scores of a classifier, `[batch, classes]`, or `[batch · length, classes]` of one of tokens; those of a language
+    /// model are never held.
     pub scores: Option<Value>,
+    /// `[batch, width]`: vectors of texts, of length 1, where they are what is trained.
+    pub vectors: Option<Value>,
     network: Network,
     sizes: Sizes,
 }
@@ -102,115 +100,29 @@ impl Network {
         for layer in 0..self.layers {
             x = block::layer(self, &mut builder, x, layer, &sizes)?;
         }
-        let (hidden, scores, loss) = head::head(self, &mut builder, x, &sizes);
+        let head::Head { hidden, scores, vectors, loss } = head::head(self, &mut builder, x, &sizes);
         builder.minimise(loss);
-        Ok(Laid { graph: builder.build()?, hidden, scores, network: self.clone(), sizes })
+        Ok(Laid { graph: builder.build()?, hidden, scores, vectors, network: self.clone(), sizes })
     }
 
-    /// About how many numbers its parameters and the values of a step are: asked about before any of them is made.
-    fn numbers(&self, batch: usize, length: usize, longest: usize) -> u128 {
-        let [batch, length, longest, vocabulary, width, wide, layers] =
-            [batch, length, longest, self.vocabulary, self.width, self.wide, self.layers]
-                .map(|size| size as u128);
-        let heads = (self.heads * self.head_dim) as u128;
-        let parameters = 2 * vocabulary * width + layers * width * (4 * heads + 3 * wide);
-        let values = batch * length * (6 * width + layers * (8 * width + 5 * heads + 2 * wide));
-        parameters + values + longest * width + length * heads
+    /// The width of the embeddings.
+    fn embedding(&self) -> usize {
+        match self.form {
+            Form::RoFormer(form) => form.embedding.unwrap_or(self.width),
+            _ => self.width,
+        }
     }
 
-    fn check(&self, batch: usize, length: usize, longest: usize) -> Result<Sizes> {
-        const LIMIT: usize = 1 << 24;
-        for (name, size) in [
-            ("the batch", batch),
-            ("the length", length),
-            ("the longest text", longest),
-            ("the vocabulary", self.vocabulary),
-            ("the width", self.width),
-            ("the number of heads", self.heads),
-            ("the number of key heads", self.key_heads),
-            ("the width of a head", self.head_dim),
-            ("the inner width", self.wide),
-            ("the number of classes", self.task.classes().unwrap_or(1)),
-            ("the number of segments", self.segments()),
-        ] {
-            if size == 0 || size > LIMIT {
-                return Err(Error::input(name, size, format!("from 1 to {LIMIT}")));
-            }
+    /// Positions that tokens can stand at.
+    fn positions(&self, sizes: &Sizes) -> usize {
+        match &self.encoding {
+            Encoding::Randomised(randomised) => randomised.range,
+            _ => sizes.longest,
         }
-        if !is_available(self.numbers(batch, length, longest) * 2 * size_of::<f32>() as u128) {
-            return Err(Error::Memory { what: "the network" });
-        }
-        if length > longest {
-            return Err(Error::input("the length", length, format!("at most the longest text, {longest}")));
-        }
-        if !self.heads.is_multiple_of(self.key_heads) {
-            let expected = format!("a divisor of the number of heads, {}", self.heads);
-            return Err(Error::input("the number of key heads", self.key_heads, expected));
-        }
-        if !(0.0..1.0).contains(&self.dropout) {
-            return Err(Error::input("dropout", self.dropout, "at least 0 and less than 1"));
-        }
-        if let Mixing::Linear(form) = self.mixing {
-            self.encoding.check_linear()?;
-            self.check_features(form)?;
-            if self.key_heads != self.heads {
-                return Err(Error::input(
-                    "the number of key heads",
-                    self.key_heads,
-                    "all: linear attention groups none",
-                ));
-            }
-        }
-        Ok(Sizes {
-            batch,
-            length,
-            longest,
-            width: self.width,
-            heads: self.heads,
-            head_dim: self.head_dim,
-            is_causal: self.is_causal,
-        })
     }
 }
 
 impl<T: Real> Laid<T> {
-    /// What the next step works on, checked.
-    pub fn set(&mut self, batch: Batch) -> Result<()> {
-        let (network, sizes) = (&self.network, &self.sizes);
-        let tokens = sizes.batch * sizes.length;
-        let places = if network.task.is_of_texts() { sizes.batch } else { tokens };
-        for (name, len, wanted, may_lack) in [
-            ("the number of ids", batch.ids.len(), tokens, false),
-            ("the number of segments", batch.types.len(), tokens, true),
-            ("the number of targets", batch.targets.len(), places, false),
-            ("the length of the mask", batch.mask.len(), tokens, true),
-            ("the number of positions", batch.positions.len(), sizes.length, true),
-        ] {
-            if len != wanted && !(may_lack && len == 0) {
-                return Err(Error::input(name, len, wanted.to_string()));
-            }
-        }
-        if !batch.positions.is_empty() && network.encoding.is_by_places() {
-            let value = format!("given for {}", network.encoding.name());
-            let expected = "none: its tables are by the places of tokens in the text";
-            return Err(Error::input("the positions", value, expected));
-        }
-        for (name, list, limit) in [
-            ("a token id", &batch.ids, network.vocabulary),
-            ("a segment", &batch.types, network.segments()),
-            ("a target", &batch.targets, network.task.classes().unwrap_or(network.vocabulary)),
-            ("a position", &batch.positions, network.positions(sizes)),
-        ] {
-            let is_allowed =
-                |value: &&u32| (**value as usize) < limit || name == "a target" && **value == IGNORE;
-            if let Some(value) = list.iter().find(|value| !is_allowed(value)) {
-                return Err(Error::input(name, value, format!("less than {limit}")));
-            }
-        }
-        *self.graph.batch() = batch;
-        Ok(())
-    }
-
     /// How many numbers are trained: in all, and for the position encoding alone.
     pub fn parameter_counts(&self) -> (usize, usize) {
         let entries = self.graph.layout().entries().iter();
@@ -221,40 +133,5 @@ impl<T: Real> Laid<T> {
     /// The network.
     pub fn network(&self) -> &Network {
         &self.network
-    }
-}
-
-impl Network {
-    /// Segments that there are; one where the form knows of none.
-    fn segments(&self) -> usize {
-        match self.form {
-            Form::RoFormer { types, .. } => types,
-            _ => 1,
-        }
-    }
-
-    /// Checks that queries and keys have as many features, and that values can turn with them.
-    fn check_features(&self, form: LinearForm) -> Result<()> {
-        let [queries, keys] = [form.queries, form.keys].map(|map| map.features(self.head_dim));
-        if queries != keys {
-            return Err(Error::input(
-                "the number of features of keys",
-                keys,
-                format!("that of queries, {queries}"),
-            ));
-        }
-        if self.encoding.turns_values() && !form.rotates_before && queries != self.head_dim {
-            let expected = format!("the width of a head, {}: values turn with them", self.head_dim);
-            return Err(Error::input("the number of features", queries, expected));
-        }
-        Ok(())
-    }
-
-    /// Positions that tokens can stand at.
-    fn positions(&self, sizes: &Sizes) -> usize {
-        match &self.encoding {
-            Encoding::Randomised(randomised) => randomised.range,
-            _ => sizes.longest,
-        }
     }
 }

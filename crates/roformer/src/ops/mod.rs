@@ -19,6 +19,7 @@ pub mod prenorm;
 pub mod real;
 pub(crate) mod reduce;
 pub mod rotate;
+pub mod similarity;
 
 pub use activation::Activation;
 pub use backend::{Backend, Part};

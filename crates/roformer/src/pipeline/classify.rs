@@ -50,17 +50,19 @@ impl Pipeline {
     fn label_texts(&self, encodings: Vec<Result<Encoding>>) -> Vec<Result<Vec<Label>>> {
         let fits = self.model.head() == HeadKind::SequenceClassification;
         let checked = encodings.into_iter().map(|encoding| {
-            self.require("classify", fits, "one that classifies texts (RoFormerForSequenceClassification)")?;
+            self.require(
+                "classify",
+                fits,
+                "one that classifies texts (such as RoFormerForSequenceClassification)",
+            )?;
             encoding
         });
         self.each(checked.collect(), nowhere, |_: &Encoding, row: Row| {
             let mut scores = row.scores.to_vec();
-            match self.model.as_roformer().map(|model| model.config().problem) {
-                Some(Problem::OneLabel) => softmax(&mut scores),
-                Some(Problem::SeveralLabels) => {
-                    scores.iter_mut().for_each(|x| *x = 1.0 / (1.0 + (-*x).exp()));
-                }
-                Some(Problem::Regression) | None => {}
+            match self.model.problem() {
+                Problem::OneLabel => softmax(&mut scores),
+                Problem::SeveralLabels => scores.iter_mut().for_each(|x| *x = 1.0 / (1.0 + (-*x).exp())),
+                Problem::Regression => {}
             }
             let order = largest(&scores, scores.len()).into_iter();
             Ok(order.map(|label| self.label(label, scores[label])).collect())
@@ -79,13 +81,12 @@ impl Pipeline {
             self.require(
                 "token labels",
                 fits,
-                "one that classifies tokens (RoFormerForTokenClassification)",
+                "one that classifies tokens (such as RoFormerForTokenClassification)",
             )?;
             encoding
         });
         self.each(checked.collect(), nowhere, |encoding: &Encoding, row: Row| {
-            let labels = self.model.as_roformer().map_or(1, |model| model.config().num_labels);
-            let tokens = row.scores.chunks_exact(labels).enumerate();
+            let tokens = row.scores.chunks_exact(self.model.num_labels()).enumerate();
             let real = tokens.filter(|(token, _)| encoding.sequence[*token].is_some());
             let label = |(token, scores): (usize, &[f32])| {
                 let mut scores = scores.to_vec();
@@ -100,7 +101,6 @@ impl Pipeline {
     }
 
     fn label(&self, label: usize, score: f32) -> Label {
-        let label = self.model.as_roformer().map(|model| model.config().label(label));
-        Label { label: label.unwrap_or_default(), score }
+        Label { label: self.model.label(label), score }
     }
 }

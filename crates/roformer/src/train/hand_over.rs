@@ -3,8 +3,7 @@
 use super::settings::{FormName, Settings};
 use crate::encoding::{Encoding, Rotary};
 use crate::error::{Error, Result};
-use crate::network::{Form, Mixing, Network, Task};
-use crate::ops::Activation;
+use crate::network::{Form, LlamaForm, Mixing, Network, RoFormerForm, Task};
 use rope::{Pairing, Rope};
 use serde_json::{Map, Value, json};
 
@@ -25,7 +24,7 @@ pub(super) fn network(settings: &Settings, vocabulary: usize) -> Result<Network>
         .ok_or_else(|| Error::input("encoding", &settings.encoding, "the name of a position encoding"))?;
     let (form, wide, epsilon) = match settings.form {
         FormName::RoFormer => {
-            let form = Form::RoFormer { types: 2, activation: Activation::Gelu };
+            let form = Form::RoFormer(RoFormerForm::default());
             (form, 4 * width, 1e-12)
         }
         FormName::Llama => {
@@ -34,7 +33,7 @@ pub(super) fn network(settings: &Settings, vocabulary: usize) -> Result<Network>
             }
             // Three matrices of 8/3 widths have the size of two of four.
             let wide = (8 * width).div_ceil(3).next_multiple_of(32);
-            (Form::Llama { has_bias: false, is_tied: true }, wide, 1e-6)
+            (Form::Llama(LlamaForm::default()), wide, 1e-6)
         }
     };
     Ok(Network {

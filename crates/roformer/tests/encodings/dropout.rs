@@ -3,8 +3,7 @@
 use super::net::{batch, lay, network};
 use roformer::encoding::{Encoding, Rotary, Shaw};
 use roformer::graph::Batch;
-use roformer::network::{Form, Laid, Mixing, Network};
-use roformer::ops::Activation;
+use roformer::network::{Form, Laid, Mixing, Network, RoFormerForm};
 
 fn dropping(encoding: Encoding, dropout: f64) -> Network {
     Network { dropout, layers: 2, ..network(encoding, true) }
@@ -55,7 +54,7 @@ fn dropout_keeps_the_mean() {
 /// The mask is fixed for a seed and a step: the loss is then a function like any other, and has its slopes.
 #[test]
 fn gradients_with_dropout_are_those_of_the_loss() {
-    let roformer = Form::RoFormer { types: 2, activation: Activation::Gelu };
+    let roformer = Form::RoFormer(RoFormerForm::default());
     let shaw = Encoding::Shaw(Shaw { left: 3, right: 2, ..Shaw::default() });
     let rotary = Encoding::Rotary(Rotary { is_learned: true, ..Rotary::default() });
     let linear = Mixing::Linear(Default::default());

@@ -5,8 +5,7 @@ use roformer::encoding::{
     Deberta, Encoding, Hierarchical, Randomised, ReceptiveField, Rotary, Shaw, T5, Xpos,
 };
 use roformer::graph::{Batch, IGNORE};
-use roformer::network::{Form, Network, Task};
-use roformer::ops::Activation;
+use roformer::network::{Form, Network, RoFormerForm, Task};
 use rope::{Schedule, Yarn};
 
 /// Builds for a batch of 2 texts of 5 tokens, and at most 20.
@@ -102,7 +101,13 @@ fn networks_refuse_what_they_cannot_be() {
         (Network { width: 1 << 25, ..plain.clone() }, "33554432"),
         (Network { task: Task::Text(0), ..plain.clone() }, "0"),
         (Network { task: Task::Token(0), ..plain.clone() }, "0"),
-        (Network { form: Form::RoFormer { types: 0, activation: Activation::Gelu }, ..plain.clone() }, "0"),
+        (
+            Network {
+                form: Form::RoFormer(RoFormerForm { types: 0, ..RoFormerForm::default() }),
+                ..plain.clone()
+            },
+            "0",
+        ),
     ] {
         refused(&network, value);
     }

@@ -1,61 +1,50 @@
 //! Losses, gradients and twenty steps of AdamW against PyTorch in f64: `golden/training`, made by `golden/training.py`.
 
 use super::case::{flags, flat, read_from};
+use roformer::bench::train;
 use roformer::encoding::{Encoding, NoPositions, Rotary};
-use roformer::graph::{Batch, IGNORE};
+use roformer::graph::{Batch, IGNORE, mix};
 use roformer::model::{Hashed, Parameters};
 use roformer::network::{Form, Laid, Mixing, Network, Task};
+use roformer::ops::Real;
 use roformer::ops::optimizer::{AdamW, State, clip_coefficient, global_norm};
-use roformer::ops::{Activation, Real};
-use rope::Pairing;
 use safetensors::SafeTensors;
 use serde_json::Value;
 
-/// The network of a case.
+/// The network of a case: by its `config.json`, but for PyTorch's encoder, which has none.
 fn network(json: &Value) -> Network {
     let config = &json["config"];
+    let classes = config["id2label"].as_object().map(|labels| labels.len());
+    let task = match (json["class"].as_str().unwrap(), classes) {
+        ("RoFormerModel", _) => Task::Similarity,
+        (_, Some(classes)) => Task::Text(classes),
+        _ => Task::Language,
+    };
+    if json["form"] != "plain" {
+        let network = Network::from_config(config.to_string().as_bytes(), task, None).unwrap();
+        assert_eq!(network.is_causal, json["causal"]);
+        return network;
+    }
     let size = |field: &str| config[field].as_u64().unwrap() as usize;
     let (width, heads) = (size("hidden_size"), size("num_attention_heads"));
-    let rotary = |pairing: Pairing, base: f64| {
-        let values = config["rotary_value"] == true;
-        Encoding::Rotary(Rotary { pairing, base, values, ..Rotary::default() })
-    };
-    let is_causal = json["causal"] == true;
-    let (form, encoding, epsilon) = match json["form"].as_str().unwrap() {
-        "roformer" => {
-            let form = Form::RoFormer { types: size("type_vocab_size"), activation: Activation::Gelu };
-            (form, rotary(Pairing::Interleaved, 10_000.0), "layer_norm_eps")
-        }
-        "plain" => {
-            let encoding = match config["rope_theta"].as_f64() {
-                Some(base) => rotary(Pairing::Interleaved, base),
-                None => Encoding::None(NoPositions),
-            };
-            (Form::Plain, encoding, "layer_norm_eps")
-        }
-        _ => {
-            let has_bias = json["class"] == "Qwen2ForCausalLM";
-            let base = config["rope_parameters"]["rope_theta"].as_f64().unwrap();
-            let form = Form::Llama { has_bias, is_tied: json["tied"] == true };
-            (form, rotary(Pairing::Half, base), "rms_norm_eps")
-        }
-    };
-    let classes = config["id2label"].as_object().map(|labels| labels.len());
     Network {
-        form,
+        form: Form::Plain,
         vocabulary: size("vocab_size"),
         width,
         layers: size("num_hidden_layers"),
         heads,
-        key_heads: config["num_key_value_heads"].as_u64().map_or(heads, |heads| heads as usize),
-        head_dim: config["head_dim"].as_u64().map_or(width / heads, |dim| dim as usize),
+        key_heads: heads,
+        head_dim: width / heads,
         wide: size("intermediate_size"),
-        epsilon: config[epsilon].as_f64().unwrap(),
-        is_causal,
-        encoding,
+        epsilon: config["layer_norm_eps"].as_f64().unwrap(),
+        is_causal: json["causal"] == true,
+        encoding: match config["rope_theta"].as_f64() {
+            Some(base) => Encoding::Rotary(Rotary { base, ..Rotary::default() }),
+            None => Encoding::None(NoPositions),
+        },
         mixing: Mixing::Softmax,
         dropout: 0.0,
-        task: classes.map_or(Task::Language, Task::Text),
+        task,
     }
 }
 
@@ -84,6 +73,9 @@ fn lay<T: Real>(json: &Value) -> Laid<T> {
         ids: flat(&json["ids"]),
         types: if json["token_types"].is_null() { Vec::new() } else { flat(&json["token_types"]) },
         targets: numbers(&json["targets"]),
+        scores: json["scores"]
+            .as_array()
+            .map_or(Vec::new(), |list| list.iter().map(|score| score.as_f64().unwrap() as f32).collect()),
         mask: flags(&json["mask"]).unwrap_or_default(),
         ..Batch::default()
     };
@@ -95,7 +87,7 @@ fn each_case(check: impl Fn(&Value, &SafeTensors, &Value)) {
     let (cases, gradients) = read_from("training", "gradients.safetensors");
     let gradients = SafeTensors::deserialize(&gradients).unwrap();
     let list = cases["cases"].as_array().unwrap();
-    assert!(list.len() >= 10);
+    assert!(list.len() >= 16);
     list.iter().for_each(|json| check(json, &gradients, &cases["optimizer"]));
 }
 
@@ -233,4 +225,40 @@ fn gradients_have_the_same_bits_on_any_threads() {
         };
         assert!(run(1) == run(2) && run(1) == run(3), "{}", json["name"]);
     });
+}
+
+/// The networks that `roformer bench train` measures, with the weights and ids they have there, begin with PyTorch's loss.
+#[test]
+fn first_losses_of_the_benchmark_are_those_of_pytorch() {
+    let (cases, _) = read_from("training", "gradients.safetensors");
+    let list = cases["first"].as_array().unwrap();
+    assert_eq!(list.len(), train::SHAPES.len());
+    for (first, shape @ [batch, length, _, _, vocabulary]) in list.iter().zip(train::SHAPES) {
+        assert_eq!(flat(&first["shape"]), shape.map(|size| size as u32));
+        let wanted = first["loss"].as_f64().unwrap();
+        let ids = |seed: u64| -> Vec<u32> {
+            (0..batch * length).map(|index| (mix(seed ^ index as u64) % vocabulary as u64) as u32).collect()
+        };
+        let given = Batch { ids: ids(1 << 32), targets: ids(2 << 32), ..Batch::default() };
+        let network = train::network(shape);
+        let mut laid = network.build::<f32>(batch, length, length).unwrap();
+        let layout = laid.graph.layout().clone();
+        layout.initialise(1, laid.graph.parameters_mut());
+        laid.set(given.clone()).unwrap();
+        let single = laid.graph.forward();
+        // The same numbers in f64. Here a first loss is near ln(vocabulary) whatever the layers do: by less than 1e-8 of it
+        // they show.
+        let mut double = network.build::<f64>(batch, length, length).unwrap();
+        let parameters = double.graph.parameters_mut().iter_mut().zip(laid.graph.parameters());
+        parameters.for_each(|(double, &single)| *double = f64::from(single));
+        double.set(given).unwrap();
+        let exact = double.graph.forward();
+        println!("{shape:?}: {wanted}; {:.1e} in f64, {:.1e} in f32", exact - wanted, single - wanted);
+        assert!((exact - wanted).abs() <= 1e-10 * wanted, "{shape:?}: {exact}, not {wanted}");
+        // Every row's logarithm of a sum is rounded to f32; their mean is off by some units at most.
+        assert!(
+            (single - wanted).abs() <= 4.0 * f64::from(f32::EPSILON) * wanted,
+            "{shape:?}: {single} in f32"
+        );
+    }
 }

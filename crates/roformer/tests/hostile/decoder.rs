@@ -41,10 +41,7 @@ fn what_a_decoder_does_not_support_is_named() {
         (json!({"model_type": "qwen2", "use_sliding_window": true}), &["use_sliding_window"]),
         (json!({"model_type": "qwen3", "layer_types": ["sliding_attention"]}), &["layer_types", "sliding"]),
         (json!({"layer_types": "full_attention"}), &["layer_types"]),
-        (
-            json!({"architectures": ["LlamaForSequenceClassification"]}),
-            &["architectures", "LlamaForCausalLM"],
-        ),
+        (json!({"architectures": ["LlamaForQuestionAnswering"]}), &["architectures", "LlamaForCausalLM"]),
         (json!({"architectures": ["Qwen2ForCausalLM"]}), &["architectures", "Qwen2ForCausalLM"]),
         (json!({"architectures": [7]}), &["architectures"]),
         (json!({"hidden_act": "gelu"}), &["hidden_act", "gelu", "silu"]),

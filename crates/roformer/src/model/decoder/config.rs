@@ -1,6 +1,6 @@
 //! `config.json` of a decoder, under Hugging Face's field names and each model's defaults.
 
-use super::super::config::{Fields, MAX_SIZE, object};
+use super::super::config::{Fields, MAX_SIZE, Problem, label_name, object};
 use super::super::heads::HeadKind;
 use crate::error::{Error, Result};
 use rope::{Axes, Pairing, Rope};
@@ -38,8 +38,15 @@ pub struct DecoderConfig {
     pub head_norms: bool,
     /// Whether the output shares the word embeddings.
     pub tie_word_embeddings: bool,
-    /// The head that `architectures` names: [`HeadKind::CausalLm`], or [`HeadKind::None`] for the bare model.
+    /// The head that `architectures` names: a language model's, a classifier's of texts or of tokens, or
+    /// [`HeadKind::None`] for the bare model.
     pub architecture: Option<HeadKind>,
+    /// Labels of a classifier.
+    pub num_labels: usize,
+    /// What its scores mean.
+    pub problem: Problem,
+    /// Their names (`id2label`), where they have any; see [`label`](Self::label).
+    pub labels: Vec<Option<String>>,
     /// The tokens that end a text.
     pub eos_token_id: Vec<u32>,
     /// The rotation, in halves. Angles are exact; `with_angle_precision(AnglePrecision::F32)` gives transformers' own.
@@ -87,6 +94,7 @@ impl DecoderConfig {
         // A head's width, where it is given, is checked before anything is made of it.
         fields.size("head_dim", 1, 1)?;
         let has_bias = family.name != "qwen2" && fields.boolean("attention_bias", false)?;
+        let (num_labels, labels) = fields.labels()?;
         let rope = rope(map.clone(), &fields, family, [hidden_size, heads])?;
         let config = DecoderConfig {
             model_type: family.name.into(),
@@ -97,13 +105,16 @@ impl DecoderConfig {
             num_key_value_heads: key_heads,
             head_dim: rope.head_dim(),
             intermediate_size: fields.size("intermediate_size", family.wide, 1)?,
-            rms_norm_eps: fields.epsilon("rms_norm_eps", 1e-6)?,
+            rms_norm_eps: fields.fraction("rms_norm_eps", 1e-6)?,
             attention_bias: has_bias || family.name == "qwen2",
             output_bias: has_bias,
             mlp_bias: family.name == "llama" && fields.boolean("mlp_bias", false)?,
             head_norms: family.name == "qwen3",
             tie_word_embeddings: fields.boolean("tie_word_embeddings", family.tied)?,
             architecture: architecture(&fields, family)?,
+            num_labels,
+            problem: fields.problem(num_labels)?,
+            labels,
             eos_token_id: ends(&fields)?,
             rope,
         };
@@ -124,6 +135,7 @@ impl DecoderConfig {
             ("num_key_value_heads", self.num_key_value_heads),
             ("head_dim", dim),
             ("intermediate_size", self.intermediate_size),
+            ("num_labels", self.num_labels),
             // Within bounds as those above are, the product of two cannot overflow.
             ("num_attention_heads · head_dim", heads.saturating_mul(dim)),
         ] {
@@ -153,9 +165,23 @@ impl DecoderConfig {
         self.num_key_value_heads * self.head_dim
     }
 
-    /// Whether there is an output: the head's, [`HeadKind::CausalLm`] where nothing is said.
+    /// The head, [`HeadKind::CausalLm`] where nothing is said.
     pub(super) fn head(&self) -> HeadKind {
         self.architecture.unwrap_or(HeadKind::CausalLm)
+    }
+
+    /// The name of a label, `LABEL_0` and so on where there is none.
+    pub fn label(&self, label: usize) -> String {
+        label_name(&self.labels, label)
+    }
+
+    /// The numbers that the head gives for a token or a text; none without a head.
+    pub(super) fn outputs(&self) -> Option<usize> {
+        match self.head() {
+            HeadKind::None => None,
+            HeadKind::SequenceClassification | HeadKind::TokenClassification => Some(self.num_labels),
+            _ => Some(self.vocab_size),
+        }
     }
 
     /// About how many numbers the weights of a model are.
@@ -169,8 +195,8 @@ impl DecoderConfig {
             self.num_hidden_layers,
         ]
         .map(|size| size as u128);
-        let tables = if self.head() == HeadKind::None { 1 } else { 2 };
-        tables * vocabulary * hidden + layers * hidden * (2 * query + 2 * key + 3 * wide)
+        let outputs = self.outputs().unwrap_or(0) as u128;
+        (vocabulary + outputs) * hidden + layers * hidden * (2 * query + 2 * key + 3 * wide)
     }
 }
 
@@ -246,10 +272,13 @@ fn architecture(fields: &Fields, family: &Family) -> Result<Option<HeadKind>> {
     };
     match name.and_then(|name| name.strip_prefix(family.class)) {
         Some("ForCausalLM") => Ok(Some(HeadKind::CausalLm)),
+        Some("ForSequenceClassification") => Ok(Some(HeadKind::SequenceClassification)),
+        Some("ForTokenClassification") => Ok(Some(HeadKind::TokenClassification)),
         Some("Model") => Ok(Some(HeadKind::None)),
         _ => {
-            let class = family.class;
-            Err(fields.error("architectures", format!("[\"{class}ForCausalLM\"] or [\"{class}Model\"]")))
+            let kinds = ["ForCausalLM", "ForSequenceClassification", "ForTokenClassification", "Model"];
+            let known = kinds.map(|kind| format!("[\"{}{kind}\"]", family.class)).join(", ");
+            Err(fields.error("architectures", format!("one of {known}")))
         }
     }
 }

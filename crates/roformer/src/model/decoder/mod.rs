@@ -4,7 +4,7 @@
 mod config;
 mod layer;
 mod model;
-mod names;
+pub(crate) mod names;
 
 pub use config::DecoderConfig;
 pub use model::Decoder;

@@ -3,11 +3,12 @@
 use super::super::cache::Cache;
 use super::super::call::{Call, Input, Output, Pool, check_call, check_input};
 use super::super::heads::{HeadKind, Logits, Scores};
+use super::super::layer::vector;
 use super::super::parameters::Parameters;
 use super::super::roformer::read_config;
 use super::config::DecoderConfig;
 use super::layer::{Buffers, Layer, Pass, norm};
-use super::names::{self, OUTPUT};
+use super::names::{self, OUTPUT, SCORE, SCORE_BIAS};
 use crate::attention::softmax::{Mask, Reach};
 use crate::error::{Error, Result};
 use crate::ops::memory::{filled, is_available};
@@ -75,19 +76,7 @@ impl<T: Real, B: Backend> Decoder<T, B> {
         source.read(name, &[vocabulary, hidden], &mut list)?;
         let mut words = device.zeros(list.len()).ok_or_else(out_of_memory)?;
         device.upload(&list, &mut words);
-        let output = match config.head() {
-            HeadKind::None => None,
-            _ => {
-                if !config.tie_word_embeddings {
-                    source.read(OUTPUT, &[vocabulary, hidden], &mut list)?;
-                }
-                let matrix = device.matrix(vocabulary, hidden);
-                let mut matrix = matrix.ok_or(Error::Memory { what: "the output layer" })?;
-                device.set_rows(&mut matrix, 0, &list);
-                Some(matrix)
-            }
-        };
-        drop(list);
+        let output = output(&device, source, &config, list)?;
         let layers = (0..config.num_hidden_layers)
             .into_par_iter()
             .map(|layer| Layer::load(&device, source, &config, &format!("model.layers.{layer}")))
@@ -102,7 +91,7 @@ impl<T: Real, B: Backend> Decoder<T, B> {
         &self.config
     }
 
-    /// The head: [`HeadKind::CausalLm`], or [`HeadKind::None`] for the bare model.
+    /// The head: a language model's, a classifier's, or [`HeadKind::None`] for the bare model.
     pub fn head(&self) -> HeadKind {
         self.config.head()
     }
@@ -172,7 +161,7 @@ impl<T: Real, B: Backend> Decoder<T, B> {
         let Buffers { x, y, delta, .. } = &mut buffers;
         let delta = (!self.layers.is_empty()).then_some(&*delta);
         device.add_rms_norm(x, delta, &self.norm, config.rms_norm_eps, y);
-        let logits = self.score(y, [batch, length], scores)?;
+        let logits = self.score(y, input.mask, [batch, length], scores)?;
         let list = filled(batch * length * config.hidden_size, T::ZERO);
         let mut last_hidden_state = list.ok_or(Error::Memory { what: "the output" })?;
         device.download(y, &mut last_hidden_state);
@@ -184,15 +173,31 @@ impl<T: Real, B: Backend> Decoder<T, B> {
         Ok(Output { last_hidden_state, pooled: None, logits })
     }
 
-    /// Scores of the vocabulary for hidden states `[batch, length, hidden]`.
+    /// The head's scores for hidden states `[batch, length, hidden]`: at every token, at those that are asked for, or, by a
+    /// classifier of texts, at the last real token of each, as transformers has it.
     fn score(
         &self,
         hidden: &B::Buffer<T>,
+        mask: Option<&[bool]>,
         [batch, length]: [usize; 2],
         scores: Scores,
     ) -> Result<Option<Logits<T>>> {
-        let (device, width, vocabulary) = (&self.device, self.config.hidden_size, self.config.vocab_size);
-        let Some(output) = &self.output else { return Ok(None) };
+        let (device, width) = (&self.device, self.config.hidden_size);
+        let (Some(output), Some(outputs)) = (&self.output, self.config.outputs()) else { return Ok(None) };
+        let last = |text: usize| {
+            let real = |place: &usize| mask.is_none_or(|mask| mask[text * length + place]);
+            text * length + (0..length).rev().find(real).unwrap_or(length - 1)
+        };
+        let lasts: Vec<usize>;
+        let scores = match (self.head(), scores) {
+            (_, Scores::At([])) => scores,
+            (HeadKind::SequenceClassification, _) => {
+                lasts = (0..batch).map(last).collect();
+                Scores::At(&lasts)
+            }
+            (HeadKind::TokenClassification, _) => Scores::All,
+            _ => scores,
+        };
         let memory = |rows: usize, width: usize| {
             let buffer = rows.checked_mul(width).and_then(|len| device.zeros(len));
             buffer.ok_or(Error::Memory { what: "the scores" })
@@ -200,21 +205,48 @@ impl<T: Real, B: Backend> Decoder<T, B> {
         let mut picked = None;
         let (rows, shape) = match scores {
             Scores::At([]) => return Ok(None),
-            Scores::All => (batch * length, vec![batch, length, vocabulary]),
+            Scores::All => (batch * length, vec![batch, length, outputs]),
             Scores::At(list) => {
                 let rows = picked.insert(memory(list.len(), width)?);
                 for (row, &token) in list.iter().enumerate() {
                     let from = Part { buffer: hidden, offset: token * width, token: width, sequence: width };
                     device.copy(from, rows, (row * width, width, width), [1, 1, width]);
                 }
-                (list.len(), vec![list.len(), vocabulary])
+                (list.len(), vec![list.len(), outputs])
             }
         };
-        let mut out = memory(rows, vocabulary)?;
+        let mut out = memory(rows, outputs)?;
         device.product(output, picked.as_ref().unwrap_or(hidden), Activation::Identity, &mut out);
-        let list = filled(rows * vocabulary, T::ZERO);
+        let list = filled(rows * outputs, T::ZERO);
         let mut list = list.ok_or(Error::Memory { what: "the scores" })?;
         device.download(&out, &mut list);
         Ok(Some(Logits { scores: list, shape }))
     }
+}
+
+/// The output layer, where there is a head. `words` are the word embeddings, `[vocabulary, hidden]`, for a tied one.
+fn output<T: Real, B: Backend>(
+    device: &B,
+    source: &impl Parameters<T>,
+    config: &DecoderConfig,
+    mut words: Memory<T>,
+) -> Result<Option<B::Matrix<T>>> {
+    let Some(outputs) = config.outputs() else { return Ok(None) };
+    let out_of_memory = || Error::Memory { what: "the output layer" };
+    let shape = [outputs, config.hidden_size];
+    match config.head() {
+        HeadKind::SequenceClassification | HeadKind::TokenClassification => {
+            source.check(SCORE, &shape)?;
+            words = Memory::zeros(outputs * config.hidden_size).ok_or_else(out_of_memory)?;
+            source.read(SCORE, &shape, &mut words)?;
+        }
+        _ if config.tie_word_embeddings => {}
+        _ => source.read(OUTPUT, &shape, &mut words)?,
+    }
+    let mut matrix = device.matrix(outputs, config.hidden_size).ok_or_else(out_of_memory)?;
+    device.set_rows(&mut matrix, 0, &words);
+    if config.head() == HeadKind::TokenClassification {
+        device.set_bias(&mut matrix, 0, &vector(source, SCORE_BIAS, outputs)?);
+    }
+    Ok(Some(matrix))
 }

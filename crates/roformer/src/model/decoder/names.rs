@@ -1,38 +1,36 @@
 //! The names of a decoder's tensors, and the check that a file has them.
 
 use super::super::heads::HeadKind;
-use super::super::parameters::Named;
+use super::super::parameters::{Named, check_pairing};
 use super::config::DecoderConfig;
 use crate::error::{Error, Result};
-use crate::weights::{Weights, recorded_pairing};
+use crate::weights::Weights;
 use rope::Pairing;
 use std::collections::HashSet;
 
 /// The tensors of a file under the names that a model with a head has (`model.…`).
-pub(super) fn named(weights: &Weights) -> Named<'_> {
+pub(crate) fn named(weights: &Weights) -> Named<'_> {
     Named::with(weights, "model.", "embed_tokens.weight")
 }
 
 /// What the tensors say that `config.json` does not.
-pub(super) fn complete(config: &mut DecoderConfig, weights: &Weights) {
+pub(crate) fn complete(config: &mut DecoderConfig, weights: &Weights) {
     let source = named(weights);
     if config.model_type == "minimind" {
         config.head_norms = weights.get(source.own("model.layers.0.self_attn.q_norm.weight")).is_some();
     }
-    let kind = if source.is_bare() { HeadKind::None } else { HeadKind::CausalLm };
-    config.architecture.get_or_insert(kind);
+    let has = |name: &str| weights.get(name).is_some();
+    config.architecture.get_or_insert(match () {
+        () if source.is_bare() => HeadKind::None,
+        () if has(SCORE_BIAS) => HeadKind::TokenClassification,
+        () if has(SCORE) => HeadKind::SequenceClassification,
+        () => HeadKind::CausalLm,
+    });
 }
 
 /// Checks that a file has what a model asks for, in the model's own pairing, and nothing that nothing asks for.
 pub(super) fn check(config: &DecoderConfig, weights: &Weights) -> Result<()> {
-    if let Some(pairing) = recorded_pairing(weights.path()).filter(|&pairing| pairing != Pairing::Half) {
-        return Err(Error::File {
-            path: weights.path().display().to_string(),
-            reason: format!(
-                "its queries and keys are in the pairing `{pairing}`; expected half: use roformer convert --pairing half"
-            ),
-        });
-    }
+    check_pairing(weights, Pairing::Half)?;
     let source = named(weights);
     let expected: HashSet<String> =
         expected_names(config, weights.len()).iter().map(|name| source.own(name).to_string()).collect();
@@ -41,7 +39,7 @@ pub(super) fn check(config: &DecoderConfig, weights: &Weights) -> Result<()> {
     missing.sort();
     let unexpected: Vec<String> = weights
         .names()
-        .filter(|&name| !expected.contains(name) && !is_derived(name, config))
+        .filter(|&name| !expected.contains(name) && !is_derived(name, config.tie_word_embeddings))
         .map(str::to_string)
         .collect();
     if missing.is_empty() && unexpected.is_empty() {
@@ -59,17 +57,24 @@ pub(super) fn check(config: &DecoderConfig, weights: &Weights) -> Result<()> {
 
 /// The output of a language model that is not tied.
 pub(super) const OUTPUT: &str = "lm_head.weight";
+/// The output of a classifier, of texts or of tokens; that of tokens has a bias.
+pub(super) const SCORE: &str = "score.weight";
+pub(super) const SCORE_BIAS: &str = "score.bias";
 
 /// Whether a tensor is made from others, or again by whoever loads the file.
-fn is_derived(name: &str, config: &DecoderConfig) -> bool {
-    name.ends_with("rotary_emb.inv_freq") || (config.tie_word_embeddings && name == OUTPUT)
+pub(crate) fn is_derived(name: &str, is_tied: bool) -> bool {
+    name.ends_with("rotary_emb.inv_freq") || (is_tied && name == OUTPUT)
 }
 
 /// The names of the tensors that a model asks for. Layers that cannot all be among so many `tensors` are not listed.
 fn expected_names(config: &DecoderConfig, tensors: usize) -> Vec<String> {
     let mut names = vec!["model.embed_tokens.weight".to_string(), "model.norm.weight".into()];
-    if config.head() != HeadKind::None && !config.tie_word_embeddings {
-        names.push(OUTPUT.into());
+    match config.head() {
+        HeadKind::None => {}
+        HeadKind::SequenceClassification => names.push(SCORE.into()),
+        HeadKind::TokenClassification => names.extend([SCORE.into(), SCORE_BIAS.into()]),
+        _ if config.tie_word_embeddings => {}
+        _ => names.push(OUTPUT.into()),
     }
     for layer in 0..config.num_hidden_layers.min(tensors + 1) {
         let mut add = |part: &str, has_bias: bool| {

@@ -1,0 +1,205 @@
+//! Sizes that a network can have, and batches that fit it.
+
+use super::{Form, Laid, LinearForm, Mixing, Network, Task};
+use crate::encoding::Sizes;
+use crate::error::{Error, Result};
+use crate::graph::{Batch, IGNORE};
+use crate::ops::Real;
+use crate::ops::memory::is_available;
+
+/// The most that any size can be: more than any model has, and products of two of them are still numbers.
+const LIMIT: usize = 1 << 24;
+
+/// Numbers whose memory is about that of a layer's names and operations.
+const LAYER: u128 = 2048;
+
+impl Network {
+    /// About how many numbers its parameters and the values of a step are: asked about before any of them is made.
+    fn numbers(&self, batch: usize, length: usize, longest: usize) -> u128 {
+        let [batch, length, longest, vocabulary, width, wide, layers] =
+            [batch, length, longest, self.vocabulary, self.width, self.wide, self.layers]
+                .map(|size| size as u128);
+        let heads = (self.heads * self.head_dim) as u128;
+        let tables = 2 * vocabulary * self.embedding() as u128;
+        let parameters = tables + layers * (width * (4 * heads + 3 * wide) + LAYER);
+        let values = batch * length * (6 * width + layers * (8 * width + 5 * heads + 2 * wide));
+        let cosines = if self.task == Task::Similarity { 2 * batch * batch } else { 0 };
+        parameters + values + cosines + longest * width + length * heads
+    }
+
+    /// Checks that there can be such a network for such batches.
+    pub(super) fn check(&self, batch: usize, length: usize, longest: usize) -> Result<Sizes> {
+        for (name, size) in [
+            ("the batch", batch),
+            ("the length", length),
+            ("the longest text", longest),
+            ("the vocabulary", self.vocabulary),
+            ("the width", self.width),
+            ("the width of the embeddings", self.embedding()),
+            ("the number of heads", self.heads),
+            ("the number of key heads", self.key_heads),
+            ("the width of a head", self.head_dim),
+            ("the inner width", self.wide),
+            ("the number of classes", self.task.classes().unwrap_or(1)),
+            ("the number of segments", self.form.types()),
+        ] {
+            if size == 0 || size > LIMIT {
+                return Err(Error::input(name, size, format!("from 1 to {LIMIT}")));
+            }
+        }
+        if !is_available(self.numbers(batch, length, longest) * 2 * size_of::<f32>() as u128) {
+            return Err(Error::Memory { what: "the network" });
+        }
+        if length > longest {
+            return Err(Error::input("the length", length, format!("at most the longest text, {longest}")));
+        }
+        if self.task == Task::Similarity && !batch.is_multiple_of(2) {
+            let expected = "an even number of texts: those of rows 2i and 2i + 1 are a pair";
+            return Err(Error::input("the batch", batch, expected));
+        }
+        if !self.heads.is_multiple_of(self.key_heads) {
+            let expected = format!("a divisor of the number of heads, {}", self.heads);
+            return Err(Error::input("the number of key heads", self.key_heads, expected));
+        }
+        if !(0.0..1.0).contains(&self.dropout) {
+            return Err(Error::input("dropout", self.dropout, "at least 0 and less than 1"));
+        }
+        self.check_form()?;
+        if let Mixing::Linear(form) = self.mixing {
+            self.encoding.check_linear()?;
+            self.check_features(form)?;
+            if self.key_heads != self.heads {
+                return Err(Error::input(
+                    "the number of key heads",
+                    self.key_heads,
+                    "all: linear attention groups none",
+                ));
+            }
+        }
+        Ok(Sizes {
+            batch,
+            length,
+            longest,
+            width: self.width,
+            heads: self.heads,
+            head_dim: self.head_dim,
+            is_causal: self.is_causal,
+        })
+    }
+
+    /// Checks what RoFormers cannot be trained for.
+    fn check_form(&self) -> Result<()> {
+        let Form::RoFormer(form) = self.form else { return Ok(()) };
+        if self.task == Task::Language && form.has_plain_norms && self.embedding() != self.width {
+            let expected = format!("{}: RoFormerV2's output reads hidden states", self.width);
+            return Err(Error::input("the width of the embeddings", self.embedding(), expected));
+        }
+        let is_by_first = match self.task {
+            Task::Text(_) => true,
+            Task::Similarity => form.pooler.is_some(),
+            Task::Language | Task::Token(_) => false,
+        };
+        if is_by_first && self.is_causal {
+            let expected = "not: RoFormer judges a text by its first token, which then sees no other";
+            return Err(Error::input("the network", "causal", expected));
+        }
+        Ok(())
+    }
+
+    /// Checks that queries and keys have as many features, and that values can turn with them.
+    fn check_features(&self, form: LinearForm) -> Result<()> {
+        let [queries, keys] = [form.queries, form.keys].map(|map| map.features(self.head_dim));
+        if queries != keys {
+            return Err(Error::input(
+                "the number of features of keys",
+                keys,
+                format!("that of queries, {queries}"),
+            ));
+        }
+        if self.encoding.turns_values() && !form.rotates_before && queries != self.head_dim {
+            let expected = format!("the width of a head, {}: values turn with them", self.head_dim);
+            return Err(Error::input("the number of features", queries, expected));
+        }
+        Ok(())
+    }
+}
+
+impl<T: Real> Laid<T> {
+    /// What the next step works on, checked.
+    pub fn set(&mut self, batch: Batch) -> Result<()> {
+        let (network, sizes) = (&self.network, &self.sizes);
+        let tokens = sizes.batch * sizes.length;
+        let pairs = if network.task == Task::Similarity { sizes.batch / 2 } else { 0 };
+        for (name, len, wanted, may_lack) in [
+            ("the number of ids", batch.ids.len(), tokens, false),
+            ("the number of segments", batch.types.len(), tokens, true),
+            (
+                "the number of targets",
+                batch.targets.len(),
+                network.task.targets(sizes.batch, sizes.length),
+                false,
+            ),
+            ("the number of scores", batch.scores.len(), pairs, true),
+            ("the length of the mask", batch.mask.len(), tokens, true),
+            ("the number of positions", batch.positions.len(), sizes.length, true),
+        ] {
+            if len != wanted && !(may_lack && len == 0) {
+                return Err(Error::input(name, len, wanted.to_string()));
+            }
+        }
+        if !batch.positions.is_empty() && network.encoding.is_by_places() {
+            let value = format!("given for {}", network.encoding.name());
+            let expected = "none: its tables are by the places of tokens in the text";
+            return Err(Error::input("the positions", value, expected));
+        }
+        for (name, list, limit) in [
+            ("a token id", &batch.ids, network.vocabulary),
+            ("a segment", &batch.types, network.form.types()),
+            ("a target", &batch.targets, network.task.classes().unwrap_or(network.vocabulary)),
+            ("a position", &batch.positions, network.positions(sizes)),
+        ] {
+            let is_allowed =
+                |value: &&u32| (**value as usize) < limit || name == "a target" && **value == IGNORE;
+            if let Some(value) = list.iter().find(|value| !is_allowed(value)) {
+                return Err(Error::input(name, value, format!("less than {limit}")));
+            }
+        }
+        self.check_texts(&batch)?;
+        *self.graph.batch() = batch;
+        Ok(())
+    }
+
+    /// Checks that what is judged as a whole is there, and that what is compared can be.
+    fn check_texts(&self, batch: &Batch) -> Result<()> {
+        let (task, sizes) = (self.network.task, &self.sizes);
+        let is_empty = |text: usize| batch.is_empty(text, sizes.length);
+        let none = |text: usize, expected: &str| {
+            Err(Error::input("the mask", format!("no token of text {text}"), expected))
+        };
+        if let Task::Text(_) = task {
+            let is_judged = |text: &usize| batch.targets[*text] != IGNORE && is_empty(*text);
+            return match (0..sizes.batch).find(is_judged) {
+                Some(text) => none(text, "at least one of each that has a target"),
+                None => Ok(()),
+            };
+        }
+        if task != Task::Similarity {
+            return Ok(());
+        }
+        if let Some(text) = (0..sizes.batch).find(|&text| is_empty(text) && !is_empty(text ^ 1)) {
+            return none(
+                text,
+                "at least one of each, or none of both texts of a pair that is to be left out",
+            );
+        }
+        if batch.scores.is_empty() && sizes.batch < 4 {
+            let expected =
+                "at least 4 where there are no scores: a text is told apart from those of other pairs";
+            return Err(Error::input("the batch", sizes.batch, expected));
+        }
+        match batch.scores.iter().find(|score| !(-1.0..=1.0).contains(*score)) {
+            Some(score) => Err(Error::input("a score", score, "from -1 to 1, as cosines are")),
+            None => Ok(()),
+        }
+    }
+}
