@@ -102,13 +102,19 @@ fn what_cannot_be_trained_is_said_in_one_line() {
     wrong(&["--data", &folder.path("latin.txt")], &["latin.txt", "byte 3", "save the file as UTF-8"]);
     fs::write(folder.path("empty.txt"), b"").unwrap();
     wrong(&["--data", &data, &folder.path("empty.txt")], &["empty.txt: empty"]);
-    wrong(&["--data", &data, "--block", "1800"], &["characters", "more than a block, 1800"]);
-    wrong(&["--data", &data, "--width", "130"], &["heads is 4", "divisor of the width, 130"]);
+    wrong(&["--data", &data, "--block", "1800"], &["tokens", "more than a block, 1800"]);
+    wrong(&["--data", &data, "--width", "130"], &["--heads is 4", "divisor of the width, 130"]);
     wrong(&["--data", &data, "--width", "132"], &["33", "even"]);
-    wrong(&["--data", &data, "--lr", "-1"], &["lr is -1"]);
-    wrong(&["--data", &data, "--lr", "NaN"], &["lr is "]);
+    wrong(&["--data", &data, "--lr", "-1"], &["--lr is -1"]);
+    wrong(&["--data", &data, "--lr", "NaN"], &["--lr is "]);
+    wrong(&["--data", &data, "--min-lr", "1"], &["--min-lr is 1"]);
     wrong(&["--data", &data, "--encoding", "rotery"], &["rotery", "one of none, "]);
-    wrong(&["--data", &data, "--task", "masked"], &["masked", "causal"]);
+    wrong(&["--data", &data, "--task", "guess"], &["--task is guess", "causal, masked"]);
+    wrong(&["--data", &data, "--tokenizer", &data], &["play.txt", "expected `characters`, `wordpiece`"]);
+    wrong(&["--data", &data, "--tokenizer", &missing], &["missing.txt"]);
+    wrong(&["--data", &data, "--config", &missing], &["missing.txt"]);
+    wrong(&["--data", &data, "--from", &folder.path("nowhere/at/all")], &["nowhere"]);
+    wrong(&["--data", &data, "--from", &data, "--layers", "3"], &["--from", "--layers"]);
     wrong(&[], &["--data"]);
     wrong(&["--resume"], &["nothing to resume"]);
     // Nothing was made on the way.
@@ -132,4 +138,85 @@ fn an_encoding_that_nothing_loads_says_so() {
         run.error
     );
     refused(&["generate", "--model", &folder.path("out/best"), "O"], &["roformer-t5"]);
+}
+
+/// Broken off at twenty moments by chance, by a request to stop or a kill, and resumed each time.
+#[cfg(unix)]
+#[test]
+fn a_run_that_is_broken_off_twenty_times_ends_with_the_same_bits() {
+    let folder = Folder::new("train-broken");
+    let (data, straight, broken) = (text(&folder), folder.path("straight"), folder.path("broken"));
+    let begin = |out: &str| {
+        let mut arguments =
+            vec!["train", "--data", &data, "--out", out, "--steps", "3000", "--save-every", "40"];
+        arguments.extend(SMALL);
+        arguments.into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let run = |arguments: &[String]| {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        command(&arguments).spawn().unwrap()
+    };
+    let resume: Vec<String> = ["train", "--out", &broken, "--resume"].map(str::to_owned).into();
+    assert!(run(&begin(&straight)).wait_with_output().unwrap().status.success());
+    let mut chance = 7u64;
+    let mut breaks = 0;
+    while breaks < 20 {
+        let has_begun = std::path::Path::new(&broken).join("state.json").exists();
+        let mut child = if has_begun { run(&resume) } else { run(&begin(&broken)) };
+        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        std::thread::sleep(std::time::Duration::from_millis(20 + (chance >> 33) % 180));
+        let signal = if (chance >> 40).is_multiple_of(2) { "-INT" } else { "-KILL" };
+        let killed = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status();
+        breaks += 1;
+        let status = child.wait().unwrap();
+        assert!(
+            killed.is_ok() && (status.code().is_none() || status.code() == Some(130) || status.success())
+        );
+    }
+    let last = run(&resume).wait_with_output().unwrap();
+    assert!(last.status.success(), "{}", String::from_utf8_lossy(&last.stderr));
+    for name in ["state-3000.safetensors", "last/model.safetensors", "best/model.safetensors"] {
+        let read = |out: &str| fs::read(std::path::Path::new(out).join(name)).unwrap();
+        assert!(read(&straight) == read(&broken), "{name}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_full_disk_is_an_error_and_the_checkpoint_stays() {
+    let folder = Folder::new("train-full");
+    let data = text(&folder);
+    // No file may grow beyond 32 KiB: the next checkpoint cannot be written.
+    let limited = |arguments: &str| {
+        let script = format!("ulimit -f 64; exec {} {arguments}", env!("CARGO_BIN_EXE_roformer"));
+        std::process::Command::new("sh").args(["-c", &script]).output().unwrap()
+    };
+    let full = folder.path("full");
+    let failed =
+        limited(&format!("train --data {data} --out {full} --width 32 --heads 2 --layers 1 --block 16"));
+    let error = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert_eq!(failed.status.code(), Some(2), "{error}");
+    assert!(error.contains("state-0.safetensors") && error.contains("large"), "{error}");
+    // A run that has checkpoints keeps the last.
+    let half = folder.path("half");
+    let mut arguments =
+        vec!["train", "--data", &data, "--out", &half, "--steps", "100000", "--save-every", "5"];
+    arguments.extend(SMALL);
+    let mut child = command(&arguments).spawn().unwrap();
+    let mut error = BufReader::new(child.stderr.take().unwrap()).lines();
+    while !error.next().unwrap().unwrap().contains("step 10 ") {}
+    let kill = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+    drop(error);
+    child.wait().unwrap();
+    let state = fs::read_to_string(folder.path("half/state.json")).unwrap();
+    let failed = limited(&format!("train --out {half} --resume"));
+    let error = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert_eq!(failed.status.code(), Some(1), "{error}");
+    assert!(error.contains("large"), "{error}");
+    assert_eq!(state, fs::read_to_string(folder.path("half/state.json")).unwrap());
+    // A folder that cannot be written into.
+    let file = folder.path("a-file");
+    fs::write(&file, "").unwrap();
+    refused(&["train", "--data", &data, "--out", &format!("{file}/out")], &["a-file"]);
 }

@@ -1,44 +1,67 @@
-//! `roformer train`: a language model from text files.
+//! `roformer train`: a model from text.
 
 mod show;
 
 use crate::error::Failure;
-use clap::{Args, ValueEnum};
-use roformer::train::{End, Run, Settings};
+use clap::Args;
+use roformer::Error;
+use roformer::train::{Choice, End, Request, Run, Settings, Start};
 use serde::Serialize;
 use serde_json::{Map, Value};
-use show::Show;
+use show::{Reading, Show};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Train a language model on text files
+/// Train a model on text
 ///
-/// A causal language model of characters: every character of the text is a token. The last part of the text is kept from
-/// training, and the model is evaluated on it as it goes. All of the text is held in memory, four bytes a character.
+/// Four tasks. causal: the next token, from text files or JSON Lines with "text". masked: hidden words, from the same.
+/// classification: the label of a text or of a pair, from JSON Lines with "text", "label" and perhaps "pair", or from a
+/// folder that has a folder of texts for each label. similarity: vectors of sentences, from JSON Lines with "a", "b" and
+/// perhaps "score", a cosine; without scores each pair is told apart from the others of its batch.
 ///
-/// DIR/best and DIR/last are models that generate, forward, info and transformers load; DIR/metrics.jsonl has a line for
-/// every tenth step and every evaluation. A run can be stopped with Ctrl-C or killed at any moment: --resume goes on from the
-/// last checkpoint, and ends with the same bits as a run without a break, on any number of threads.
+/// A tenth of the text is kept from training, and the model is evaluated on it as it goes. DIR/best and DIR/last are models
+/// that the other commands and transformers load; DIR/metrics.jsonl has a line for every tenth step and every evaluation. A
+/// run can be stopped with Ctrl-C or killed at any moment: --resume goes on from the last checkpoint, and ends with the same
+/// bits as a run without a break, on any number of threads.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  roformer train --data play.txt --out model\n  roformer train --out model --resume\n  \
+    roformer train --task masked --tokenizer wordpiece --data texts/ --out model\n  \
+    roformer train --task classification --from model/best --data reviews.jsonl --out classifier\n  \
     roformer generate --model model/best 'ROMEO:'"
 )]
 pub struct Arguments {
-    /// What the model learns
-    #[arg(long, value_enum, default_value_t = Task::Causal)]
-    task: Task,
-    /// UTF-8 text files, taken as one text in this order
-    #[arg(long, value_name = "FILE", num_args = 1.., required_unless_present = "resume")]
+    /// Files and folders to train on: UTF-8 text (.txt and others), JSON Lines (.jsonl)
+    #[arg(long, value_name = "PATH", num_args = 1.., required_unless_present = "resume", conflicts_with = "resume")]
     data: Vec<PathBuf>,
+    /// Files and folders to evaluate on; without them a part of the data is kept for that
+    #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with_all = ["resume", "validation"])]
+    eval_data: Vec<PathBuf>,
     /// The folder for models and checkpoints: a new or an empty one, or with --resume that of a run
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Go on with the run in DIR; its settings and files are known and need not be given
+    /// Go on with the run in DIR; its settings and its text are known and need not be given
     #[arg(long)]
     resume: bool,
+    /// Begin with the weights, sizes and tokenizer of a model: a folder, or a name on the hub
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["resume", "config", "form", "encoding", "layers", "width", "heads"])]
+    from: Option<String>,
+    /// Begin with the sizes of a config.json, and weights by chance
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["resume", "form", "encoding", "layers", "width", "heads"])]
+    config: Option<PathBuf>,
+    /// characters, wordpiece (made from the data), or a folder with a tokenizer, a tokenizer.json or a vocab.txt
+    /// [default: the model's with --from, else characters]
+    #[arg(long, value_name = "TOKENIZER", conflicts_with = "resume")]
+    tokenizer: Option<String>,
+    /// Tokens of a wordpiece vocabulary
+    #[arg(long, value_name = "N", default_value_t = 8000, value_parser = clap::value_parser!(u32).range(16..=1_000_000))]
+    vocab_size: u32,
+    /// Draw the curves of the run into DIR/curves.svg at its end
+    #[arg(long)]
+    plot: bool,
     /// Threads to use [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -46,16 +69,22 @@ pub struct Arguments {
     given: Given,
 }
 
-/// What a model learns.
-#[derive(Clone, Copy, ValueEnum)]
-enum Task {
-    /// The next character.
-    Causal,
-}
-
 /// The settings that were given. Those that were not are the library's, or those of the run that is resumed.
 #[derive(Args, Serialize)]
 struct Given {
+    /// What the model learns: causal, masked, classification or similarity [default: causal]
+    #[arg(long, value_name = "TASK")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<String>,
+    /// Rows of a batch of text: packed (blocks of all texts, one after the other) or padded (each text, or each line of a
+    /// text file, by itself) [default: packed]
+    #[arg(long, value_name = "LAYOUT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rows: Option<String>,
+    /// The part of the words that are hidden from a masked model [default: 0.15]
+    #[arg(long, value_name = "PART", allow_negative_numbers = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mask: Option<f64>,
     /// The form of the model, roformer or llama [default: roformer]
     #[arg(long, value_name = "FORM")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,11 +105,11 @@ struct Given {
     #[arg(long, value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
     heads: Option<u64>,
-    /// Characters that the model sees at once [default: 64]
+    /// Tokens that the model sees at once; longer texts are cut [default: 64]
     #[arg(long, value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
     block: Option<u64>,
-    /// Blocks of a batch [default: 12]
+    /// Rows of a batch: blocks, texts or pairs [default: 12]
     #[arg(long, value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
     batch: Option<u64>,
@@ -140,7 +169,11 @@ struct Given {
     #[arg(long, value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
     save_every: Option<u64>,
-    /// The part of the text, from its end, that is kept from training [default: 0.1]
+    /// End the run after so many evaluations without a better one, 0 for never [default: 0]
+    #[arg(long, value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patience: Option<u64>,
+    /// The part of the text that is kept from training [default: 0.1]
     #[arg(long, value_name = "PART", allow_negative_numbers = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     validation: Option<f64>,
@@ -148,7 +181,6 @@ struct Given {
 
 /// Runs the command. Its exit code is 0, or 130 where it was told to stop.
 pub fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
-    let Task::Causal = arguments.task;
     let threads = arguments.threads.map_or(0, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|error| Failure::Other(format!("no threads: {error}")))?;
@@ -156,13 +188,21 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
 }
 
 fn train(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let Arguments { data, out, resume, .. } = arguments;
+    let Arguments { out, resume, .. } = arguments;
     let given = settings(&arguments.given)?;
-    let mut run = match resume {
-        true => Run::resume(out, &given, data)?,
-        false => Run::begin(out, &Settings::default().with(&given)?, data)?,
-    };
     let is_stopped = stopper()?;
+    let mut run = match resume {
+        true => Run::resume(out, &given).map_err(flagged)?,
+        false => {
+            let settings = Settings::default().with(&given).map_err(flagged)?;
+            let mut reading = Reading::new();
+            let run = Run::begin(out, &settings, &start(arguments)?, &request(arguments), |bytes| {
+                reading.show(bytes)
+            });
+            reading.finish();
+            run.map_err(flagged)?
+        }
+    };
     let mut show = Show::new(&run, out);
     let end = run.go(|event| {
         show.event(event);
@@ -174,9 +214,14 @@ fn train(arguments: &Arguments) -> Result<ExitCode, Failure> {
     // What was given was right: what goes wrong now is a full disk or the like.
     let end = end.map_err(|error| Failure::Other(error.to_string()));
     show.finish();
-    match end? {
-        End::Finished => {
-            show.result(&run)?;
+    let end = end?;
+    if arguments.plot {
+        let path = run.plot().map_err(|error| Failure::Other(error.to_string()))?;
+        show.plotted(&path);
+    }
+    match end {
+        End::Finished | End::Early => {
+            show.result(&run, end == End::Early)?;
             Ok(ExitCode::SUCCESS)
         }
         End::Stopped => {
@@ -192,6 +237,40 @@ fn train(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
 }
 
+/// Where the model begins.
+fn start(arguments: &Arguments) -> Result<Start, Failure> {
+    Ok(match (&arguments.from, &arguments.config) {
+        (Some(model), _) => Start::Checkpoint(roformer::hub::find(model, &Default::default())?),
+        (_, Some(path)) => Start::Config(path.clone()),
+        _ => Start::Scratch,
+    })
+}
+
+/// What is read.
+fn request(arguments: &Arguments) -> Request {
+    let tokenizer = arguments.tokenizer.as_deref().map(|name| match name {
+        "characters" => Choice::Characters,
+        "wordpiece" => Choice::WordPiece(arguments.vocab_size as usize),
+        path => Choice::Given(path.into()),
+    });
+    let (files, kept) = (arguments.data.clone(), arguments.eval_data.clone());
+    Request { files, kept, tokenizer, ..Request::default() }
+}
+
+/// An error that names the flag where the library names the setting.
+fn flagged(error: Error) -> Failure {
+    match error {
+        Error::Input { name, value, expected } if name_is_setting(name) => {
+            Failure::Input(format!("--{} is {value}; expected {expected}", name.replace('_', "-")))
+        }
+        other => other.into(),
+    }
+}
+
+fn name_is_setting(name: &str) -> bool {
+    Settings::default().to_json().contains_key(name)
+}
+
 /// What was given, by name.
 fn settings(given: &Given) -> Result<Map<String, Value>, Failure> {
     match serde_json::to_value(given) {
@@ -200,14 +279,19 @@ fn settings(given: &Given) -> Result<Map<String, Value>, Failure> {
     }
 }
 
-/// A flag that Ctrl-C sets. A second one ends the program at once: what is on the disk is whole at any moment.
-fn stopper() -> Result<&'static AtomicBool, Failure> {
-    static STOPPED: AtomicBool = AtomicBool::new(false);
-    let handler = ctrlc::set_handler(|| {
-        if STOPPED.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
+/// A flag that Ctrl-C and a request to end set. A second one ends the program at once: what is on the disk is whole at any
+/// moment.
+fn stopper() -> Result<Arc<AtomicBool>, Failure> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    use signal_hook::flag::{register, register_conditional_shutdown};
+    let is_stopped = Arc::new(AtomicBool::new(false));
+    let caught = [SIGINT, SIGTERM].into_iter().try_for_each(|signal| {
+        register_conditional_shutdown(signal, 130, Arc::clone(&is_stopped))?;
+        register(signal, Arc::clone(&is_stopped)).map(drop)
     });
-    handler.map_err(|error| Failure::Other(format!("Ctrl-C cannot be caught: {error}")))?;
-    Ok(&STOPPED)
+    // A file that may not grow is then an error of its write, and not the end of the program.
+    #[cfg(unix)]
+    let caught = caught.and_then(|()| register(signal_hook::consts::SIGXFSZ, Arc::default()).map(drop));
+    caught.map_err(|error| Failure::Other(format!("Ctrl-C cannot be caught: {error}")))?;
+    Ok(is_stopped)
 }

@@ -1,10 +1,10 @@
 //! What a run shows: one live line on a terminal, else a line for every evaluation; and its result.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use roformer::train::{Event, Run, is_loadable};
+use roformer::train::{Evaluation, Event, Goal, Run, Trainer, is_loadable};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Shows a run.
 pub struct Show {
@@ -19,15 +19,14 @@ impl Show {
     /// Says what begins.
     pub fn new(run: &Run, out: &Path) -> Self {
         let (trainer, settings) = (run.trainer(), run.trainer().settings());
-        let corpus = trainer.corpus();
-        let (characters, kinds) = (corpus.ids().len(), corpus.characters().chars().len());
         let parameters = trainer.parameters().len();
         let from = match trainer.steps() {
             0 => String::new(),
             step => format!(", from step {step} on"),
         };
         say(&format!(
-            "training {parameters} parameters on {characters} characters of {kinds} kinds, {} steps{from}",
+            "training {parameters} parameters on {}, {} steps{from}",
+            what(trainer),
             settings.steps
         ));
         let bar = io::stderr().is_terminal().then(|| {
@@ -37,7 +36,7 @@ impl Show {
                 Err(_) => bar,
             }
         });
-        let tokens_of_a_step = (settings.batch * settings.block) as f64 * settings.accumulate as f64;
+        let tokens_of_a_step = trainer.tokens_of_a_step();
         Show { out: out.into(), steps: settings.steps, tokens_of_a_step, bar }
     }
 
@@ -51,12 +50,9 @@ impl Show {
                     bar.set_position(step);
                 }
             }
-            Event::Evaluation { step, loss, validation_loss, is_best } => {
+            Event::Evaluation { step, loss, found, is_best } => {
                 let best = if is_best { ", the best so far" } else { "" };
-                let line = format!(
-                    "step {step} of {}: loss {loss:.4}, validation loss {validation_loss:.4}{best}",
-                    self.steps
-                );
+                let line = format!("step {step} of {}: loss {loss:.4}, {}{best}", self.steps, shown(&found));
                 match &self.bar {
                     Some(bar) => bar.suspend(|| say(&line)),
                     None => say(&line),
@@ -78,13 +74,21 @@ impl Show {
         say(&format!("stopped after step {}; go on with: roformer train --out {out} --resume", run.saved()));
     }
 
+    /// Where the curves are.
+    pub fn plotted(&self, path: &Path) {
+        say(&format!("the curves are in {}", path.display()));
+    }
+
     /// What came of the run, on stdout.
-    pub fn result(&self, run: &Run) -> io::Result<()> {
+    pub fn result(&self, run: &Run, is_early: bool) -> io::Result<()> {
         let mut out = io::stdout().lock();
         let settings = run.trainer().settings();
         let (steps, seconds) = (run.trainer().steps(), run.seconds());
         let tokens_s = steps as f64 * self.tokens_of_a_step / seconds.max(1e-9);
         writeln!(out, "{steps} steps in {}, {tokens_s:.0} tokens/s", time(seconds))?;
+        if is_early {
+            writeln!(out, "ended early: {} evaluations without a better one", settings.patience)?;
+        }
         if let Some(last) = run.last() {
             writeln!(out, "validation loss {:.4}", last.loss)?;
         }
@@ -98,16 +102,74 @@ impl Show {
         let folder = self.out.join(name);
         let folder = folder.display();
         writeln!(out, "the model is in {folder}")?;
-        if is_loadable(&settings.encoding) {
-            let block = settings.block;
-            writeln!(out, "it has seen {block} characters at a time: what it writes beyond them gets worse")?;
-            writeln!(out, "use it: roformer generate --model {folder} --max-tokens {block} 'Some text'")
-        } else {
+        if !is_loadable(&settings.encoding) {
             let encoding = &settings.encoding;
-            writeln!(
+            return writeln!(
                 out,
                 "neither transformers nor the other commands load a model with the encoding {encoding}"
-            )
+            );
+        }
+        let block = settings.block;
+        match settings.goal {
+            Goal::Causal => {
+                writeln!(out, "it has seen {block} tokens at a time: what it writes beyond them gets worse")?;
+                writeln!(out, "use it: roformer generate --model {folder} --max-tokens {block} 'Some text'")
+            }
+            Goal::Masked => writeln!(out, "use it: roformer fill-mask --model {folder} 'Some [MASK] text'"),
+            Goal::Classification => writeln!(out, "use it: roformer classify --model {folder} 'Some text'"),
+            Goal::Similarity => {
+                writeln!(out, "use it: roformer similarity --model {folder} 'Some text' 'Some other text'")
+            }
+        }
+    }
+}
+
+/// What is trained on, in words.
+fn what(trainer: &Trainer) -> String {
+    let (data, goal) = (trainer.data(), trainer.settings().goal);
+    let (tokens, kinds) = (data.tokens(), data.vocabulary().tokens());
+    match goal {
+        Goal::Causal | Goal::Masked => format!("{tokens} tokens of {kinds} kinds"),
+        Goal::Classification => {
+            format!("{} texts with {} labels, {tokens} tokens", data.rows(), data.labels().len())
+        }
+        Goal::Similarity => format!("{} pairs, {tokens} tokens", data.rows()),
+    }
+}
+
+/// What an evaluation found, in words.
+fn shown(found: &Evaluation) -> String {
+    let accuracy =
+        found.accuracy.map_or(String::new(), |accuracy| format!(", {:.1} % right", 100.0 * accuracy));
+    format!("validation loss {:.4}{accuracy}", found.loss)
+}
+
+/// What is shown while text is read: on a terminal, once it takes more than a moment.
+pub struct Reading {
+    begun: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl Reading {
+    pub fn new() -> Self {
+        Reading { begun: Instant::now(), bar: None }
+    }
+
+    /// Shows how many bytes have been read.
+    pub fn show(&mut self, bytes: u64) {
+        if self.bar.is_none() && self.begun.elapsed() > Duration::from_secs(1) && io::stderr().is_terminal() {
+            self.bar = Some(ProgressBar::new_spinner());
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_message(format!("reading text: {:.0} MB", bytes as f64 / 1e6));
+            bar.tick();
+        }
+    }
+
+    /// Takes the line away.
+    pub fn finish(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
         }
     }
 }

@@ -177,7 +177,10 @@ struct Last {
 
 impl Last {
     fn place<T: Real>(&self, values: &Values<T>, text: usize) -> usize {
-        { let _ = values; (text + 1) * self.length - 1 }
+        {
+            let _ = values;
+            (text + 1) * self.length - 1
+        }
     }
 }
 

@@ -44,7 +44,7 @@ impl<T: Real> Pairs<'_, T> {
         );
         for (row, cosines) in cosines.chunks_mut(rows.max(1)).enumerate() {
             for (other, cosine) in cosines.iter_mut().enumerate() {
-                if !self.counts[other / 2] {
+                if other == row || !self.counts[other / 2] {
                     *cosine = T::NEG_INFINITY;
                 }
             }

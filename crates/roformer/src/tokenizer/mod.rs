@@ -26,6 +26,7 @@ mod text;
 mod words;
 
 pub use encoding::Encoding;
+pub(crate) use words::word_starts;
 
 use crate::error::{Error, Result};
 use std::borrow::Cow;

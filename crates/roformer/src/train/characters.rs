@@ -1,6 +1,8 @@
 //! The vocabulary of characters, and its tokenizer's files.
 
+use super::data::{Frame, Vocabulary};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 /// The special tokens, which come first; ids 0 to 4. Text has none of them, but commands ask for them by name.
 const SPECIAL: [(&str, &str); 5] = [
@@ -11,6 +13,13 @@ const SPECIAL: [(&str, &str); 5] = [
     ("mask_token", "[MASK]"),
 ];
 
+/// Their ids.
+const PAD: u32 = 0;
+const UNKNOWN: u32 = 1;
+const CLS: u32 = 2;
+const SEP: u32 = 3;
+const MASK: u32 = 4;
+
 /// The characters of a text: a token each, in the order of Unicode, after the five special tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Characters {
@@ -18,9 +27,8 @@ pub struct Characters {
 }
 
 impl Characters {
-    pub(super) fn new(mut chars: Vec<char>) -> Self {
-        chars.sort_unstable();
-        Characters { chars }
+    pub(super) fn new(chars: BTreeSet<char>) -> Self {
+        Characters { chars: chars.into_iter().collect() }
     }
 
     /// The characters, without the special tokens.
@@ -33,13 +41,40 @@ impl Characters {
         SPECIAL.len() + self.chars.len()
     }
 
-    /// The token of a character of the text.
+    /// The token of a character; none where it is not among them.
     pub fn id(&self, char: char) -> Option<u32> {
         self.chars.binary_search(&char).ok().map(|index| (SPECIAL.len() + index) as u32)
     }
 
+    /// The same, with `[UNK]` for what is not among them.
+    pub(super) fn id_or_unknown(&self, char: char) -> u32 {
+        self.id(char).unwrap_or(UNKNOWN)
+    }
+
+    /// The vocabulary of a run: with `[CLS]` and `[SEP]` around texts, or, for a causal model, with nothing.
+    pub(super) fn vocabulary(&self, is_framed: bool) -> Vocabulary {
+        let around = |id: u32| if is_framed { vec![id] } else { Vec::new() };
+        let json = |value: Value| format!("{value:#}\n").into_bytes();
+        Vocabulary {
+            tokens: self.tokens(),
+            pad: PAD,
+            mask: Some(MASK),
+            frame: Frame {
+                before: around(CLS),
+                after: around(SEP),
+                between: around(SEP),
+                second: u32::from(is_framed),
+            },
+            end: Some(SEP),
+            files: vec![
+                ("tokenizer.json".into(), json(self.tokenizer(is_framed))),
+                ("tokenizer_config.json".into(), json(self.tokenizer_config())),
+            ],
+        }
+    }
+
     /// `tokenizer.json`: one token a character, whatever it is. BERT's WordPiece would drop spaces and line ends.
-    pub(super) fn tokenizer(&self) -> Value {
+    fn tokenizer(&self, is_framed: bool) -> Value {
         let added: Vec<Value> = (0..)
             .zip(SPECIAL)
             .map(|(id, (_, token))| {
@@ -62,14 +97,14 @@ impl Characters {
             "pre_tokenizer": {
                 "type": "Split", "pattern": {"Regex": "[\\s\\S]"}, "behavior": "Isolated", "invert": false,
             },
-            "post_processor": null,
+            "post_processor": is_framed.then(template),
             "decoder": {"type": "Fuse"},
             "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "[UNK]"},
         })
     }
 
     /// `tokenizer_config.json`.
-    pub(super) fn tokenizer_config(&self) -> Value {
+    fn tokenizer_config(&self) -> Value {
         let mut config = Map::new();
         // Any class but RoFormer's and BERT's own takes tokenizer.json as it is.
         config.insert("tokenizer_class".into(), json!("PreTrainedTokenizerFast"));
@@ -79,4 +114,19 @@ impl Characters {
         }
         Value::Object(config)
     }
+}
+
+/// `[CLS] text [SEP]`, and `[CLS] text [SEP] second [SEP]`.
+fn template() -> Value {
+    let special = |id: &str, kind: u32| json!({"SpecialToken": {"id": id, "type_id": kind}});
+    let text = |id: &str, kind: u32| json!({"Sequence": {"id": id, "type_id": kind}});
+    json!({
+        "type": "TemplateProcessing",
+        "single": [special("[CLS]", 0), text("A", 0), special("[SEP]", 0)],
+        "pair": [special("[CLS]", 0), text("A", 0), special("[SEP]", 0), text("B", 1), special("[SEP]", 1)],
+        "special_tokens": {
+            "[CLS]": {"id": "[CLS]", "ids": [CLS], "tokens": ["[CLS]"]},
+            "[SEP]": {"id": "[SEP]", "ids": [SEP], "tokens": ["[SEP]"]},
+        },
+    })
 }

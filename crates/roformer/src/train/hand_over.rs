@@ -1,32 +1,158 @@
-//! The network of some settings, and the files by which others load it.
+//! Where a model begins, and the files by which others load it.
 
-use super::settings::{FormName, Settings};
+use super::data::{Choice, Data, Request};
+use super::settings::{FormName, Goal, Settings};
+use super::trainer::Trainer;
 use crate::encoding::{Encoding, Rotary};
 use crate::error::{Error, Result};
+use crate::files::broken;
 use crate::network::{Form, LlamaForm, Mixing, Network, RoFormerForm, Task};
-use rope::{Pairing, Rope};
-use serde_json::{Map, Value, json};
-
-/// Positions that transformers' RoFormer makes a table for; its own default.
-const ROFORMER_POSITIONS: usize = 1536;
+use rope::Pairing;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 /// Whether models with this encoding can be loaded: by transformers, and by the commands that run models.
 pub fn is_loadable(encoding: &str) -> bool {
     encoding == "rotary"
 }
 
+/// Where a model begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Start {
+    /// With the sizes of the settings and weights by chance.
+    #[default]
+    Scratch,
+    /// With the sizes of a `config.json` and weights by chance.
+    Config(PathBuf),
+    /// With the sizes, the weights and the tokenizer of a model's folder. What its task adds begins by chance.
+    Checkpoint(PathBuf),
+}
+
+/// A beginning, as far as it is known before the text is read.
+pub(super) struct Given {
+    config: Option<Vec<u8>>,
+    folder: Option<PathBuf>,
+    labels: Vec<String>,
+}
+
+impl Start {
+    pub(super) fn read(&self, settings: &Settings) -> Result<Given> {
+        let (path, folder) = match self {
+            Start::Scratch => return Ok(Given { config: None, folder: None, labels: Vec::new() }),
+            Start::Config(path) => (path.clone(), None),
+            Start::Checkpoint(folder) => (folder.join("config.json"), Some(folder.clone())),
+        };
+        let config = read_config(&path)?;
+        let is_classifier = folder.is_some() && settings.goal == Goal::Classification;
+        let labels = if is_classifier { labels(&config) } else { Vec::new() };
+        Ok(Given { config: Some(config), folder, labels })
+    }
+}
+
+impl Given {
+    /// What is to be read, with what the beginning adds.
+    pub fn complete(&self, request: &Request) -> Request {
+        let mut request = request.clone();
+        let own = || self.folder.clone().map_or(Choice::Characters, Choice::Given);
+        request.tokenizer.get_or_insert_with(own);
+        if request.labels.is_empty() {
+            request.labels = self.labels.clone();
+        }
+        request
+    }
+
+    /// The model, where it begins.
+    pub fn trainer(&self, settings: &Settings, data: Data) -> Result<Trainer> {
+        match (&self.folder, &self.config) {
+            (Some(folder), _) => {
+                let opened = Network::open(folder, task(settings, &data), is_causal(settings))?;
+                let (settings, network) = fitted(settings, opened.0, &data)?;
+                let mut trainer = Trainer::with_network(&settings, network, data)?;
+                trainer.load(&opened.1)?;
+                Ok(trainer)
+            }
+            (None, Some(config)) => {
+                let (settings, network) = fitted(settings, read(config, settings, &data)?, &data)?;
+                Trainer::with_network(&settings, network, data)
+            }
+            (None, None) => Trainer::new(settings, data),
+        }
+    }
+}
+
+/// A network that was given, as the settings train it, and the settings with its sizes.
+fn fitted(settings: &Settings, network: Network, data: &Data) -> Result<(Settings, Network)> {
+    let tokens = data.vocabulary().tokens();
+    if tokens > network.vocabulary {
+        let expected = format!("at least the {tokens} tokens of the tokenizer");
+        return Err(Error::input("the vocabulary of the model", network.vocabulary, expected));
+    }
+    let form = if matches!(network.form, Form::Llama(_)) { FormName::Llama } else { FormName::RoFormer };
+    let Network { layers, width, heads, .. } = network;
+    let encoding = network.encoding.name().into();
+    let settings = Settings { form, encoding, layers, width, heads, ..settings.clone() };
+    let network = Network { dropout: settings.dropout, ..network };
+    Ok((settings, network))
+}
+
+fn read_config(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let limit = rope::config::MAX_CONFIG_BYTES as u64 + 1;
+    let read = File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+    read.map_err(|error| broken(path, error.to_string()))?;
+    Ok(bytes)
+}
+
+/// The labels of a classifier; none where a configuration is of something else.
+fn labels(config: &[u8]) -> Vec<String> {
+    let config: Value = serde_json::from_slice(config).unwrap_or_default();
+    let class = config.get("architectures").and_then(|list| list.get(0)?.as_str()).unwrap_or_default();
+    let names = config.get("id2label").and_then(Value::as_object);
+    match names.filter(|_| class.ends_with("ForSequenceClassification")) {
+        None => Vec::new(),
+        Some(names) => {
+            let name = |label: usize| names.get(&label.to_string()).and_then(Value::as_str);
+            (0..names.len())
+                .map(|label| name(label).map_or(format!("LABEL_{label}"), str::to_owned))
+                .collect()
+        }
+    }
+}
+
+/// What a network is trained for.
+fn task(settings: &Settings, data: &Data) -> Task {
+    match settings.goal {
+        Goal::Causal | Goal::Masked => Task::Language,
+        Goal::Classification => Task::Text(data.labels().len()),
+        Goal::Similarity => Task::Similarity,
+    }
+}
+
+/// Whether a token sees only what came before, where the task says so.
+fn is_causal(settings: &Settings) -> Option<bool> {
+    match settings.goal {
+        Goal::Causal => Some(true),
+        Goal::Masked | Goal::Similarity => Some(false),
+        Goal::Classification => None,
+    }
+}
+
+/// The network of a `config.json`, for the task of the settings.
+pub(super) fn read(config: &[u8], settings: &Settings, data: &Data) -> Result<Network> {
+    Network::from_config(config, task(settings, data), is_causal(settings))
+}
+
 /// The network of some settings.
-pub(super) fn network(settings: &Settings, vocabulary: usize) -> Result<Network> {
+pub(super) fn network(settings: &Settings, data: &Data) -> Result<Network> {
     let (width, heads) = (settings.width, settings.heads);
     let mut encoding = Encoding::all()
         .into_iter()
         .find(|encoding| encoding.name() == settings.encoding)
         .ok_or_else(|| Error::input("encoding", &settings.encoding, "the name of a position encoding"))?;
     let (form, wide, epsilon) = match settings.form {
-        FormName::RoFormer => {
-            let form = Form::RoFormer(RoFormerForm::default());
-            (form, 4 * width, 1e-12)
-        }
+        FormName::RoFormer => (Form::RoFormer(RoFormerForm::default()), 4 * width, 1e-12),
         FormName::Llama => {
             if let Encoding::Rotary(rotary) = encoding {
                 encoding = Encoding::Rotary(Rotary { pairing: Pairing::Half, ..rotary });
@@ -38,7 +164,7 @@ pub(super) fn network(settings: &Settings, vocabulary: usize) -> Result<Network>
     };
     Ok(Network {
         form,
-        vocabulary,
+        vocabulary: data.vocabulary().tokens(),
         width,
         layers: settings.layers,
         heads,
@@ -46,86 +172,21 @@ pub(super) fn network(settings: &Settings, vocabulary: usize) -> Result<Network>
         head_dim: width / heads,
         wide,
         epsilon,
-        is_causal: true,
+        is_causal: is_causal(settings).unwrap_or(settings.form == FormName::Llama),
         encoding,
         mixing: Mixing::Softmax,
         dropout: settings.dropout,
-        task: Task::Language,
+        task: task(settings, data),
     })
 }
 
-/// Positions that transformers makes a table for.
-fn positions(settings: &Settings) -> usize {
-    settings.block.max(ROFORMER_POSITIONS)
-}
-
-/// A tensor that is not trained: its name, shape and numbers.
-pub(super) type Fixed = (&'static str, [usize; 2], Vec<f32>);
-
-/// The table that transformers' RoFormer keeps with its weights, a row a position: sines, then cosines. It makes one itself
-/// where there is none, but says so in a way that sounds like a loss.
-pub(super) fn fixed(network: &Network, settings: &Settings) -> Result<Option<Fixed>> {
-    if settings.form != FormName::RoFormer || !is_loadable(&settings.encoding) {
-        return Ok(None);
-    }
-    let (rows, dim) = (positions(settings), network.head_dim);
-    let table = Rope::builder(dim).build()?.table::<f32>(0..rows as i64, None)?;
-    let (sines, cosines) = (table.sin().chunks(dim / 2), table.cos().chunks(dim / 2));
-    let numbers = sines.zip(cosines).flat_map(|(sines, cosines)| sines.iter().chain(cosines)).copied();
-    Ok(Some(("roformer.encoder.embed_positions.weight", [rows, dim], numbers.collect())))
-}
-
-/// `config.json` of a network.
-pub(super) fn config(network: &Network, settings: &Settings) -> Value {
-    let own = match settings.form {
-        FormName::RoFormer => json!({
-            "model_type": "roformer",
-            "architectures": ["RoFormerForCausalLM"],
-            "is_decoder": true,
-            "embedding_size": network.width,
-            "hidden_act": "gelu",
-            "hidden_dropout_prob": network.dropout,
-            "attention_probs_dropout_prob": network.dropout,
-            "layer_norm_eps": network.epsilon,
-            "type_vocab_size": 2,
-            "rotary_value": false,
-            "max_position_embeddings": positions(settings),
-        }),
-        FormName::Llama => json!({
-            "model_type": "llama",
-            "architectures": ["LlamaForCausalLM"],
-            "hidden_act": "silu",
-            "rms_norm_eps": network.epsilon,
-            "num_key_value_heads": network.key_heads,
-            "head_dim": network.head_dim,
-            "rope_theta": 10_000.0,
-            "attention_bias": false,
-            "mlp_bias": false,
-            "max_position_embeddings": settings.block,
-            // Its class takes ids 1 and 2 where nothing is said.
-            "bos_token_id": 2,
-            "eos_token_id": 3,
-        }),
-    };
-    let shared = json!({
-        "vocab_size": network.vocabulary,
-        "hidden_size": network.width,
-        "num_hidden_layers": network.layers,
-        "num_attention_heads": network.heads,
-        "intermediate_size": network.wide,
-        "initializer_range": 0.02,
-        "tie_word_embeddings": true,
-        "pad_token_id": 0,
-    });
-    let parts = [own, shared].into_iter().filter_map(|part| match part {
-        Value::Object(part) => Some(part),
-        _ => None,
-    });
-    let mut all: Map<String, Value> = parts.flatten().collect();
-    if !is_loadable(&settings.encoding) {
-        // Loaded as the type that it resembles it would run, rotated, and be wrong. No program knows this type.
-        all.insert("model_type".into(), json!(format!("{}-{}", settings.form.name(), settings.encoding)));
-        all.insert("position_encoding".into(), json!(settings.encoding));
-    }
-    Value::Object(all)
+/// `config.json` of a model.
+pub(super) fn config(trainer: &Trainer) -> Result<Value> {
+    let (settings, data) = (trainer.settings(), trainer.data());
+    let mut config = trainer.network().to_config(settings.block, data.labels())?;
+    let vocabulary = data.vocabulary();
+    config["pad_token_id"] = json!(vocabulary.pad);
+    config["bos_token_id"] = json!(vocabulary.frame.before.first());
+    config["eos_token_id"] = json!(vocabulary.end);
+    Ok(config)
 }

@@ -1,7 +1,7 @@
 //! `metrics.jsonl`: a line for every step that is logged, and one for every evaluation.
 
-use super::store::{broken, write};
 use crate::error::Result;
+use crate::files::{broken, write};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -32,6 +32,23 @@ impl Metrics {
     /// Makes sure that the lines are on the disk.
     pub fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|error| broken(&self.path, error.to_string()))
+    }
+}
+
+impl Metrics {
+    /// The curves of all lines, as SVG.
+    pub fn curves(&self) -> Result<String> {
+        let bytes = fs::read(&self.path).map_err(|error| broken(&self.path, error.to_string()))?;
+        let (mut losses, mut kept, mut rates) = (Vec::new(), Vec::new(), Vec::new());
+        for line in bytes.split(|&byte| byte == b'\n') {
+            let Ok(line) = serde_json::from_slice::<Value>(line) else { continue };
+            let number = |name: &str| line.get(name).and_then(Value::as_f64);
+            let Some(step) = line.get("step").and_then(Value::as_u64) else { continue };
+            losses.extend(number("loss").map(|loss| (step, loss)));
+            kept.extend(number("validation_loss").map(|loss| (step, loss)));
+            rates.extend(number("lr").map(|rate| (step, rate)));
+        }
+        Ok(crate::chart::curves(&losses, &kept, &rates))
     }
 }
 

@@ -1,14 +1,15 @@
 //! Training from text files to a folder that holds a model: safe to kill at any moment, and resumed to the same bits.
 //!
-//! [`Run::begin`] takes [`Settings`] and text files, [`Run::resume`] a folder that a run has left; [`Run::go`] trains. So far
-//! the one task is a causal language model of characters.
+//! [`Run::begin`] takes [`Settings`], where the model begins and what is to be read; [`Run::resume`] a folder that a run has
+//! left; [`Run::go`] trains.
 //!
 //! ```no_run
-//! use roformer::train::{End, Run, Settings};
+//! use roformer::train::{End, Request, Run, Settings, Start};
 //! use std::ops::ControlFlow;
 //!
 //! let settings = Settings { steps: 500, ..Settings::default() };
-//! let mut run = Run::begin("out", &settings, &["play.txt"])?;
+//! let request = Request { files: vec!["play.txt".into()], ..Request::default() };
+//! let mut run = Run::begin("out", &settings, &Start::Scratch, &request, |_| {})?;
 //! let end = run.go(|event| {
 //!     println!("{event:?}");
 //!     ControlFlow::Continue(())
@@ -20,30 +21,35 @@
 //! ```text
 //! settings.rs    all that decides a run, with its limits; as JSON
 //! schedule.rs    the learning rate of each step
-//! corpus.rs      text files as token ids; which blocks a step reads
+//! data/          files as tokens
 //! characters.rs  the vocabulary of characters, and its tokenizer's files
-//! hand_over.rs   the network of some settings, and the files by which others load it
+//! rows.rs        which rows a step reads, and the batch that they make
+//! hand_over.rs   where a model begins, and the files by which others load it
 //! trainer.rs     one step, one evaluation
 //! store.rs       the folder: checkpoints in an order that a kill cannot break
 //! metrics.rs     metrics.jsonl
 //! run.rs         the loop
+//! several.rs     several models side by side
 //! ```
 
 mod characters;
-mod corpus;
+mod data;
 mod hand_over;
 mod metrics;
+mod rows;
 mod run;
 mod schedule;
 mod settings;
+mod several;
 mod store;
 mod trainer;
 
 pub use characters::Characters;
-pub use corpus::Corpus;
-pub use hand_over::is_loadable;
+pub use data::{Choice, Data, Request, Vocabulary};
+pub use hand_over::{Start, is_loadable};
 pub use run::{End, Event, Run};
 pub use schedule::Schedule;
-pub use settings::{FormName, Settings};
+pub use settings::{FormName, Goal, Layout, Settings};
+pub use several::side_by_side;
 pub use store::Best;
-pub use trainer::{Stepped, Trainer};
+pub use trainer::{Evaluation, Stepped, Trainer};

@@ -1,11 +1,13 @@
 //! The loop: steps, evaluations, checkpoints, and where it can be left.
 
-use super::corpus::Corpus;
+use super::data::{Data, Request};
+use super::hand_over::{self, Start};
 use super::metrics::Metrics;
 use super::settings::Settings;
-use super::store::{Best, Progress, Store, broken};
-use super::trainer::Trainer;
+use super::store::{Best, Progress, Store};
+use super::trainer::{Evaluation, Trainer};
 use crate::error::Result;
+use crate::files::write;
 use serde_json::{Map, Value, json};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -32,8 +34,8 @@ pub enum Event {
         step: u64,
         /// The loss of the step.
         loss: f64,
-        /// The loss of the text that is kept from training.
-        validation_loss: f64,
+        /// What was found on the text that is kept from training.
+        found: Evaluation,
         /// Whether no evaluation was better: the model has been saved as the best.
         is_best: bool,
     },
@@ -44,6 +46,8 @@ pub enum Event {
 pub enum End {
     /// All steps are done.
     Finished,
+    /// So many evaluations gave nothing better that it ended early.
+    Early,
     /// It was told to stop, and saved where it was.
     Stopped,
     /// The loss or its gradient was no number. Nothing was saved since the last checkpoint.
@@ -68,39 +72,55 @@ pub struct Run {
 }
 
 impl Run {
-    /// Begins a run in a new or empty folder, on UTF-8 text files. What it begins with is saved at once, so that it can be
-    /// resumed from then on.
-    pub fn begin(folder: impl AsRef<Path>, settings: &Settings, data: &[impl AsRef<Path>]) -> Result<Self> {
-        let corpus = Corpus::read(data)?;
-        let fingerprint = corpus.fingerprint();
-        let trainer = Trainer::new(settings, corpus)?;
-        let progress = Progress { step: 0, seconds: 0.0, best: None, data: absolute(data), fingerprint };
+    /// Begins a run in a new or empty folder. What it begins with is saved at once, so that it can be resumed from then on;
+    /// if it cannot begin, nothing is left. `on` sees how many bytes of text have been read.
+    pub fn begin(
+        folder: impl AsRef<Path>,
+        settings: &Settings,
+        start: &Start,
+        request: &Request,
+        on: impl FnMut(u64),
+    ) -> Result<Self> {
+        settings.check()?;
         let store = Store::create(folder.as_ref())?;
+        match Self::begin_in(&store, settings, start, request, on) {
+            Ok((trainer, progress, metrics)) => {
+                Ok(Run { store, trainer, metrics, progress, saved: 0, last: None })
+            }
+            Err(error) => {
+                store.abandon();
+                Err(error)
+            }
+        }
+    }
+
+    fn begin_in(
+        store: &Store,
+        settings: &Settings,
+        start: &Start,
+        request: &Request,
+        on: impl FnMut(u64),
+    ) -> Result<(Trainer, Progress, Metrics)> {
+        let given = start.read(settings)?;
+        let request = given.complete(request);
+        let data = Data::read(&request, settings.goal, settings.layout(), Some(&store.path("")), on)?;
+        let trainer = given.trainer(settings, data)?;
+        let files = absolute(&request.files).chain(absolute(&request.kept)).collect();
+        let progress = Progress { step: 0, seconds: 0.0, best: None, files };
         store.save_state(&trainer, &progress)?;
         let metrics = Metrics::open(store.path("metrics.jsonl"), 0)?;
-        Ok(Run { store, trainer, metrics, progress, saved: 0, last: None })
+        Ok((trainer, progress, metrics))
     }
 
     /// Goes on with a run, to the same bits that it would have come to without a break. `given` are settings that the caller
-    /// insists on: those that decide the result must be the run's own. `data` are its files, where they have moved.
-    pub fn resume(
-        folder: impl AsRef<Path>,
-        given: &Map<String, Value>,
-        data: &[impl AsRef<Path>],
-    ) -> Result<Self> {
+    /// insists on: those that decide the result must be the run's own.
+    pub fn resume(folder: impl AsRef<Path>, given: &Map<String, Value>) -> Result<Self> {
         let store = Store::open(folder.as_ref())?;
-        let (mut progress, settings) = store.progress()?;
+        let (progress, settings, network) = store.progress()?;
         let settings = settings.resumed_with(given)?;
-        if !data.is_empty() {
-            progress.data = absolute(data);
-        }
-        let corpus = Corpus::read(&progress.data)?;
-        if corpus.fingerprint() != progress.fingerprint {
-            let reason =
-                "the run was begun on another text; expected the same files, unchanged and in the same order";
-            return Err(broken(folder.as_ref(), reason));
-        }
-        let mut trainer = Trainer::new(&settings, corpus)?;
+        let data = Data::open(&store.path("data"), &store.path("tokenizer"))?;
+        let network = hand_over::read(network.to_string().as_bytes(), &settings, &data)?;
+        let mut trainer = Trainer::with_network(&settings, network, data)?;
         store.restore(&progress, &mut trainer)?;
         let metrics = Metrics::open(store.path("metrics.jsonl"), progress.step)?;
         let saved = progress.step;
@@ -110,9 +130,12 @@ impl Run {
     /// Trains to the end, or until `on` breaks; then the step is saved and the run can be resumed.
     pub fn go(&mut self, mut on: impl FnMut(Event) -> ControlFlow<()>) -> Result<End> {
         let settings = self.trainer.settings().clone();
-        let tokens = (settings.batch * settings.block) as f64 * settings.accumulate as f64;
+        let tokens = self.trainer.tokens_of_a_step();
         // Time and steps since the last line of metrics.
         let (mut seconds, mut steps, mut tokens_s) = (0.0, 0.0, 0.0);
+        if self.is_out_of_patience(&settings) {
+            return Ok(End::Early);
+        }
         while self.trainer.steps() < settings.steps {
             let start = Instant::now();
             let stepped = self.trainer.step()?;
@@ -138,15 +161,20 @@ impl Run {
             }
             let mut flow = on(Event::Step { step, loss: stepped.loss, tokens_s });
             let is_due = step.is_multiple_of(settings.eval_every) || is_last;
-            if is_due && let Some((validation_loss, is_best)) = self.evaluate()? {
-                if !validation_loss.is_finite() {
-                    return Ok(End::Diverged { step, loss: validation_loss });
+            let mut is_early = false;
+            if is_due && let Some((found, is_best)) = self.evaluate()? {
+                if !found.loss.is_finite() {
+                    return Ok(End::Diverged { step, loss: found.loss });
                 }
-                let told = on(Event::Evaluation { step, loss: stepped.loss, validation_loss, is_best });
+                let told = on(Event::Evaluation { step, loss: stepped.loss, found, is_best });
                 flow = if told.is_break() { told } else { flow };
+                is_early = !is_last && self.is_out_of_patience(&settings);
             }
-            if step.is_multiple_of(settings.save_every) || is_last || flow.is_break() {
+            if step.is_multiple_of(settings.save_every) || is_last || is_early || flow.is_break() {
                 self.save()?;
+            }
+            if is_early {
+                return Ok(End::Early);
             }
             if flow.is_break() && !is_last {
                 return Ok(End::Stopped);
@@ -157,20 +185,31 @@ impl Run {
 
     /// Evaluates the model, and keeps it if none was better: its loss, and whether none was. `None` where there is no text to
     /// evaluate it on.
-    fn evaluate(&mut self) -> Result<Option<(f64, bool)>> {
-        let Some(loss) = self.trainer.evaluate()? else { return Ok(None) };
+    fn evaluate(&mut self) -> Result<Option<(Evaluation, bool)>> {
+        let Some(found) = self.trainer.evaluate()? else { return Ok(None) };
+        let Evaluation { loss, accuracy } = found;
         if !loss.is_finite() {
-            return Ok(Some((loss, false)));
+            return Ok(Some((found, false)));
         }
         let step = self.trainer.steps();
         let is_best = self.progress.best.is_none_or(|best| loss < best.loss);
-        self.metrics.add(&json!({"step": step, "validation_loss": loss}))?;
+        let mut line = json!({"step": step, "validation_loss": loss});
+        if let Some(accuracy) = accuracy {
+            line["accuracy"] = json!(accuracy);
+        }
+        self.metrics.add(&line)?;
         self.last = Some(Best { step, loss });
         if is_best {
             self.store.save_model("best", &self.trainer)?;
             self.progress.best = self.last;
         }
-        Ok(Some((loss, is_best)))
+        Ok(Some((found, is_best)))
+    }
+
+    /// Whether the best evaluation is so long ago that no better one is waited for.
+    fn is_out_of_patience(&self, settings: &Settings) -> bool {
+        let waited = self.progress.best.map_or(0, |best| self.progress.step - best.step);
+        settings.patience > 0 && waited >= settings.patience.saturating_mul(settings.eval_every)
     }
 
     fn save(&mut self) -> Result<()> {
@@ -179,6 +218,13 @@ impl Run {
         self.store.save_state(&self.trainer, &self.progress)?;
         self.saved = self.progress.step;
         Ok(())
+    }
+
+    /// Draws the curves of the run into `curves.svg` in its folder; returns where that is.
+    pub fn plot(&self) -> Result<PathBuf> {
+        let path = self.store.path("curves.svg");
+        write(&path, self.metrics.curves()?.as_bytes())?;
+        Ok(path)
     }
 
     /// The model and its text.
@@ -206,14 +252,13 @@ impl Run {
         self.last
     }
 
-    /// The files that it trains on.
-    pub fn data(&self) -> &[PathBuf] {
-        &self.progress.data
+    /// The files that it was begun with.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.progress.files
     }
 }
 
-/// Paths that mean the same wherever a run is resumed from.
-fn absolute(paths: &[impl AsRef<Path>]) -> Vec<PathBuf> {
-    let one = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.into());
-    paths.iter().map(|path| one(path.as_ref())).collect()
+/// Paths that mean the same wherever they are read.
+fn absolute(paths: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    paths.iter().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()))
 }

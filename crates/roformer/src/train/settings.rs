@@ -29,9 +29,70 @@ impl FormName {
     }
 }
 
+/// What a model is trained to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Goal {
+    /// To tell the next token.
+    #[default]
+    Causal,
+    /// To tell hidden tokens, whole words of them.
+    Masked,
+    /// To tell which label a text has, or a pair of texts.
+    Classification,
+    /// To give texts that mean the same vectors that point the same way.
+    Similarity,
+}
+
+impl Goal {
+    /// All of them.
+    pub const ALL: [Goal; 4] = [Goal::Causal, Goal::Masked, Goal::Classification, Goal::Similarity];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Goal::Causal => "causal",
+            Goal::Masked => "masked",
+            Goal::Classification => "classification",
+            Goal::Similarity => "similarity",
+        }
+    }
+
+    /// Whether it is about texts rather than about their tokens.
+    pub fn is_of_texts(self) -> bool {
+        matches!(self, Goal::Classification | Goal::Similarity)
+    }
+}
+
+/// What a row of a batch is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// A block of all texts, one after the other: no token is wasted.
+    #[default]
+    Packed,
+    /// A text of its own, cut or filled up.
+    Padded,
+}
+
+impl Layout {
+    /// All of them.
+    pub const ALL: [Layout; 2] = [Layout::Packed, Layout::Padded];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Layout::Packed => "packed",
+            Layout::Padded => "padded",
+        }
+    }
+}
+
 /// All that decides what a run computes. The number of threads does not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
+    /// What the model is trained to do.
+    pub goal: Goal,
+    /// What a row of a batch is; for texts and pairs of them always one of its own.
+    pub layout: Layout,
     /// How the parts of the model are put together.
     pub form: FormName,
     /// The name of the position encoding, of those in [`Encoding::all`].
@@ -44,8 +105,10 @@ pub struct Settings {
     pub heads: usize,
     /// Tokens of a text.
     pub block: usize,
-    /// Texts of a batch.
+    /// Rows of a batch: texts, blocks or pairs.
     pub batch: usize,
+    /// The part of the words that are hidden from a masked model.
+    pub mask: f64,
     /// Batches whose gradients are summed for one step.
     pub accumulate: u64,
     /// Steps in all.
@@ -74,13 +137,17 @@ pub struct Settings {
     pub eval_batches: u64,
     /// Steps from one checkpoint to the next.
     pub save_every: u64,
-    /// The part of the text, from its end, that is kept from training.
+    /// Evaluations without a better one after which the run ends; 0 for never.
+    pub patience: u64,
+    /// The part of the text that is kept from training.
     pub validation: f64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Settings {
+            goal: Goal::Causal,
+            layout: Layout::Packed,
             form: FormName::RoFormer,
             encoding: "rotary".into(),
             layers: 4,
@@ -88,6 +155,7 @@ impl Default for Settings {
             heads: 4,
             block: 64,
             batch: 12,
+            mask: 0.15,
             accumulate: 1,
             steps: 2000,
             lr: 1e-3,
@@ -102,13 +170,14 @@ impl Default for Settings {
             eval_every: 250,
             eval_batches: 20,
             save_every: 250,
+            patience: 0,
             validation: 0.1,
         }
     }
 }
 
 /// What may change when a run is resumed: none of it touches the parameters.
-const FREE: [&str; 3] = ["eval_every", "eval_batches", "save_every"];
+const FREE: [&str; 4] = ["eval_every", "eval_batches", "save_every", "patience"];
 
 impl Settings {
     /// These with others in the place of some. The lowest learning rate is a tenth of the highest, where the highest alone
@@ -142,6 +211,7 @@ impl Settings {
     /// All of them.
     pub fn to_json(&self) -> Map<String, Value> {
         let value = json!({
+            "task": self.goal.name(), "rows": self.layout.name(), "mask": self.mask, "patience": self.patience,
             "form": self.form.name(), "encoding": self.encoding, "layers": self.layers, "width": self.width,
             "heads": self.heads, "block": self.block, "batch": self.batch, "accumulate": self.accumulate,
             "steps": self.steps, "lr": self.lr, "min_lr": self.min_lr, "warmup": self.warmup,
@@ -155,8 +225,17 @@ impl Settings {
         }
     }
 
+    /// What a row of a batch is.
+    pub(super) fn layout(&self) -> Layout {
+        if self.goal.is_of_texts() { Layout::Padded } else { self.layout }
+    }
+
     fn set(&mut self, name: &str, value: &Value) -> Result<()> {
         match name {
+            "task" => self.goal = word("task", value, &Goal::ALL, Goal::name)?,
+            "rows" => self.layout = word("rows", value, &Layout::ALL, Layout::name)?,
+            "mask" => self.mask = number("mask", value)?,
+            "patience" => self.patience = whole("patience", value, 0..=1 << 40)?,
             "form" => self.form = word("form", value, &FormName::ALL, FormName::name)?,
             "encoding" => {
                 self.encoding =
@@ -195,6 +274,7 @@ impl Settings {
             ("lr", self.lr, self.lr > 0.0 && self.lr <= 10.0, "more than 0 and at most 10"),
             ("min_lr", self.min_lr, (0.0..=self.lr).contains(&self.min_lr), "from 0 to lr"),
             ("weight_decay", self.weight_decay, (0.0..=10.0).contains(&self.weight_decay), "from 0 to 10"),
+            ("mask", self.mask, self.mask > 0.0 && self.mask <= 0.9, "more than 0 and at most 0.9"),
             ("dropout", self.dropout, (0.0..1.0).contains(&self.dropout), "at least 0 and less than 1"),
             ("clip", self.clip, (0.0..=1e9).contains(&self.clip), "0 for no clipping, or a norm"),
             ("beta2", self.beta2, (0.0..1.0).contains(&self.beta2), "at least 0 and less than 1"),
@@ -207,6 +287,10 @@ impl Settings {
         // Each by itself, in case they were not set by name.
         for (name, value) in self.to_json() {
             self.clone().set(&name, &value)?;
+        }
+        if self.form == FormName::Llama && matches!(self.goal, Goal::Masked | Goal::Similarity) {
+            let value = format!("llama for the task {}", self.goal.name());
+            return Err(Error::input("form", value, "roformer, whose tokens see those after them"));
         }
         if !self.width.is_multiple_of(self.heads) {
             let expected = format!("a divisor of the width, {}", self.width);

@@ -4,6 +4,7 @@
 //! state.json               which step is the last complete one, with what it takes to go on: the commit
 //! state-250.safetensors    parameters and moments after that step; state.json names it
 //! last/, best/             models: config.json, model.safetensors and the tokenizer's files
+//! data/, tokenizer/        the text as tokens, and what made them
 //! metrics.jsonl            what happened
 //! lock                     held while a run is at work
 //! ```
@@ -15,18 +16,22 @@
 use super::hand_over;
 use super::settings::Settings;
 use super::trainer::Trainer;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::files::{broken, write};
 use crate::weights::{self, Weights};
 use serde_json::{Map, Value, json};
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// The version of state.json.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 
 /// The most that is read of state.json, which has a few hundred bytes and the names of files.
 const LIMIT: u64 = 16 << 20;
+
+/// What a run has before its first state.
+const OWN: [&str; 3] = ["lock", "data", "tokenizer"];
 
 /// The best evaluation so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,8 +48,8 @@ pub(super) struct Progress {
     pub step: u64,
     pub seconds: f64,
     pub best: Option<Best>,
-    pub data: Vec<PathBuf>,
-    pub fingerprint: u64,
+    /// The files that were read: for people, since their tokens are in the folder.
+    pub files: Vec<PathBuf>,
 }
 
 /// The folder of a run, held by it alone.
@@ -64,7 +69,8 @@ impl Store {
             let name = entry.map_err(failed)?.file_name();
             let name = name.to_string_lossy();
             // What a run leaves that was killed before its first state was whole.
-            let is_left = name == "lock" || name.starts_with("state-0.") || name == "state.json.partial";
+            let is_left =
+                OWN.contains(&&*name) || name.starts_with("state-0.") || name == "state.json.partial";
             if !is_left {
                 let name = weights::brief(&name);
                 let reason = format!("not empty, it has `{name}`; expected a new or empty folder");
@@ -75,6 +81,16 @@ impl Store {
         // Once more, now that nobody else can begin one.
         Self::check_no_run(folder)?;
         Ok(store)
+    }
+
+    /// Takes away what was made of a run that cannot begin. What cannot be taken away stays, and is written over next time.
+    pub fn abandon(self) {
+        for name in OWN {
+            let path = self.path(name);
+            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        }
+        // Only if nothing else is in it.
+        let _ = fs::remove_dir(&self.folder);
     }
 
     fn check_no_run(folder: &Path) -> Result<()> {
@@ -121,23 +137,16 @@ impl Store {
         let weights = folder.join("model.safetensors");
         if !weights.exists() {
             fs::create_dir_all(&folder).map_err(|error| broken(&folder, error.to_string()))?;
-            let characters = trainer.corpus().characters();
-            for (name, value) in [
-                ("config.json", hand_over::config(trainer.network(), trainer.settings())),
-                ("tokenizer.json", characters.tokenizer()),
-                ("tokenizer_config.json", characters.tokenizer_config()),
-            ] {
-                write(&folder.join(name), format!("{value:#}\n").as_bytes())?;
+            let config = hand_over::config(trainer)?;
+            write(&folder.join("config.json"), format!("{config:#}\n").as_bytes())?;
+            for (name, bytes) in &trainer.data().vocabulary().files {
+                write(&folder.join(name), bytes)?;
             }
         }
-        let parameters = trainer.parameters();
-        let fixed = hand_over::fixed(trainer.network(), trainer.settings())?;
-        let fixed =
-            fixed.iter().map(|(name, shape, numbers)| (name.to_string(), shape.to_vec(), &numbers[..]));
-        let entries = trainer.layout().entries().iter();
-        let trained =
-            entries.map(|entry| (entry.name.clone(), entry.shape.clone(), &parameters[entry.range.clone()]));
-        let tensors = trained.chain(fixed);
+        let longest = trainer.settings().block;
+        let tensors = trainer.network().tensors(trainer.layout(), trainer.parameters(), longest)?;
+        let tensors =
+            tensors.iter().map(|tensor| (tensor.name.clone(), tensor.shape.clone(), &tensor.numbers[..]));
         Ok(weights::save(weights, tensors)?)
     }
 
@@ -153,16 +162,16 @@ impl Store {
         });
         weights::save(self.path(&name), tensors)?;
         let best = progress.best.map(|best| json!({"step": best.step, "validation_loss": best.loss}));
-        let data: Vec<_> = progress.data.iter().map(|path| path.to_string_lossy()).collect();
+        let files: Vec<_> = progress.files.iter().map(|path| path.to_string_lossy()).collect();
         let state = json!({
             "format": FORMAT,
             "step": progress.step,
             "state": name,
             "seconds": progress.seconds,
             "best": best,
-            "data": data,
-            "fingerprint": format!("{:016x}", progress.fingerprint),
+            "files": files,
             "settings": trainer.settings().to_json(),
+            "network": hand_over::config(trainer)?,
         });
         write(&self.path("state.json"), format!("{state:#}\n").as_bytes())?;
         self.remove_other_states(&name);
@@ -183,8 +192,8 @@ impl Store {
         }
     }
 
-    /// What state.json says, with the settings of the run.
-    pub fn progress(&self) -> Result<(Progress, Settings)> {
+    /// What state.json says, with the settings of the run and the configuration of its model.
+    pub fn progress(&self) -> Result<(Progress, Settings, Value)> {
         let path = self.path("state.json");
         let wrong =
             |what: &str| broken(&path, format!("no {what} that can be read; expected the state of a run"));
@@ -193,28 +202,26 @@ impl Store {
         read.map_err(|error| broken(&path, error.to_string()))?;
         let state: Map<String, Value> = serde_json::from_slice(&bytes).map_err(|_| wrong("JSON object"))?;
         if state.get("format").and_then(Value::as_u64) != Some(FORMAT) {
-            return Err(wrong("`format` 1"));
+            return Err(wrong("`format` 2"));
         }
         let whole = |name: &str| state.get(name).and_then(Value::as_u64).ok_or_else(|| wrong(name));
-        let paths = state.get("data").and_then(Value::as_array).ok_or_else(|| wrong("data"))?;
+        let files = state.get("files").and_then(Value::as_array).ok_or_else(|| wrong("files"))?;
+        let network = state.get("network").cloned().ok_or_else(|| wrong("network"))?;
         let best = state.get("best").and_then(|best| {
             Some(Best { step: best.get("step")?.as_u64()?, loss: best.get("validation_loss")?.as_f64()? })
         });
-        let fingerprint = state.get("fingerprint").and_then(Value::as_str);
-        let fingerprint = fingerprint.and_then(|text| u64::from_str_radix(text, 16).ok());
         let settings = state.get("settings").and_then(Value::as_object).ok_or_else(|| wrong("settings"))?;
         let settings = Settings::default().with(settings)?;
         let progress = Progress {
             step: whole("step")?,
             seconds: state.get("seconds").and_then(Value::as_f64).ok_or_else(|| wrong("seconds"))?,
             best,
-            data: paths.iter().filter_map(Value::as_str).map(PathBuf::from).collect(),
-            fingerprint: fingerprint.ok_or_else(|| wrong("fingerprint"))?,
+            files: files.iter().filter_map(Value::as_str).map(PathBuf::from).collect(),
         };
         if progress.step > settings.steps {
             return Err(wrong("step within the run"));
         }
-        Ok((progress, settings))
+        Ok((progress, settings, network))
     }
 
     /// Puts a trainer where the state left it.
@@ -225,32 +232,4 @@ impl Store {
             Ok(weights.read_f32(&format!("{buffer}.{name}"), shape, out)?)
         })
     }
-}
-
-pub(super) fn broken(path: &Path, reason: impl Into<String>) -> Error {
-    Error::File { path: path.display().to_string(), reason: reason.into() }
-}
-
-/// Writes a file beside its place, and gives it its name when it is on the disk.
-pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let written = File::create(&partial)
-        .and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.sync_all()
-        })
-        .and_then(|()| fs::rename(&partial, path));
-    if written.is_err() {
-        // Half a file is of no use. If it cannot be removed, the error that matters is still the first.
-        let _ = fs::remove_file(&partial);
-    }
-    written.map_err(|error| broken(path, error.to_string()))?;
-    #[cfg(unix)]
-    if let Some(folder) = path.parent() {
-        // Makes the new name last through a power cut. The file is whole either way.
-        let _ = File::open(folder).and_then(|folder| folder.sync_all());
-    }
-    Ok(())
 }

@@ -1,23 +1,23 @@
 //! One step of training, one evaluation.
 
-use super::corpus::Corpus;
+use super::data::Data;
 use super::hand_over;
-use super::settings::Settings;
+use super::rows::Rows;
+use super::settings::{Goal, Settings};
 use crate::error::{Error, Result};
 use crate::graph::{Batch, IGNORE, Parameters};
 use crate::network::{Laid, Network};
 use crate::ops::Memory;
 use crate::ops::memory::is_available;
 use crate::ops::optimizer::{AdamW, State, clip_coefficient, global_norm};
+use crate::weights::Weights;
 use std::ops::Range;
 
 /// A model in training, with its text. What it is after some steps depends on its settings and its text alone, not on
 /// threads, and not on where it was saved and resumed.
 pub struct Trainer {
     settings: Settings,
-    corpus: Corpus,
-    /// What is trained on, and what is not.
-    parts: [Range<usize>; 2],
+    rows: Rows,
     laid: Laid<f32>,
     first: Memory<f32>,
     second: Memory<f32>,
@@ -45,13 +45,29 @@ impl Stepped {
     }
 }
 
+/// What an evaluation found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Evaluation {
+    /// The mean loss of what is kept from training.
+    pub loss: f64,
+    /// The part of the labels that were right, of a classifier.
+    pub accuracy: Option<f64>,
+}
+
 impl Trainer {
-    /// A model with the first weights that the seed gives it.
-    pub fn new(settings: &Settings, corpus: Corpus) -> Result<Self> {
+    /// A model of the settings' sizes with the first weights that the seed gives it.
+    pub fn new(settings: &Settings, data: Data) -> Result<Self> {
         settings.check()?;
-        let parts = corpus.split(settings.validation, settings.block)?;
-        let network = hand_over::network(settings, corpus.characters().tokens())?;
-        let (batch, block) = (settings.batch, settings.block);
+        let network = hand_over::network(settings, &data)?;
+        Self::with_network(settings, network, data)
+    }
+
+    /// The same of a network that is given.
+    pub(super) fn with_network(settings: &Settings, network: Network, data: Data) -> Result<Self> {
+        settings.check()?;
+        let rows = Rows::new(data, settings)?;
+        let texts = if settings.goal == Goal::Similarity { 2 } else { 1 };
+        let (batch, block) = (settings.batch * texts, settings.block);
         if !is_available(least_bytes(&network, batch, block)) {
             return Err(Error::Memory { what: "a training step" });
         }
@@ -64,16 +80,15 @@ impl Trainer {
         let entries = layout.entries().iter();
         let ranges =
             entries.map(|entry| (entry.range.clone(), entry.is_matrix() && decays(&entry.name))).collect();
-        Ok(Trainer {
-            settings: settings.clone(),
-            corpus,
-            parts,
-            laid,
-            first: moments()?,
-            second: moments()?,
-            ranges,
-            step: 0,
-        })
+        let (first, second) = (moments()?, moments()?);
+        Ok(Trainer { settings: settings.clone(), rows, laid, first, second, ranges, step: 0 })
+    }
+
+    /// Takes the weights of a checkpoint; what the task adds keeps its first numbers.
+    pub(super) fn load(&mut self, weights: &Weights) -> Result<()> {
+        let layout = self.laid.graph.layout().clone();
+        let network = self.laid.network().clone();
+        network.load(weights, &layout, self.laid.graph.parameters_mut()).map(drop)
     }
 
     /// Takes a step. Where the loss or its gradient is not finite nothing changes.
@@ -86,7 +101,11 @@ impl Trainer {
         self.laid.graph.clear();
         let mut loss = 0.0;
         for part in 0..parts {
-            let batch = self.batch(self.step.wrapping_mul(parts).wrapping_add(part));
+            let number = self.step.wrapping_mul(parts).wrapping_add(part);
+            // The batch before is written over: a step allocates nothing.
+            let mut batch = std::mem::take(self.laid.graph.batch());
+            self.rows.training(number, &mut batch);
+            self.draw_positions(number, &mut batch);
             self.laid.set(batch)?;
             loss += self.laid.graph.step(1.0 / parts as f64);
         }
@@ -102,55 +121,62 @@ impl Trainer {
         Ok(stepped)
     }
 
-    /// The mean loss of the text that is kept from training: of blocks spread evenly over it, always the same. `None`
-    /// where no text is kept.
-    pub fn evaluate(&mut self) -> Result<Option<f64>> {
-        let Settings { batch, block, eval_batches, .. } = self.settings;
-        let kept = self.parts[1].clone();
-        if kept.is_empty() {
+    /// Measures what is kept from training: rows spread evenly over it, always the same. `None` where nothing is kept.
+    pub fn evaluate(&mut self) -> Result<Option<Evaluation>> {
+        let Settings { batch: size, eval_batches, .. } = self.settings;
+        let count = self.rows.kept(eval_batches);
+        if count == 0 {
             return Ok(None);
         }
-        // The last token is only ever a target.
-        let blocks = (kept.len() - 1) / block;
-        let count = blocks.min((eval_batches as usize).saturating_mul(batch));
-        let start =
-            |index: usize| kept.start + (index as u128 * blocks as u128 / count as u128) as usize * block;
-        let mut sum = 0.0;
-        for first in (0..count).step_by(batch) {
-            let rows = batch.min(count - first);
-            // Rows beyond the last block repeat it and count for nothing.
-            let starts: Vec<usize> = (0..batch).map(|row| start(first + row.min(rows - 1))).collect();
-            let mut given = self.at(&starts);
-            given.targets[rows * block..].fill(IGNORE);
-            given.positions = self.positions(self.settings.seed ^ KEPT, first as u64);
-            self.laid.set(given)?;
-            sum += self.laid.graph.forward() * rows as f64;
+        let (mut sum, mut counted, mut right) = (0.0, 0.0, 0);
+        for first in (0..count).step_by(size) {
+            let mut batch = std::mem::take(self.laid.graph.batch());
+            let rows = self.rows.evaluation(first, count, &mut batch);
+            self.draw_positions(first as u64, &mut batch);
+            // A loss is a mean over what counts: texts, or tokens that are scored.
+            let weight = match self.settings.goal {
+                Goal::Causal | Goal::Masked => {
+                    batch.targets.iter().filter(|&&target| target != IGNORE).count()
+                }
+                Goal::Classification | Goal::Similarity => rows,
+            };
+            self.laid.set(batch)?;
+            sum += self.laid.graph.forward() * weight as f64;
+            counted += weight as f64;
+            right += self.right_labels();
         }
-        Ok(Some(sum / count as f64))
+        let accuracy = (self.settings.goal == Goal::Classification).then(|| right as f64 / count as f64);
+        Ok(Some(Evaluation { loss: sum / f64::max(counted, 1.0), accuracy }))
     }
 
-    /// A batch to train on, by its number alone.
-    fn batch(&self, number: u64) -> Batch {
-        let Settings { batch, block, seed, .. } = self.settings;
-        let starts: Vec<usize> =
-            (0..batch as u64).map(|row| Corpus::place(&self.parts[0], block, seed, number, row)).collect();
-        let positions = self.positions(seed, number);
-        Batch { positions, seed, step: number, is_training: true, ..self.at(&starts) }
-    }
-
-    /// The blocks that begin here, each token's target the next.
-    fn at(&self, starts: &[usize]) -> Batch {
-        let ids = self.corpus.ids();
-        let read = |shift: usize| {
-            let block = self.settings.block;
-            starts.iter().flat_map(|start| &ids[start + shift..start + shift + block]).copied().collect()
+    /// How many labels of the last forward pass are right.
+    fn right_labels(&mut self) -> usize {
+        let Some(scores) = self.laid.scores.filter(|_| self.settings.goal == Goal::Classification) else {
+            return 0;
         };
-        Batch { ids: read(0), targets: read(1), ..Batch::default() }
+        let targets = std::mem::take(&mut self.laid.graph.batch().targets);
+        let rows = self.laid.graph.value(scores).chunks(scores.width);
+        let best = |row: &[f32]| {
+            let best = row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)));
+            best.map_or(IGNORE, |(label, _)| label as u32)
+        };
+        let right = rows.zip(&targets).filter(|(row, target)| best(row) == **target).count();
+        self.laid.graph.batch().targets = targets;
+        right
     }
 
-    fn positions(&self, seed: u64, number: u64) -> Vec<u32> {
-        let encoding = &self.laid.network().encoding;
-        encoding.as_encode::<f32>().positions(self.settings.block, seed, number).unwrap_or_default()
+    /// Positions, where the encoding draws them anew for every batch.
+    fn draw_positions(&self, number: u64, batch: &mut Batch) {
+        let encoding = self.laid.network().encoding.as_encode::<f32>();
+        let seed = self.rows.seed_of_positions(batch.is_training);
+        batch.positions = encoding.positions(self.settings.block, seed, number).unwrap_or_default();
+    }
+
+    /// Tokens of a step, padding included.
+    pub fn tokens_of_a_step(&self) -> f64 {
+        let Settings { goal, batch, block, accumulate, .. } = self.settings;
+        let texts = if goal == Goal::Similarity { 2 } else { 1 };
+        (texts * batch * block) as f64 * accumulate as f64
     }
 
     /// Steps that are done.
@@ -179,8 +205,8 @@ impl Trainer {
     }
 
     /// The text.
-    pub fn corpus(&self) -> &Corpus {
-        &self.corpus
+    pub fn data(&self) -> &Data {
+        self.rows.data()
     }
 
     /// Parameters and the optimizer's two moments, under the names of a checkpoint.
@@ -206,9 +232,6 @@ impl Trainer {
         Ok(())
     }
 }
-
-/// Makes the chance of an evaluation another than that of training.
-const KEPT: u64 = 0x6576_616c;
 
 /// Bytes that a step takes at least: asked for before anything is made, since tables are made on the way.
 fn least_bytes(network: &Network, batch: usize, length: usize) -> u128 {

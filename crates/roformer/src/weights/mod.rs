@@ -44,6 +44,7 @@ pub use write::save;
 pub(crate) use error::brief;
 pub(crate) use shards::is_plain;
 use source::Source;
+pub(crate) use source::map_file;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

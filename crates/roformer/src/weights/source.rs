@@ -58,3 +58,9 @@ impl Source {
         unsafe { MmapOptions::new().offset(start).len(bytes).map(&self.file) }.map_err(failed)
     }
 }
+
+/// A whole file, mapped; `None` where it is empty.
+pub(crate) fn map_file(path: &Path) -> Result<Option<Mmap>> {
+    let source = Source::open(path)?;
+    if source.len == 0 { Ok(None) } else { source.map(0, source.len).map(Some) }
+}

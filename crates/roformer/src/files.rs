@@ -1,0 +1,35 @@
+//! Files that are whole or not there.
+
+use crate::error::{Error, Result};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The error of a file that could not be read or written.
+pub(crate) fn broken(path: &Path, reason: impl Into<String>) -> Error {
+    Error::File { path: path.display().to_string(), reason: reason.into() }
+}
+
+/// Writes a file beside its place, and gives it its name when it is on the disk.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let written = File::create(&partial)
+        .and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        })
+        .and_then(|()| fs::rename(&partial, path));
+    if written.is_err() {
+        // Half a file is of no use. If it cannot be removed, the error that matters is still the first.
+        let _ = fs::remove_file(&partial);
+    }
+    written.map_err(|error| broken(path, error.to_string()))?;
+    #[cfg(unix)]
+    if let Some(folder) = path.parent() {
+        // Makes the new name last through a power cut. The file is whole either way.
+        let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    }
+    Ok(())
+}

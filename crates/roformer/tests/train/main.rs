@@ -1,0 +1,7 @@
+//! Training from text to a folder: tasks and their data, determinism, resuming to the same bits, kills, hostile input.
+
+mod common;
+mod data;
+mod resume;
+mod settings;
+mod tasks;

@@ -1,0 +1,365 @@
+//! What models learn, and that others load them.
+
+use crate::common::{Folder, begin, go_on, on_threads, request, small, text};
+use roformer::Pipeline;
+use roformer::encoding::Encoding;
+use roformer::pipeline::Generate;
+use roformer::tokenizer::Tokenizer;
+use roformer::train::{
+    Choice, Data, End, Event, FormName, Goal, Layout, Request, Run, Settings, Start, Trainer, side_by_side,
+};
+use serde_json::{Map, Value};
+use std::fs;
+
+#[test]
+fn the_loss_falls_in_every_form_and_encoding() {
+    let forms = FormName::ALL.map(|form| (form, "rotary".to_string()));
+    let encodings = Encoding::all().into_iter().map(|one| (FormName::RoFormer, one.name().to_string()));
+    for (form, encoding) in forms.into_iter().chain(encodings) {
+        let settings = Settings {
+            form,
+            encoding: encoding.clone(),
+            lr: 5e-3,
+            dropout: 0.0,
+            accumulate: 1,
+            steps: 40,
+            warmup: 5,
+            ..small()
+        };
+        let mut trainer = Trainer::new(&settings, Data::from_text(&text()).unwrap()).unwrap();
+        let before = trainer.evaluate().unwrap().unwrap().loss;
+        let tokens = trainer.data().vocabulary().tokens();
+        // About the logarithm of the vocabulary at first.
+        assert!((before - (tokens as f64).ln()).abs() < 1.0, "{encoding}: {before}");
+        while trainer.steps() < settings.steps {
+            assert!(trainer.step().unwrap().is_finite());
+        }
+        let after = trainer.evaluate().unwrap().unwrap().loss;
+        assert!(after < before - 0.7, "{form:?}, {encoding}: from {before} to {after}");
+    }
+}
+
+#[test]
+fn the_model_reads_and_writes_every_character() {
+    let folder = Folder::new("hand-over");
+    let data = request(folder.put("text", text().as_bytes()));
+    for form in FormName::ALL {
+        let out = folder.0.join(form.name());
+        let settings = Settings { form, lr: 3e-3, min_lr: 3e-4, steps: 60, dropout: 0.0, ..small() };
+        let mut run = begin(&out, &settings, &data).unwrap();
+        run.go(go_on).unwrap();
+        let tokenizer = Tokenizer::load(out.join("best")).unwrap();
+        let original = text();
+        let ids = tokenizer.encode(&original).unwrap().ids;
+        assert_eq!(ids, run.trainer().data().ids().collect::<Vec<_>>());
+        assert_eq!(tokenizer.decode(&ids), original);
+        assert_eq!(tokenizer.encode("Ω").unwrap().ids, [tokenizer.unk_id().unwrap()]);
+        let pipeline = Pipeline::open(out.join("last")).unwrap();
+        let how = Generate { max_tokens: 40, ..Generate::default() };
+        let written = pipeline.generate("The quick", &how, |_| {}).unwrap();
+        assert!(written.contains(' ') && written.chars().count() >= 30, "{written}");
+    }
+}
+
+/// The loss that the loaded model gives is the trained one's: no transposed weight, no other pairing.
+#[test]
+fn the_loaded_model_has_the_loss_of_the_trained_one() {
+    let folder = Folder::new("same-loss");
+    let data = request(folder.put("text", text().as_bytes()));
+    for form in FormName::ALL {
+        let out = folder.0.join(form.name());
+        let settings = Settings { form, eval_batches: 1000, ..small() };
+        let mut run = begin(&out, &settings, &data).unwrap();
+        run.go(go_on).unwrap();
+        let trained = run.last().unwrap().loss;
+        let model = roformer::model::Model::load(out.join("last")).unwrap();
+        let ids: Vec<u32> = run.trainer().data().ids().collect();
+        let kept = &ids[ids.len() - (ids.len() as f64 * settings.validation).round() as usize..];
+        let (mut sum, mut count) = (0.0, 0.0);
+        for start in (0..kept.len() - settings.block).step_by(settings.block) {
+            let block = &kept[start..start + settings.block];
+            let input = roformer::model::Input { ids: block, batch: 1, token_types: None, mask: None };
+            let scores = model.forward(&input).unwrap().logits.unwrap().scores;
+            for (row, scores) in scores.chunks(model.vocab_size()).enumerate() {
+                let total: f64 = scores.iter().map(|&x| f64::from(x).exp()).sum();
+                sum += total.ln() - f64::from(scores[kept[start + row + 1] as usize]);
+                count += 1.0;
+            }
+        }
+        assert!((sum / count - trained).abs() < 1e-5, "{form:?}: {} but {trained}", sum / count);
+    }
+}
+
+#[test]
+fn other_encodings_are_not_loaded_as_rotary_ones() {
+    let folder = Folder::new("encodings");
+    let data = request(folder.put("text", text().as_bytes()));
+    let out = folder.0.join("alibi");
+    let settings = Settings { encoding: "alibi".into(), steps: 2, ..small() };
+    begin(&out, &settings, &data).unwrap().go(go_on).unwrap();
+    let config: Value = serde_json::from_slice(&fs::read(out.join("last/config.json")).unwrap()).unwrap();
+    assert_eq!(config["position_encoding"], "alibi");
+    let error = Pipeline::open(out.join("last")).err().unwrap().to_string();
+    assert!(error.contains("roformer-alibi"), "{error}");
+}
+
+/// Sentences of two kinds, that a model can tell apart by their words.
+fn labelled(pairs: bool) -> String {
+    let line = |index: usize| {
+        let (word, label) = if index.is_multiple_of(2) { ("sunny", "good") } else { ("rainy", "bad") };
+        let pair = if pairs { format!(", \"pair\": \"at noon {index}\"") } else { String::new() };
+        format!("{{\"text\": \"day {index} was {word}\", \"label\": \"{label}\"{pair}, \"more\": 1}}\n")
+    };
+    (0..60).map(line).collect()
+}
+
+#[test]
+fn a_classifier_is_trained_and_used() {
+    let folder = Folder::new("classify");
+    for (pairs, form) in [(false, FormName::RoFormer), (true, FormName::RoFormer), (false, FormName::Llama)] {
+        let data = request(folder.put("days.jsonl", labelled(pairs).as_bytes()));
+        let out = folder.0.join(format!("out-{pairs}-{}", form.name()));
+        let settings = Settings {
+            goal: Goal::Classification,
+            form,
+            block: 40,
+            batch: 8,
+            steps: 60,
+            lr: 3e-3,
+            min_lr: 3e-4,
+            dropout: 0.0,
+            accumulate: 1,
+            validation: 0.2,
+            eval_every: 20,
+            ..small()
+        };
+        let mut run = begin(&out, &settings, &data).unwrap();
+        let mut accuracy = None;
+        run.go(|event| {
+            if let Event::Evaluation { found, .. } = event {
+                accuracy = found.accuracy;
+            }
+            go_on(event)
+        })
+        .unwrap();
+        assert_eq!(accuracy, Some(1.0), "{pairs} {form:?}");
+        let pipeline = Pipeline::open(out.join("last")).unwrap();
+        let best = |text: &str| match pairs {
+            true => pipeline.classify_pairs(&[(text, "at noon 3")]).remove(0).unwrap().remove(0),
+            false => pipeline.classify(text).unwrap().remove(0),
+        };
+        for (word, label) in [("sunny", "good"), ("rainy", "bad")] {
+            let found = best(&format!("day 7 was {word}"));
+            assert_eq!(found.label, label, "{pairs} {found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_folder_for_each_label_is_a_data_set() {
+    let folder = Folder::new("folders-of-labels");
+    for (label, word) in [("bad", "rainy"), ("good", "sunny")] {
+        fs::create_dir_all(folder.0.join("days").join(label)).unwrap();
+        for index in 0..5 {
+            folder.put(&format!("days/{label}/{index}.txt"), format!("day {index} was {word}").as_bytes());
+        }
+    }
+    folder.put("days/good/.hidden.txt", b"\xff");
+    folder.put("days/good/picture.png", b"\xff");
+    let settings = Settings { goal: Goal::Classification, block: 24, validation: 0.0, ..small() };
+    let run = begin(&folder.0.join("out"), &settings, &request(folder.0.join("days"))).unwrap();
+    assert_eq!(run.trainer().data().labels(), ["bad", "good"]);
+    assert_eq!(run.trainer().data().rows(), 10);
+}
+
+#[test]
+fn a_masked_model_hides_whole_words_and_fills_them() {
+    let folder = Folder::new("masked");
+    let data = Request {
+        tokenizer: Some(Choice::WordPiece(120)),
+        ..request(
+            folder
+                .put("text", "今天天气很好，我们去公园散步。 whole words stay whole\n".repeat(60).as_bytes()),
+        )
+    };
+    let out = folder.0.join("out");
+    let settings = Settings {
+        goal: Goal::Masked,
+        block: 32,
+        batch: 8,
+        steps: 400,
+        lr: 5e-3,
+        min_lr: 5e-4,
+        dropout: 0.0,
+        accumulate: 1,
+        eval_every: 40,
+        ..small()
+    };
+    let mut run = begin(&out, &settings, &data).unwrap();
+    let before = run.best();
+    run.go(go_on).unwrap();
+    assert!(before.is_none() && run.best().unwrap().loss < 1.0, "{:?}", run.best());
+    let pipeline = Pipeline::open(out.join("best")).unwrap();
+    let guess =
+        &pipeline.fill_mask("今天[MASK]气很好，我们去公园散步。 whole words stay whole", 1).unwrap()[0];
+    assert_eq!(guess.token, "天");
+}
+
+#[test]
+fn padded_rows_learn_where_texts_end() {
+    let folder = Folder::new("padded");
+    let data = request(
+        folder.put("lines.jsonl", "{\"text\": \"one two\"}\n{\"text\": \"three\"}\n".repeat(30).as_bytes()),
+    );
+    for goal in [Goal::Causal, Goal::Masked] {
+        let settings = Settings {
+            goal,
+            layout: Layout::Padded,
+            steps: 300,
+            lr: 5e-3,
+            min_lr: 5e-4,
+            dropout: 0.0,
+            accumulate: 1,
+            ..small()
+        };
+        let out = folder.0.join(goal.name());
+        let mut run = begin(&out, &settings, &data).unwrap();
+        run.go(go_on).unwrap();
+        // Two texts: but for the first token all is known.
+        assert!(run.best().unwrap().loss < 0.5, "{goal:?}: {:?}", run.best());
+    }
+}
+
+#[test]
+fn similar_texts_come_near_each_other() {
+    let folder = Folder::new("similarity");
+    let words = ["tree", "house", "river", "cloud", "stone", "bird", "road", "song"];
+    let line = |index: usize, score: Option<f64>| {
+        let (a, b) = (words[index % 8], words[(index + usize::from(score == Some(0.0))) % 8]);
+        let score = score.map_or(String::new(), |score| format!(", \"score\": {score}"));
+        format!("{{\"a\": \"the {a} {index}\", \"b\": \"{index} and a {b}\"{score}}}\n")
+    };
+    let contrastive: String = (0..64).map(|index| line(index, None)).collect();
+    let scored: String = (0..64).flat_map(|index| [line(index, Some(1.0)), line(index, Some(0.0))]).collect();
+    for (name, text) in [("contrastive", contrastive), ("scored", scored)] {
+        let data = request(folder.put(&format!("{name}.jsonl"), text.as_bytes()));
+        let settings = Settings {
+            goal: Goal::Similarity,
+            block: 24,
+            batch: 8,
+            steps: 150,
+            lr: 3e-3,
+            min_lr: 3e-4,
+            dropout: 0.0,
+            accumulate: 1,
+            validation: 0.15,
+            eval_every: 50,
+            ..small()
+        };
+        let out = folder.0.join(name);
+        let mut run = begin(&out, &settings, &data).unwrap();
+        let mut losses = Vec::new();
+        run.go(|event| {
+            if let Event::Evaluation { found, .. } = event {
+                losses.push(found.loss);
+            }
+            go_on(event)
+        })
+        .unwrap();
+        assert!(losses[2] < losses[0], "{name}: {losses:?}");
+        let pipeline = Pipeline::open(out.join("last")).unwrap();
+        let (same, other) = (
+            pipeline.similarity("the tree 5", "5 and a tree").unwrap(),
+            pipeline.similarity("the tree 5", "60 and a song").unwrap(),
+        );
+        assert!(same > other + 0.2, "{name}: {same} and {other}");
+    }
+}
+
+#[test]
+fn a_checkpoint_is_where_another_run_begins() {
+    let folder = Folder::new("from");
+    let data = request(folder.put("text", text().as_bytes()));
+    let first = folder.0.join("first");
+    let settings =
+        Settings { goal: Goal::Masked, dropout: 0.0, steps: 30, lr: 3e-3, min_lr: 3e-4, ..small() };
+    let mut run = begin(&first, &settings, &data).unwrap();
+    run.go(go_on).unwrap();
+    let trained = run.last().unwrap().loss;
+    let start = Start::Checkpoint(first.join("last"));
+    let onto = |name: &str, settings: &Settings, data: &Request| {
+        Run::begin(folder.0.join(name), settings, &start, data, |_| {})
+    };
+    // The same task goes on where it was: with its tokenizer, its sizes and its weights.
+    let mut other =
+        Settings { layers: 7, width: 64, lr: 1e-9, min_lr: 0.0, steps: 1, eval_every: 1, ..settings.clone() };
+    let mut second = onto("second", &other, &data).unwrap();
+    second.go(go_on).unwrap();
+    assert!((second.last().unwrap().loss - trained).abs() < 1e-4);
+    assert_eq!(second.trainer().settings().width, 32);
+    // Another task keeps all but the head, and is resumed without the checkpoint.
+    let labelled = request(folder.put("days.jsonl", labelled(false).as_bytes()));
+    other = Settings { goal: Goal::Classification, block: 24, steps: 3, validation: 0.2, ..other };
+    let mut third = onto("third", &other, &labelled).unwrap();
+    let embeddings = |run: &Run| {
+        let trainer = run.trainer();
+        let entry = trainer.layout().entries().iter().find(|entry| entry.name.contains("word_embeddings"));
+        trainer.parameters()[entry.unwrap().range.clone()].to_vec()
+    };
+    assert_eq!(embeddings(&third), embeddings(&run));
+    third.go(crate::common::until(1)).unwrap();
+    drop(third);
+    fs::remove_dir_all(&first).unwrap();
+    let mut third = Run::resume(folder.0.join("third"), &Map::new()).unwrap();
+    assert_eq!(third.go(go_on).unwrap(), End::Finished);
+    // A classifier keeps its labels: others are out of range.
+    let wrong = request(folder.put(
+        "wrong.jsonl",
+        b"{\"text\": \"a\", \"label\": \"good\"}\n{\"text\": \"b\", \"label\": \"odd\"}\n",
+    ));
+    let start = Start::Checkpoint(folder.0.join("third/last"));
+    let error =
+        Run::begin(folder.0.join("fourth"), &other, &start, &wrong, |_| {}).err().unwrap().to_string();
+    assert!(
+        error.contains("wrong.jsonl: line 2: the label odd is out of range") && error.contains("bad, good"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_config_file_gives_the_sizes() {
+    let folder = Folder::new("config");
+    let data = request(folder.put("text", text().as_bytes()));
+    let path = folder.put(
+        "config.json",
+        br#"{"model_type": "llama", "vocab_size": 100, "hidden_size": 48, "num_hidden_layers": 1,
+            "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 40, "rope_theta": 500.0}"#,
+    );
+    let settings = Settings { steps: 2, ..small() };
+    let out = folder.0.join("out");
+    let mut run = Run::begin(&out, &settings, &Start::Config(path.clone()), &data, |_| {}).unwrap();
+    assert_eq!((run.trainer().network().width, run.trainer().network().key_heads), (48, 2));
+    run.go(go_on).unwrap();
+    assert!(Pipeline::open(out.join("last")).is_ok());
+    // A vocabulary that the text does not fit.
+    fs::write(&path, fs::read_to_string(&path).unwrap().replace("100", "10")).unwrap();
+    let error = Run::begin(folder.0.join("b"), &settings, &Start::Config(path), &data, |_| {}).err().unwrap();
+    assert!(error.to_string().contains("vocabulary"), "{error}");
+}
+
+#[test]
+fn models_side_by_side_have_the_bits_that_they_have_alone() {
+    let train = |seed: u64| {
+        let settings = Settings { seed, steps: 4, ..small() };
+        let mut trainer = Trainer::new(&settings, Data::from_text(&text()).unwrap()).unwrap();
+        while trainer.steps() < 4 {
+            trainer.step().unwrap();
+        }
+        trainer.parameters().to_vec()
+    };
+    let together = on_threads(3, || side_by_side(vec![1, 2, 3, 4, 5], train));
+    for (seed, parameters) in (1..).zip(together) {
+        assert!(parameters == train(seed), "{seed}");
+    }
+    assert!(side_by_side(Vec::<u64>::new(), train).is_empty());
+}
