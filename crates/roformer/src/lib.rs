@@ -15,6 +15,7 @@ mod error;
 mod files;
 pub mod graph;
 pub mod hub;
+pub mod lab;
 pub mod model;
 pub mod network;
 pub mod ops;

@@ -1,0 +1,4 @@
+//! The laboratory: position encodings compared.
+
+pub mod report;
+pub mod results;

@@ -1,0 +1,292 @@
+//! What a comparison found: every number of a report comes from here, and here from the files of a folder.
+//!
+//! Nothing in it depends on the clock: the same comparison gives the same bytes. Times are in [`Timings`], a file of its own.
+//!
+//! JSON has no NaN and no infinity. They are written as `null`, and `null` is read as NaN: a run that diverged can be read
+//! again.
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// A whole comparison: `results.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// The version of the program.
+    pub version: String,
+    /// A number that is another for another plan or version, in hexadecimal.
+    pub hash: String,
+    /// What was asked for.
+    pub plan: Plan,
+    /// The tasks, in order.
+    pub tasks: Vec<TaskResult>,
+}
+
+/// What a comparison was asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// `quick` or `full`.
+    pub preset: String,
+    /// `softmax` or `linear`.
+    pub attention: String,
+    /// The encodings, in order; the first is what the others are compared with.
+    pub encodings: Vec<EncodingPlan>,
+    /// The seeds.
+    pub seeds: Vec<u64>,
+    /// The learning rates that each encoding chose from.
+    #[serde(deserialize_with = "numbers")]
+    pub rates: Vec<f64>,
+    /// Width, layers, heads, features of a head, batch: of every model.
+    pub width: usize,
+    /// Layers.
+    pub layers: usize,
+    /// Attention heads.
+    pub heads: usize,
+    /// Texts of a batch.
+    pub batch: usize,
+    /// What the attention could not carry, and why.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// An encoding of a comparison.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EncodingPlan {
+    /// As it was asked for, such as `rotary:base=500`.
+    pub label: String,
+    /// Its name, such as `rotary`.
+    pub name: String,
+}
+
+/// An encoding that was left out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// As it was asked for.
+    pub label: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// All that was found on one task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskResult {
+    /// Its name.
+    pub name: String,
+    /// One sentence: what it isolates.
+    pub isolates: String,
+    /// Whether order carries no information in it.
+    pub is_control: bool,
+    /// Whether its measure is a loss (a language model) rather than exact answers.
+    pub is_language: bool,
+    /// The longest length that was trained on.
+    pub train_length: usize,
+    /// The lengths that were tested.
+    pub test_lengths: Vec<usize>,
+    /// Steps of training.
+    pub steps: u64,
+    /// Tokens of a step.
+    pub tokens_per_step: u64,
+    /// One for each encoding and seed, and the baseline again with another order of data (`is_again`).
+    pub runs: Vec<RunResult>,
+    /// Each encoding against the first, by what was measured.
+    pub comparisons: Vec<Comparison>,
+    /// Trained with one rule, tested with another.
+    pub swaps: Vec<Swap>,
+    /// The settings that a sweep tried, if there was one.
+    pub sweep: Vec<Swept>,
+}
+
+/// One model, trained and measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// The label of its encoding.
+    pub encoding: String,
+    /// Its seed.
+    pub seed: u64,
+    /// Whether it is the baseline once more, with another order of data: the A/A row.
+    pub is_again: bool,
+    /// Its learning rate, chosen on a seed that is not among the others.
+    #[serde(deserialize_with = "number")]
+    pub rate: f64,
+    /// Numbers that are trained.
+    pub parameters: u64,
+    /// Those of the position encoding alone.
+    pub position_parameters: u64,
+    /// Floating-point operations of a training step.
+    #[serde(deserialize_with = "number")]
+    pub flops_per_step: f64,
+    /// The loss as it fell.
+    pub curve: Vec<CurvePoint>,
+    /// What it gets right, by length.
+    pub accuracy: Vec<Accuracy>,
+    /// Mean attention by distance at the longest trained length, `[layer][distance]`.
+    #[serde(deserialize_with = "rows")]
+    pub attention: Vec<Vec<f64>>,
+    /// The loss of the same targets, by how much they see before them.
+    pub context: Vec<ContextPoint>,
+    /// What the encoding learned, such as `alpha` and `rho`, a number for each layer.
+    pub learned: Vec<Learned>,
+}
+
+/// A point of a training curve.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// After which step.
+    pub step: u64,
+    /// The mean training loss since the point before.
+    #[serde(deserialize_with = "number")]
+    pub loss: f64,
+}
+
+/// What a model gets right at one length.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Accuracy {
+    /// The length.
+    pub length: usize,
+    /// The part of the examples whose answer is right to the last token.
+    #[serde(deserialize_with = "number")]
+    pub exact: f64,
+    /// The part of the answers' tokens that are right.
+    #[serde(deserialize_with = "number")]
+    pub token: f64,
+    /// The mean loss of the answers' tokens.
+    #[serde(deserialize_with = "number")]
+    pub loss: f64,
+}
+
+/// The loss of fixed targets with some context.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ContextPoint {
+    /// Tokens before the first target.
+    pub context: usize,
+    /// Their mean loss.
+    #[serde(deserialize_with = "number")]
+    pub loss: f64,
+}
+
+/// What an encoding learned.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Learned {
+    /// Such as `alpha`.
+    pub name: String,
+    /// A number for each layer.
+    #[serde(deserialize_with = "numbers")]
+    pub layers: Vec<f64>,
+}
+
+/// An encoding against the baseline on one measure, over seeds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The label of the encoding; the baseline's own with `is_again` for the A/A row.
+    pub encoding: String,
+    /// Whether it is the A/A row.
+    pub is_again: bool,
+    /// What was measured: `in range`, `beyond` (exact answers), `loss` (the last of the curve) or `speed` (steps to a loss).
+    pub measure: String,
+    /// The difference of each seed, the encoding less the baseline.
+    #[serde(deserialize_with = "numbers")]
+    pub differences: Vec<f64>,
+    /// Their mean.
+    #[serde(deserialize_with = "number")]
+    pub mean: f64,
+    /// The paired t interval of 95 %.
+    #[serde(deserialize_with = "number")]
+    pub low: f64,
+    /// Its upper end.
+    #[serde(deserialize_with = "number")]
+    pub high: f64,
+    /// The p-value, before correction.
+    #[serde(deserialize_with = "number")]
+    pub p: f64,
+    /// The p-value after Holm's correction over the comparisons of this task and measure.
+    #[serde(deserialize_with = "number")]
+    pub p_holm: f64,
+    /// The smallest difference that this many seeds could have shown with a chance of 80 %.
+    #[serde(deserialize_with = "number")]
+    pub detectable: f64,
+    /// The margin of the equivalence test.
+    #[serde(deserialize_with = "number")]
+    pub margin: f64,
+    /// The p-value of the equivalence test.
+    #[serde(deserialize_with = "number")]
+    pub p_equal: f64,
+    /// `better`, `worse`, `tie` or `unclear` (not enough seeds to say).
+    pub verdict: String,
+    /// Why it was not judged, where it was not: `did not learn it in 500 steps`.
+    pub not_judged: Option<String>,
+}
+
+/// A model trained with one rule and tested with another at a longer length.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Swap {
+    /// The label of the encoding that was trained.
+    pub trained: String,
+    /// The rule of the test: `as trained`, `linear`, `ntk`, `yarn`, `dynamic`.
+    pub tested: String,
+    /// The length.
+    pub length: usize,
+    /// Exact answers, a number for each seed; losses where the task is a language model.
+    #[serde(deserialize_with = "numbers")]
+    pub values: Vec<f64>,
+}
+
+/// One setting of a sweep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Swept {
+    /// As it would be asked for.
+    pub label: String,
+    /// The name of the encoding.
+    pub name: String,
+    /// What it reached on the seeds of the sweep.
+    #[serde(deserialize_with = "numbers")]
+    pub values: Vec<f64>,
+    /// Whether it was chosen.
+    pub is_chosen: bool,
+}
+
+/// Times of a comparison: `timings.json`. They differ from run to run, and are shown but never judged.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Timings {
+    /// Seconds in all.
+    #[serde(deserialize_with = "number")]
+    pub seconds: f64,
+    /// Threads.
+    pub threads: usize,
+    /// Each run's.
+    pub runs: Vec<RunTiming>,
+}
+
+/// The time of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunTiming {
+    /// The task.
+    pub task: String,
+    /// The label of the encoding.
+    pub encoding: String,
+    /// The seed.
+    pub seed: u64,
+    /// Whether it is the A/A row.
+    pub is_again: bool,
+    /// Seconds of training.
+    #[serde(deserialize_with = "number")]
+    pub seconds: f64,
+    /// Tokens a second of training.
+    #[serde(deserialize_with = "number")]
+    pub tokens_s: f64,
+}
+
+/// A number, or NaN for `null`.
+fn number<'a, D: Deserializer<'a>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
+}
+
+/// Numbers, each as [`number`].
+fn numbers<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<f64>, D::Error> {
+    Ok(all(Vec::deserialize(from)?))
+}
+
+/// Rows of numbers, each as [`number`].
+fn rows<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<Vec<f64>>, D::Error> {
+    Ok(Vec::deserialize(from)?.into_iter().map(all).collect())
+}
+
+fn all(values: Vec<Option<f64>>) -> Vec<f64> {
+    values.into_iter().map(|value| value.unwrap_or(f64::NAN)).collect()
+}
