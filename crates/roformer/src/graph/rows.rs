@@ -177,10 +177,7 @@ struct Last {
 
 impl Last {
     fn place<T: Real>(&self, values: &Values<T>, text: usize) -> usize {
-        {
-            let _ = values;
-            (text + 1) * self.length - 1
-        }
+        real(values, text, self.length).next_back().unwrap_or((text + 1) * self.length - 1)
     }
 }
 

@@ -65,7 +65,7 @@ impl Given {
 
     /// The model, where it begins.
     pub fn trainer(&self, settings: &Settings, data: Data) -> Result<Trainer> {
-        match (&self.folder, &self.config) {
+        let mut trainer = match (&self.folder, &self.config) {
             (Some(folder), _) => {
                 let opened = Network::open(folder, task(settings, &data), is_causal(settings))?;
                 let (settings, network) = fitted(settings, opened.0, &data)?;
@@ -78,7 +78,11 @@ impl Given {
                 Trainer::with_network(&settings, network, data)
             }
             (None, None) => Trainer::new(settings, data),
+        }?;
+        if let Some(config) = self.config.as_deref().and_then(|config| serde_json::from_slice(config).ok()) {
+            trainer.keep_longest(&config);
         }
+        Ok(trainer)
     }
 }
 
@@ -182,8 +186,8 @@ pub(super) fn network(settings: &Settings, data: &Data) -> Result<Network> {
 
 /// `config.json` of a model.
 pub(super) fn config(trainer: &Trainer) -> Result<Value> {
-    let (settings, data) = (trainer.settings(), trainer.data());
-    let mut config = trainer.network().to_config(settings.block, data.labels())?;
+    let data = trainer.data();
+    let mut config = trainer.network().to_config(trainer.longest(), data.labels())?;
     let vocabulary = data.vocabulary();
     config["pad_token_id"] = json!(vocabulary.pad);
     config["bos_token_id"] = json!(vocabulary.frame.before.first());

@@ -116,11 +116,12 @@ impl Run {
     /// insists on: those that decide the result must be the run's own.
     pub fn resume(folder: impl AsRef<Path>, given: &Map<String, Value>) -> Result<Self> {
         let store = Store::open(folder.as_ref())?;
-        let (progress, settings, network) = store.progress()?;
+        let (progress, settings, config) = store.progress()?;
         let settings = settings.resumed_with(given)?;
         let data = Data::open(&store.path("data"), &store.path("tokenizer"))?;
-        let network = hand_over::read(network.to_string().as_bytes(), &settings, &data)?;
+        let network = hand_over::read(config.to_string().as_bytes(), &settings, &data)?;
         let mut trainer = Trainer::with_network(&settings, network, data)?;
+        trainer.keep_longest(&config);
         store.restore(&progress, &mut trainer)?;
         let metrics = Metrics::open(store.path("metrics.jsonl"), progress.step)?;
         let saved = progress.step;

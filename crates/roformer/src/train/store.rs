@@ -143,8 +143,7 @@ impl Store {
                 write(&folder.join(name), bytes)?;
             }
         }
-        let longest = trainer.settings().block;
-        let tensors = trainer.network().tensors(trainer.layout(), trainer.parameters(), longest)?;
+        let tensors = trainer.network().tensors(trainer.layout(), trainer.parameters(), trainer.longest())?;
         let tensors =
             tensors.iter().map(|tensor| (tensor.name.clone(), tensor.shape.clone(), &tensor.numbers[..]));
         Ok(weights::save(weights, tensors)?)

@@ -11,6 +11,7 @@ use crate::ops::Memory;
 use crate::ops::memory::is_available;
 use crate::ops::optimizer::{AdamW, State, clip_coefficient, global_norm};
 use crate::weights::Weights;
+use serde_json::Value;
 use std::ops::Range;
 
 /// A model in training, with its text. What it is after some steps depends on its settings and its text alone, not on
@@ -19,6 +20,8 @@ pub struct Trainer {
     settings: Settings,
     rows: Rows,
     laid: Laid<f32>,
+    /// The longest text that the model is said to be for.
+    longest: usize,
     first: Memory<f32>,
     second: Memory<f32>,
     /// The tensors, and whether they decay.
@@ -81,7 +84,19 @@ impl Trainer {
         let ranges =
             entries.map(|entry| (entry.range.clone(), entry.is_matrix() && decays(&entry.name))).collect();
         let (first, second) = (moments()?, moments()?);
-        Ok(Trainer { settings: settings.clone(), rows, laid, first, second, ranges, step: 0 })
+        let settings = settings.clone();
+        Ok(Trainer { settings, rows, laid, longest: block, first, second, ranges, step: 0 })
+    }
+
+    /// The longest text that the model is said to be for, in the files by which others load it.
+    pub(super) fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// Keeps the longest text that a configuration says, where it is longer than a block.
+    pub(super) fn keep_longest(&mut self, config: &Value) {
+        let said = config.get("max_position_embeddings").and_then(Value::as_u64).unwrap_or(0);
+        self.longest = self.longest.max(usize::try_from(said).unwrap_or(0).min(1 << 20));
     }
 
     /// Takes the weights of a checkpoint; what the task adds keeps its first numbers.

@@ -65,10 +65,12 @@ impl Network {
                 list.push(name.to_string());
             }
         }
-        if !missing.is_empty() {
-            let has_plain_norms = matches!(self.form, Form::RoFormer(form) if form.has_plain_norms);
-            let verdict = verdict(&missing, &unexpected, has_plain_norms).to_string();
-            return Err(Error::Tensors { missing, unexpected, verdict });
+        if !missing.is_empty() || !unexpected.is_empty() {
+            let verdict = match self.form {
+                Form::RoFormer(form) => verdict(&missing, &unexpected, form.has_plain_norms),
+                _ => "the weights do not fit the configuration",
+            };
+            return Err(Error::Tensors { missing, unexpected, verdict: verdict.into() });
         }
         for (entry, name) in found {
             weights.read(&name, &entry.shape, &mut out[entry.range.clone()])?;

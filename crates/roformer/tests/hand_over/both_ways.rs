@@ -1,0 +1,215 @@
+//! From checkpoints to networks and back.
+
+use super::*;
+use roformer::encoding::Encoding;
+use roformer::network::{Family, Form};
+
+/// From every checkpoint, for every task: hidden states are the model's; handed over and loaded again by the models that
+/// are only run, all outputs are the network's; and opened to be trained on, the network and its parameters are the same.
+#[test]
+fn every_checkpoint_begins_every_task_and_is_handed_over() {
+    for name in FOLDERS {
+        let before = Model::load(folder(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        for task in TASKS {
+            let what = format!("{name}, {task:?}");
+            let (mut laid, loaded) =
+                open(&folder(name), task).unwrap_or_else(|error| panic!("{what}: {error}"));
+            let batch = batch(laid.network());
+            laid.set(batch.clone()).unwrap();
+            let loss = laid.graph.forward();
+            let (hidden, mask) = (laid.graph.value(laid.hidden), Some(&batch.mask[..]));
+            // A decoder that judges texts by their first token is a decoder no longer.
+            if laid.network().is_causal == (before.is_decoder() && !before.is_unilm()) {
+                close(&what, hidden, &run(&before, &batch).last_hidden_state, mask);
+            }
+            assert!(loaded.missing.iter().all(|name| !name.contains("layer")), "{what}: {loaded:?}");
+
+            let labels: Vec<String> =
+                (0..task.classes().unwrap_or(0)).map(|class| format!("类 {class}")).collect();
+            let saved = save(&laid, &labels);
+            let after = Model::load(&saved.0).unwrap_or_else(|error| panic!("{what}: {error}"));
+            let output = run(&after, &batch);
+            close(&what, &output.last_hidden_state, hidden, mask);
+            let scores = output.logits.map(|logits| logits.scores);
+            match task {
+                Task::Language => {
+                    let wanted = cross_entropy(&scores.unwrap(), &batch.targets);
+                    assert!((loss - wanted).abs() <= 1e-5 * wanted, "{what}: {loss}, not {wanted}");
+                }
+                Task::Text(_) => close(&what, &scores.unwrap(), laid.graph.value(laid.scores.unwrap()), None),
+                Task::Token(_) => {
+                    close(&what, &scores.unwrap(), laid.graph.value(laid.scores.unwrap()), mask)
+                }
+                Task::Similarity => {
+                    let width = laid.network().width;
+                    assert_eq!(output.pooled.is_some(), before.is_unilm(), "{what}");
+                    let means = || means(&output.last_hidden_state, &batch.mask, width);
+                    let vectors = output.pooled.clone().unwrap_or_else(means);
+                    close(&what, laid.graph.value(laid.vectors.unwrap()), &unit(&vectors, width), None);
+                }
+            }
+            if task.classes().is_some() {
+                assert_eq!(after.label(1), "类 1", "{what}");
+            }
+
+            let (again, loaded) = open(&saved.0, task).unwrap();
+            assert_eq!(again.network(), laid.network(), "{what}");
+            assert_eq!(loaded, Loaded::default(), "{what}");
+            assert_eq!(again.graph.parameters(), laid.graph.parameters(), "{what}");
+        }
+    }
+}
+
+/// Models of which the repository has no weights: weights of their own are handed over and loaded.
+#[test]
+fn relatives_without_weights_go_round() {
+    let small = json!({
+        "vocab_size": 40, "hidden_size": 16, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 24,
+    });
+    let llama = json!({"num_key_value_heads": 2, "head_dim": 6, "max_position_embeddings": 64});
+    let with = |parts: &[&Value]| {
+        let all = parts.iter().flat_map(|part| part.as_object().unwrap().clone());
+        Value::Object(all.collect())
+    };
+    let rope =
+        |fields: Value| with(&[&small, &llama, &json!({"model_type": "llama", "rope_scaling": fields})]);
+    for config in [
+        with(&[&small, &json!({"model_type": "roformer", "embedding_size": 10, "hidden_act": "gelu_new"})]),
+        with(&[&small, &json!({"rotary_value": true, "type_vocab_size": 3, "tie_word_embeddings": false})]),
+        with(&[
+            &small,
+            &json!({"norm_type": "rms_norm", "tie_word_embeddings": false, "hidden_act": "tanh"}),
+        ]),
+        with(&[&small, &json!({"norm_type": "rms_norm", "use_bias": false, "hidden_act": "silu"})]),
+        with(&[&small, &llama, &json!({"model_type": "mistral", "sliding_window": null})]),
+        with(&[&small, &llama, &json!({"model_type": "llama", "attention_bias": true, "mlp_bias": true})]),
+        with(&[&small, &llama, &json!({"model_type": "qwen3", "attention_bias": true, "rope_theta": 1e6})]),
+        with(&[
+            &small,
+            &llama,
+            &json!({"model_type": "minimind", "inference_rope_scaling": true, "head_dim": 8}),
+        ]),
+        rope(json!({"rope_type": "linear", "factor": 2.0})),
+        rope(json!({"rope_type": "dynamic", "factor": 2.0})),
+        rope(
+            json!({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 16.0}),
+        ),
+        rope(
+            json!({"rope_type": "longrope", "short_factor": [1.0, 1.1, 1.2], "long_factor": [1.0, 2.0, 3.0],
+            "original_max_position_embeddings": 4, "factor": 16.0}),
+        ),
+        rope(json!({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 16})),
+    ] {
+        let bytes = config.to_string();
+        for task in TASKS {
+            let network = Network::from_config(bytes.as_bytes(), task, None)
+                .unwrap_or_else(|error| panic!("{config}: {error}"));
+            let mut laid = network.build::<f32>(BATCH, LENGTH, 40).unwrap();
+            let layout = laid.graph.layout().clone();
+            layout.initialise(5, laid.graph.parameters_mut());
+            // Of a size that shows: deviations of 0.02 leave all hidden states alike.
+            laid.graph.parameters_mut().iter_mut().enumerate().for_each(|(index, x)| {
+                *x += ((mix(index as u64) >> 40) as f32 / (1 << 23) as f32 - 1.0) * 0.2;
+            });
+            let batch = batch(&network);
+            laid.set(batch.clone()).unwrap();
+            laid.graph.forward();
+            let saved = save(&laid, &[]);
+            let model = Model::load(&saved.0).unwrap_or_else(|error| panic!("{config}, {task:?}: {error}"));
+            let hidden = laid.graph.value(laid.hidden);
+            close(&bytes, &run(&model, &batch).last_hidden_state, hidden, Some(&batch.mask));
+            let (again, loaded) = open(&saved.0, task).unwrap();
+            assert_eq!((again.network(), &loaded), (&network, &Loaded::default()), "{config}");
+        }
+    }
+}
+
+/// Newer MiniMinds have norms of heads, and only their tensors say so. They are handed over as what they are.
+#[test]
+fn minimind_is_known_by_its_tensors() {
+    let fields =
+        json!({"model_type": "minimind", "architectures": ["MiniMindForCausalLM"], "rope_theta": 1e4});
+    for (name, family) in [
+        ("golden/decoder/tiny-qwen3", Family::Qwen3 { attention_bias: false }),
+        ("golden/decoder/tiny-llama", Family::default()),
+    ] {
+        let copy = changed(name, fields.clone(), |_| {});
+        let (mut laid, _) = open(&copy.0, Task::Language).unwrap();
+        assert!(matches!(laid.network().form, Form::Llama(form) if form.family == family), "{name}");
+        let batch = batch(laid.network());
+        laid.set(batch.clone()).unwrap();
+        laid.graph.forward();
+        let hidden = laid.graph.value(laid.hidden);
+        let wanted = run(&Model::load(&copy.0).unwrap(), &batch).last_hidden_state;
+        close(name, hidden, &wanted, Some(&batch.mask));
+        let class = laid.network().to_config(40, &[]).unwrap()["architectures"][0].clone();
+        assert_eq!(class, format!("{}ForCausalLM", family.class()));
+    }
+}
+
+/// With and without the prefix of a model with a head, and under the names that norms once had.
+#[test]
+fn tensors_are_known_by_their_older_names() {
+    let name = "golden/roformer/tiny-safetensors";
+    let (wanted, _) = open(&folder(name), Task::Text(2)).unwrap();
+    let rename = |change: &dyn Fn(&str) -> Option<String>| {
+        changed(name, json!({"architectures": null}), |tensors| {
+            let all = std::mem::take(tensors).into_iter();
+            tensors.extend(all.filter_map(|(name, tensor)| Some((change(&name)?, tensor))));
+        })
+    };
+    let bare = rename(&|name| name.strip_prefix("roformer.").map(str::to_string));
+    let old = rename(&|name| {
+        let name = name.replace("LayerNorm.weight", "LayerNorm.gamma");
+        Some(name.replace("LayerNorm.bias", "LayerNorm.beta"))
+    });
+    for (copy, unused) in [(bare, 0), (old, 5)] {
+        let (laid, loaded) = open(&copy.0, Task::Text(2)).unwrap();
+        assert_eq!(laid.graph.parameters(), wanted.graph.parameters());
+        assert_eq!((loaded.missing.len(), loaded.unused.len()), (4, unused), "{loaded:?}");
+    }
+}
+
+/// Heads that a checkpoint does not have keep their numbers; those that nothing asks for are named.
+#[test]
+fn heads_may_be_missing() {
+    let classifier = ["classifier.dense", "classifier.out_proj"];
+    let both = |name: &&str| [format!("{name}.weight"), format!("{name}.bias")];
+    let (network, weights) = Network::open(folder(FOLDERS[0]), Task::Text(2), None).unwrap();
+    let (laid, loaded) = load(&network, &weights).unwrap();
+    assert_eq!(loaded.missing, classifier.iter().flat_map(both).collect::<Vec<_>>());
+    assert!(loaded.unused.iter().all(|name| name.starts_with("cls.predictions.")), "{loaded:?}");
+    assert_eq!(loaded.unused.len(), 5);
+    let mut first = vec![0.0; laid.graph.layout().len()];
+    laid.graph.layout().initialise(3, &mut first);
+    for entry in laid.graph.layout().entries() {
+        let is_kept = laid.graph.parameters()[entry.range.clone()] == first[entry.range.clone()];
+        // Norms and biases of a model that was never trained may be what they are at first.
+        assert!(is_kept || !loaded.missing.contains(&entry.name), "{}", entry.name);
+        assert!(!is_kept || loaded.missing.contains(&entry.name) || !entry.is_matrix(), "{}", entry.name);
+    }
+    // RoFormer-Sim's pooler is used by one task alone.
+    let sim = folder("golden/variants/tiny-sim");
+    assert!(open(&sim, Task::Similarity).unwrap().1.missing.is_empty());
+    let unused = open(&sim, Task::Token(2)).unwrap().1.unused;
+    assert!(unused.contains(&"roformer.pooler.dense.weight".to_string()), "{unused:?}");
+}
+
+/// Encodings that no other program knows have a type of their own, which none runs as if it were rotary.
+#[test]
+fn other_encodings_are_handed_over_under_names_of_their_own() {
+    for encoding in Encoding::all().into_iter().filter(|encoding| encoding.name() != "rotary") {
+        let name = encoding.name();
+        let network = Network { encoding, is_causal: true, ..small() };
+        let config = network.to_config(40, &[]).unwrap();
+        assert_eq!(config["model_type"], format!("roformer-{name}"));
+        let bytes = config.to_string();
+        assert_eq!(Network::from_config(bytes.as_bytes(), Task::Language, None).unwrap(), network, "{name}");
+        let laid = network.build::<f32>(BATCH, LENGTH, 40).unwrap();
+        let saved = save(&laid, &[]);
+        refused(Model::load(&saved.0).map(drop), &["model_type"]);
+        let (_, loaded) = open(&saved.0, Task::Language).unwrap();
+        assert_eq!(loaded, Loaded::default(), "{name}");
+    }
+}
