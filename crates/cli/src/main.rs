@@ -1,12 +1,14 @@
 //! The `roformer` command line: arguments, progress, printing. What it prints is computed by the libraries.
 
 mod bench;
+mod compare;
 mod convert;
 mod error;
 mod forward;
 mod info;
 mod input;
 mod inspect;
+mod long;
 mod model;
 mod rotate;
 mod tasks;
@@ -29,6 +31,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Compare(compare::Arguments),
     Inspect(inspect::Arguments),
     Rotate(rotate::Arguments),
     Info(info::Arguments),
@@ -65,8 +68,12 @@ fn main() -> ExitCode {
         Command::Classify(arguments) => classify::run(arguments),
         Command::Answer(arguments) => answer::run(arguments),
         Command::Generate(arguments) => generate::run(arguments),
-        // The one command that has another way to end: it can be told to stop, and resumed.
+        // The two commands that have another way to end: they can be told to stop, and resumed.
         Command::Train(arguments) => match train::run(*arguments) {
+            Ok(code) => return code,
+            Err(failure) => Err(failure),
+        },
+        Command::Compare(arguments) => match compare::run(arguments) {
             Ok(code) => return code,
             Err(failure) => Err(failure),
         },

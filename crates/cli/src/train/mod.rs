@@ -3,6 +3,7 @@
 mod show;
 
 use crate::error::Failure;
+use crate::long::stopper;
 use clap::Args;
 use roformer::Error;
 use roformer::train::{Choice, End, Request, Run, Settings, Start};
@@ -12,8 +13,7 @@ use show::{Reading, Show};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Train a model on text
 ///
@@ -277,21 +277,4 @@ fn settings(given: &Given) -> Result<Map<String, Value>, Failure> {
         Ok(Value::Object(map)) => Ok(map),
         _ => Err(Failure::Other("the settings cannot be read; this is a bug: report it".into())),
     }
-}
-
-/// A flag that Ctrl-C and a request to end set. A second one ends the program at once: what is on the disk is whole at any
-/// moment.
-fn stopper() -> Result<Arc<AtomicBool>, Failure> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    use signal_hook::flag::{register, register_conditional_shutdown};
-    let is_stopped = Arc::new(AtomicBool::new(false));
-    let caught = [SIGINT, SIGTERM].into_iter().try_for_each(|signal| {
-        register_conditional_shutdown(signal, 130, Arc::clone(&is_stopped))?;
-        register(signal, Arc::clone(&is_stopped)).map(drop)
-    });
-    // A file that may not grow is then an error of its write, and not the end of the program.
-    #[cfg(unix)]
-    let caught = caught.and_then(|()| register(signal_hook::consts::SIGXFSZ, Arc::default()).map(drop));
-    caught.map_err(|error| Failure::Other(format!("Ctrl-C cannot be caught: {error}")))?;
-    Ok(is_stopped)
 }

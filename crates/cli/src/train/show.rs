@@ -1,5 +1,6 @@
 //! What a run shows: one live line on a terminal, else a line for every evaluation; and its result.
 
+use crate::long::{say, time};
 use indicatif::{ProgressBar, ProgressStyle};
 use roformer::train::{Evaluation, Event, Goal, Run, Trainer, is_loadable};
 use std::io::{self, IsTerminal, Write};
@@ -172,19 +173,4 @@ impl Reading {
             bar.finish_and_clear();
         }
     }
-}
-
-/// A time as people say it.
-fn time(seconds: f64) -> String {
-    let whole = Duration::try_from_secs_f64(seconds.round().max(0.0)).map_or(u64::MAX, |time| time.as_secs());
-    match whole {
-        0..60 => format!("{seconds:.1} s"),
-        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
-        _ => format!("{} h {} min", whole / 3600, whole / 60 % 60),
-    }
-}
-
-fn say(line: &str) {
-    // Nobody to tell is no reason to stop.
-    let _ = writeln!(io::stderr(), "roformer: {line}");
 }

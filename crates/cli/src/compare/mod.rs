@@ -1,0 +1,142 @@
+//! `roformer compare`: which position encoding?
+
+mod show;
+
+use crate::error::Failure;
+use crate::long::stopper;
+use clap::{Args, ValueEnum};
+use roformer::lab::{self, Plan, Preset, Request, Store, encodings, report};
+use roformer::train::{self, Data, Goal, Layout};
+use show::Show;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+/// Compare position encodings: the same small Transformer trained with each, over several seeds
+///
+/// Every encoding starts from the same weights and sees the same batches in the same order; each chooses its learning rate
+/// from the same three on a seed of its own. Tasks are generated: nothing is downloaded. What is measured: exact answers by
+/// length, within the lengths of training and beyond, with paired intervals over seeds and Holm's correction; the first
+/// encoding is compared with itself too, in another order of data.
+///
+/// DIR gets a report, a JSON file for every run, and results.json. The same command gives the same bytes, on any number of
+/// threads (but for timings.json). Stopped with Ctrl-C or killed, the same command goes on where it was.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  roformer compare\n  roformer compare --tasks copy reverse --encodings rotary rotary:base=500 t5 \
+    --out bases\n  roformer compare --attention linear --out linear\n  roformer compare --tasks language --data play.txt --out \
+    play\n\nTasks: copy, repeat, reverse, sort, majority (the control), mqar, index, addition, passkey, language\nEncodings: \
+    rotary, none, sinusoidal, learned, alibi, t5, receptive, hierarchical, shaw, xlnet, deberta, kerple, xpos, randomised"
+)]
+pub struct Arguments {
+    /// What is learned [default: copy repeat majority; all with --preset full]
+    #[arg(long, value_name = "TASK", num_args = 1.., value_delimiter = ',')]
+    tasks: Vec<String>,
+    /// What is compared, perhaps with parameters, the first with each other one [default: rotary none sinusoidal learned alibi
+    /// t5 receptive; all with --preset full]
+    #[arg(long, value_name = "ENCODING", num_args = 1..)]
+    encodings: Vec<String>,
+    /// How many seeds, at least 2 [default: 5]
+    #[arg(long, value_name = "N")]
+    seeds: Option<usize>,
+    /// How much is done: minutes, or hours
+    #[arg(long, value_enum, default_value_t = PresetName::Quick)]
+    preset: PresetName,
+    /// The longest length that is trained on, for every task [default: by task]
+    #[arg(long, value_name = "N")]
+    train_length: Option<usize>,
+    /// The lengths that are tested, for every task [default: by task, to twice what is trained on]
+    #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',')]
+    test_lengths: Vec<usize>,
+    /// Steps of training, for every task [default: by task]
+    #[arg(long, value_name = "N")]
+    steps: Option<u64>,
+    /// How tokens look at each other; what linear attention cannot carry is left out, with the reason
+    #[arg(long, value_enum, default_value_t = Attention::Softmax)]
+    attention: Attention,
+    /// Try a few parameters for each encoding first, on seeds of their own, and compare the best by task
+    #[arg(long)]
+    sweep: bool,
+    /// A UTF-8 text for the task language [default: a generated one]
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+    /// The folder for the report and its numbers
+    #[arg(long, value_name = "DIR", default_value = "comparison")]
+    out: PathBuf,
+    /// Draw the report of a finished comparison again, without training
+    #[arg(long, value_name = "DIR", conflicts_with_all = [
+        "tasks", "encodings", "seeds", "train_length", "test_lengths", "steps", "sweep", "data", "out", "threads"
+    ])]
+    replay: Option<PathBuf>,
+    /// Runs at a time, a thread each [default: as many as there are cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum PresetName {
+    /// Three tasks, seven encodings: minutes.
+    Quick,
+    /// Every task and every encoding, with more steps: hours.
+    Full,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Attention {
+    /// Softmax attention.
+    Softmax,
+    /// Linear attention.
+    Linear,
+}
+
+/// Runs the command. Its exit code is 0, or 130 where it was told to stop.
+pub fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+    if let Some(folder) = &arguments.replay {
+        let (results, timings) = lab::replay(folder)?;
+        report::write(&results, &timings, folder)?;
+        show::table(&results, folder)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let read = |path: &PathBuf| {
+        let request = train::Request { files: vec![path.clone()], ..train::Request::default() };
+        Data::read(&request, Goal::Causal, Layout::Packed, None, |_| {})
+    };
+    let text = arguments.data.as_ref().map(read).transpose()?;
+    let request = Request {
+        preset: match arguments.preset {
+            PresetName::Quick => Preset::Quick,
+            PresetName::Full => Preset::Full,
+        },
+        encodings: arguments.encodings.iter().flat_map(|list| encodings::split(list)).collect(),
+        tasks: arguments.tasks,
+        seeds: arguments.seeds,
+        train_length: arguments.train_length,
+        test_lengths: arguments.test_lengths,
+        steps: arguments.steps,
+        is_linear: arguments.attention == Attention::Linear,
+        is_sweep: arguments.sweep,
+        text,
+    };
+    let plan = Plan::new(&request)?;
+    if request.text.is_some() && plan.tasks.iter().all(|task| !task.task.is_language()) {
+        return Err(Failure::Input("--data is for the task language, which is not among the tasks".into()));
+    }
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = arguments.threads.map_or_else(cores, usize::from);
+    let store = Store::create(&arguments.out, &plan)?;
+    let is_stopped = stopper()?;
+    let show = Show::new(&plan, lab::estimate(&plan, threads)?, threads);
+    let end = lab::compare(&plan, &store, threads, &|progress| {
+        show.progress(progress);
+        !is_stopped.load(Ordering::Relaxed)
+    });
+    show.finish();
+    // What was given was right: what goes wrong now is a full disk or the like.
+    let Some((results, timings)) = end.map_err(|error| Failure::Other(error.to_string()))? else {
+        show.stopped(&arguments.out);
+        return Ok(ExitCode::from(130));
+    };
+    report::write(&results, &timings, store.folder())?;
+    show::table(&results, &arguments.out)?;
+    Ok(ExitCode::SUCCESS)
+}

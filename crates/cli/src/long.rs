@@ -1,0 +1,40 @@
+//! What commands that take long share: how they are told to stop, and how they say times.
+
+use crate::error::Failure;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// A flag that Ctrl-C and a request to end set. A second one ends the program at once: what is on the disk is whole at any
+/// moment.
+pub fn stopper() -> Result<Arc<AtomicBool>, Failure> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    use signal_hook::flag::{register, register_conditional_shutdown};
+    let is_stopped = Arc::new(AtomicBool::new(false));
+    let caught = [SIGINT, SIGTERM].into_iter().try_for_each(|signal| {
+        register_conditional_shutdown(signal, 130, Arc::clone(&is_stopped))?;
+        register(signal, Arc::clone(&is_stopped)).map(drop)
+    });
+    // A file that may not grow is then an error of its write, and not the end of the program.
+    #[cfg(unix)]
+    let caught = caught.and_then(|()| register(signal_hook::consts::SIGXFSZ, Arc::default()).map(drop));
+    caught.map_err(|error| Failure::Other(format!("Ctrl-C cannot be caught: {error}")))?;
+    Ok(is_stopped)
+}
+
+/// A time as people say it.
+pub fn time(seconds: f64) -> String {
+    let whole = Duration::try_from_secs_f64(seconds.round().max(0.0)).map_or(u64::MAX, |time| time.as_secs());
+    match whole {
+        0..60 => format!("{seconds:.1} s"),
+        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
+        _ => format!("{} h {} min", whole / 3600, whole / 60 % 60),
+    }
+}
+
+/// A line for the person at the terminal.
+pub fn say(line: &str) {
+    // Nobody to tell is no reason to stop.
+    let _ = writeln!(io::stderr(), "roformer: {line}");
+}

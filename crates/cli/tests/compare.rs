@@ -1,0 +1,133 @@
+//! `roformer compare` as a user types it.
+
+mod common;
+
+use common::{Folder, command, lines, refused, roformer};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+const SMALL: [&str; 13] = [
+    "--tasks",
+    "majority,repeat",
+    "--encodings",
+    "rotary,receptive:alpha=0.3,rho=0.5",
+    "none",
+    "--seeds",
+    "2",
+    "--steps",
+    "8",
+    "--train-length",
+    "3",
+    "--test-lengths",
+    "2,3,4",
+];
+
+fn compare<'a>(out: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&["compare", "--out", out][..], &SMALL, more].concat()
+}
+
+#[test]
+fn a_comparison_is_made_and_drawn_again() {
+    let folder = Folder::new("compare");
+    let out = folder.path("out");
+    let run = roformer(&compare(&out, &["--threads", "2"]), b"");
+    assert_eq!(run.code, 0, "{}", run.error);
+    assert!(run.error.contains("3 encodings, 2 tasks, 2 seeds, 2 runs at a time: about "), "{}", run.error);
+    assert!(run.error.contains("34 of 34 runs"), "{}", run.error);
+    for words in ["majority, the control: exact answers", "repeat: exact", "rotary again", "results.json"] {
+        assert!(run.out.contains(words), "{}", run.out);
+    }
+    let results = fs::read_to_string(folder.path("out/results.json")).unwrap();
+    let results = &lines(&results.replace('\n', ""))[0];
+    assert_eq!(results["plan"]["encodings"][1]["label"], "receptive:alpha=0.3,rho=0.5");
+    assert_eq!(results["tasks"][0]["runs"].as_array().unwrap().len(), 8);
+    let again = roformer(&["compare", "--replay", &out], b"");
+    assert_eq!((again.code, again.error.as_str(), &again.out), (0, "", &run.out));
+}
+
+/// Stopped by Ctrl-C and killed, then run again: the results of a comparison without a break.
+#[cfg(unix)]
+#[test]
+fn a_comparison_that_was_broken_off_goes_on() {
+    let folder = Folder::new("compare-broken");
+    let (whole, broken) = (folder.path("whole"), folder.path("broken"));
+    // Long enough to be caught in the middle.
+    let more = ["--threads", "2", "--steps", "60"];
+    let arguments = |out| {
+        let mut arguments = compare(out, &[]);
+        let steps = arguments.iter().position(|argument| *argument == "--steps").unwrap();
+        arguments.drain(steps..steps + 2);
+        arguments.extend(more);
+        arguments
+    };
+    assert_eq!(roformer(&arguments(&whole), b"").code, 0);
+    for signal in ["-INT", "-KILL"] {
+        let mut child = command(&arguments(&broken)).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        // Once some runs are finished.
+        assert!(lines.any(|line| line.unwrap().contains(" of 34 runs")));
+        let id = child.id().to_string();
+        assert!(std::process::Command::new("kill").args([signal, &id]).status().unwrap().success());
+        let rest: Vec<String> = lines.map(|line| line.unwrap()).collect();
+        let code = child.wait().unwrap().code();
+        if signal == "-INT" {
+            assert_eq!(code, Some(130));
+            assert!(rest.iter().any(|line| line.contains("the same command goes on from there")), "{rest:?}");
+        }
+        assert!(!Path::new(&folder.path("broken/results.json")).exists());
+    }
+    assert_eq!(roformer(&arguments(&broken), b"").code, 0);
+    let read = |name: &str| fs::read(folder.path(name)).unwrap();
+    assert!(read("whole/results.json") == read("broken/results.json"));
+}
+
+#[test]
+fn linear_attention_says_what_it_leaves_out() {
+    let folder = Folder::new("compare-linear");
+    let out = folder.path("out");
+    let flags = ["compare", "--out", &out, "--attention", "linear", "--tasks", "majority", "--seeds", "2"];
+    let run = roformer(&[&flags[..], &["--steps", "2", "--encodings", "rotary", "t5", "none"]].concat(), b"");
+    assert_eq!(run.code, 0, "{}", run.error);
+    assert!(run.error.contains("left out: t5, which adds"), "{}", run.error);
+    assert!(run.out.contains("left out: t5"), "{}", run.out);
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused() {
+    let folder = Folder::new("compare-refused");
+    let (file, out, missing) = (folder.path("file"), folder.path("out"), folder.path("missing"));
+    fs::write(&file, "short").unwrap();
+    fs::create_dir(folder.path("spoilt")).unwrap();
+    fs::write(folder.path("spoilt/results.json"), "{\"version\": 3}").unwrap();
+    let spoilt = folder.path("spoilt");
+    let cases: [(&[&str], &str); 17] = [
+        (&["--tasks", "copi"], "one of copy, repeat"),
+        (&["--tasks", ""], "one of copy"),
+        (&["--encodings", "rotary"], "at least two"),
+        (&["--encodings", "rotary", "rotory"], "`rotory`"),
+        (&["--encodings", "rotary,rotary"], "`rotary` twice"),
+        (&["--encodings", "none,rotary:base=0"], "`rotary:base=0`"),
+        (&["--seeds", "1"], "from 2"),
+        (&["--seeds", "-3"], "-3"),
+        (&["--train-length", "0"], "the train length is 0"),
+        (&["--test-lengths", "9,x"], "x"),
+        (&["--test-lengths", "99999999999"], "a length to test is 99999999999"),
+        (&["--attention", "hard"], "hard"),
+        (&["--data", &missing, "--tasks", "language"], "missing"),
+        (&["--data", &file, "--tasks", "language"], "the number of characters"),
+        (&["--threads", "0"], "0"),
+        (&["--replay", &missing], "expected the folder of a finished comparison"),
+        (&["--replay", &spoilt], "expected what a comparison wrote"),
+    ];
+    for (flags, says) in cases {
+        let place: &[&str] = if flags[0] == "--replay" { &[] } else { &["--out", &out] };
+        refused(&[&["compare"], flags, place].concat(), &[says]);
+        assert!(!Path::new(&out).exists(), "{flags:?} wrote something");
+    }
+    let text = folder.path("text");
+    fs::write(&text, "some words ".repeat(2000)).unwrap();
+    refused(&["compare", "--data", &text, "--out", &out], &["not among the tasks"]);
+    // A folder that is a file.
+    refused(&["compare", "--out", &file], &[&file]);
+}

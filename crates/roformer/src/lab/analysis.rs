@@ -1,0 +1,167 @@
+//! From finished runs to what may be said of them.
+
+use super::plan::{Plan, PlannedTask};
+use super::results::{Accuracy, Comparison, RunResult, Swap, Swept, TaskResult};
+use super::statistics::{Paired, Verdict, holm};
+use super::store::Finished;
+
+/// Exact answers within the trained lengths from which on a task counts as learned.
+pub const LEARNED: f64 = 0.95;
+
+/// Differences of exact answers, or of losses, that are of no account.
+const MARGIN: f64 = 0.05;
+
+/// The same of steps, as a part of all steps.
+const MARGIN_OF_STEPS: f64 = 0.05;
+
+/// What is measured.
+const MEASURES: [&str; 4] = ["in range", "beyond", "loss", "speed"];
+
+/// All that was found on one task: `finished` are the runs of each encoding in turn, the baseline's twice.
+pub(super) fn analyse(
+    plan: &Plan,
+    planned: &PlannedTask,
+    finished: Vec<Finished>,
+    sweep: Vec<Swept>,
+) -> TaskResult {
+    let task = &*planned.task;
+    let tokens_per_step = finished
+        .first()
+        .map_or(0, |run| (run.settings.batch * task.tokens(run.settings.train_length)) as u64);
+    let swaps = swaps(&finished);
+    let mut result = TaskResult {
+        name: task.name().into(),
+        isolates: task.isolates().into(),
+        is_control: task.is_control(),
+        is_language: task.is_language(),
+        train_length: planned.train_length,
+        test_lengths: planned.test_lengths.clone(),
+        steps: planned.steps,
+        tokens_per_step,
+        runs: finished.into_iter().map(|run| run.result).collect(),
+        comparisons: Vec::new(),
+        swaps,
+        sweep,
+    };
+    let floor = 0.1 * (task.vocabulary() as f64).ln();
+    for measure in MEASURES {
+        let mut comparisons = compare(plan, &result, measure, floor);
+        result.comparisons.append(&mut comparisons);
+    }
+    result
+}
+
+/// Each encoding against the first on one measure, and the first against itself.
+fn compare(plan: &Plan, task: &TaskResult, measure: &str, floor: f64) -> Vec<Comparison> {
+    let of = |label: &str, is_again: bool| -> Vec<&RunResult> {
+        task.runs.iter().filter(|run| run.encoding == label && run.is_again == is_again).collect()
+    };
+    let baseline = &plan.encodings[0].0;
+    let others = plan.encodings[1..].iter().map(|(label, _)| (&label[..], false));
+    let pairs: Vec<(&str, bool)> = others.chain([(&baseline[..], true)]).collect();
+    // Losses and steps are better the lower they are; exact answers are not.
+    let is_lower_better = task.is_language || matches!(measure, "loss" | "speed");
+    let margin = if measure == "speed" { MARGIN_OF_STEPS * task.steps as f64 } else { MARGIN };
+    let mut comparisons: Vec<Comparison> = Vec::new();
+    for (label, is_again) in pairs {
+        let runs = of(label, is_again);
+        let base = of(baseline, false);
+        let pairs = runs.iter().zip(&base).map(|(run, base)| values(task, measure, run, base, floor));
+        let differences: Option<Vec<f64>> =
+            pairs.map(|pair| pair.map(|[ours, theirs]| ours - theirs)).collect();
+        // Where no length is beyond those of training there is nothing to compare.
+        let Some(differences) = differences else { continue };
+        let paired = Paired::new(&differences, margin);
+        let not_judged = (measure == "beyond" && !task.is_language)
+            .then(|| not_learned(task, baseline, &base).or_else(|| not_learned(task, label, &runs)))
+            .flatten();
+        comparisons.push(Comparison {
+            encoding: label.into(),
+            is_again,
+            measure: measure.into(),
+            mean: paired.mean,
+            low: paired.low,
+            high: paired.high,
+            p: paired.p,
+            p_holm: 1.0,
+            detectable: paired.detectable,
+            margin,
+            p_equal: paired.p_equal,
+            verdict: Verdict::Unclear.name().into(),
+            not_judged,
+            differences,
+        });
+    }
+    let mut judged: Vec<&mut Comparison> =
+        comparisons.iter_mut().filter(|comparison| comparison.not_judged.is_none()).collect();
+    let corrected = holm(&judged.iter().map(|comparison| comparison.p).collect::<Vec<_>>());
+    for (comparison, p_holm) in judged.iter_mut().zip(corrected) {
+        let paired = Paired::new(&comparison.differences, margin);
+        comparison.p_holm = p_holm;
+        comparison.verdict = paired.verdict(p_holm, is_lower_better).name().into();
+    }
+    comparisons
+}
+
+/// What a run and the baseline's of the same seed have on a measure; `None` where there is nothing to measure.
+fn values(
+    task: &TaskResult,
+    measure: &str,
+    run: &RunResult,
+    base: &RunResult,
+    floor: f64,
+) -> Option<[f64; 2]> {
+    let both = |of: &dyn Fn(&RunResult) -> Option<f64>| Some([of(run)?, of(base)?]);
+    match measure {
+        "in range" => both(&|run| mean(run, task, true)),
+        "beyond" => both(&|run| mean(run, task, false)),
+        "loss" => both(&|run| last(run)),
+        _ => {
+            // The steps that each took to the loss at which the worse of the two ended, or to a tenth of ignorance: what
+            // comes after that is noise.
+            let wanted = last(run)?.max(last(base)?).max(floor);
+            both(&|run| run.curve.iter().find(|point| point.loss <= wanted).map(|point| point.step as f64))
+        }
+    }
+}
+
+fn last(run: &RunResult) -> Option<f64> {
+    run.curve.last().map(|point| point.loss)
+}
+
+/// The mean over the lengths within those of training, or beyond: of exact answers, or of the loss of a language model.
+pub fn mean(run: &RunResult, task: &TaskResult, is_in_range: bool) -> Option<f64> {
+    let is_its = |at: &&Accuracy| (at.length <= task.train_length) == is_in_range;
+    let value = |at: &Accuracy| if task.is_language { at.loss } else { at.exact };
+    let values: Vec<f64> = run.accuracy.iter().filter(is_its).map(value).collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Why lengths beyond training are not judged: the encoding did not learn the task within them, as the mean of its seeds.
+fn not_learned(task: &TaskResult, label: &str, runs: &[&RunResult]) -> Option<String> {
+    let reached = runs.iter().filter_map(|run| mean(run, task, true)).sum::<f64>() / runs.len() as f64;
+    (reached < LEARNED).then(|| format!("{label} did not learn it in {} steps", task.steps))
+}
+
+/// What the runs of each encoding reached with other rules, a number for each seed.
+fn swaps(finished: &[Finished]) -> Vec<Swap> {
+    let mut swaps: Vec<Swap> = Vec::new();
+    for run in finished {
+        for swapped in &run.swaps {
+            let is_same = |swap: &&mut Swap| {
+                (&swap.trained, &swap.tested, swap.length)
+                    == (&run.result.encoding, &swapped.tested, swapped.length)
+            };
+            match swaps.iter_mut().find(is_same) {
+                Some(swap) => swap.values.push(swapped.value),
+                None => swaps.push(Swap {
+                    trained: run.result.encoding.clone(),
+                    tested: swapped.tested.clone(),
+                    length: swapped.length,
+                    values: vec![swapped.value],
+                }),
+            }
+        }
+    }
+    swaps
+}
