@@ -102,7 +102,8 @@ pub fn table(results: &Results, out: &Path) -> io::Result<()> {
     for out in &results.plan.left_out {
         writeln!(stdout, "left out: {}", out.reason)?;
     }
-    writeln!(stdout, "all numbers are in {}", out.join("results.json").display())
+    writeln!(stdout, "all numbers are in {}", out.join("results.json").display())?;
+    writeln!(stdout, "the report is {}", out.join("report.html").display())
 }
 
 /// One encoding on one task.

@@ -1,10 +1,8 @@
 //! The runs of a task by encoding, and what is shown of them: means over seeds.
 
+use crate::lab::LEARNED;
 use crate::lab::results::{Results, RunResult, TaskResult, Timings};
 use std::collections::BTreeMap;
-
-/// An encoding has learned a task if it gets this part of the answers right within the trained lengths.
-pub(super) const LEARNED: f64 = 0.95;
 
 /// The runs of one encoding on one task.
 pub(super) struct Group<'a> {

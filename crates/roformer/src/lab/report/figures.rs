@@ -1,7 +1,8 @@
 //! From results to pictures.
 
-use super::digest::{Group, LEARNED, Mean, groups};
+use super::digest::{Group, Mean, groups};
 use crate::chart::{Axis, Figure, HeatMap, HeatRow, Level, Panel, Point, Range, Series, number};
+use crate::lab::LEARNED;
 use crate::lab::results::{Results, TaskResult, Timings};
 
 /// The most columns of a heat map; more distances are joined.

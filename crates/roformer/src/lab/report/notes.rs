@@ -1,9 +1,10 @@
 //! What a reader must know to judge the numbers: what was run, how, what was not, and where it is.
 
-use super::digest::{LEARNED, baseline, groups};
+use super::digest::{baseline, groups};
 use super::tables::number_whole;
 use super::verdict::{list, quoted};
 use crate::chart::{escape, number};
+use crate::lab::LEARNED;
 use crate::lab::results::{Results, TaskResult, Timings};
 
 /// The line under the title.

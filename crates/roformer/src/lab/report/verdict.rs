@@ -85,7 +85,7 @@ fn learned(results: &Results, tasks: &[&TaskResult]) -> String {
         }
     }
     let every = if tasks.len() == 1 { quoted(&tasks[0].name) } else { "every task".into() };
-    let line = format!("({} of the answers right)", digest::LEARNED);
+    let line = format!("({} of the answers right)", crate::lab::LEARNED);
     // Those that missed the same tasks are said together.
     let mut together: Vec<(Vec<&str>, Vec<&str>)> = Vec::new();
     for (label, names) in &missed {
