@@ -368,6 +368,20 @@ impl Rope {
         }
     }
 
+    /// Takes other frequencies for those it was given, and gives those back. What it refuses changes nothing.
+    pub(crate) fn swap_given(&mut self, frequencies: &mut Vec<f64>) -> Result<()> {
+        let Schedule::Given(list) = &mut self.schedule else {
+            let expected = "one whose frequencies were given";
+            return Err(Error::argument("rope", format!("one with the rule {}", self.schedule), expected));
+        };
+        std::mem::swap(list, frequencies);
+        let checked = self.schedule.validate(&self.ladder);
+        if let (Err(_), Schedule::Given(list)) = (&checked, &mut self.schedule) {
+            std::mem::swap(list, frequencies);
+        }
+        checked
+    }
+
     /// How many axes a position has.
     pub fn axis_count(&self) -> usize {
         match &self.axes {

@@ -28,8 +28,9 @@ pub struct Table<P> {
     /// The same with the inverse scale, where there is one: what turns vectors back.
     undo: Option<(Vec<P>, Vec<P>)>,
     frequencies: Frequencies,
-    /// Memory for a refill.
+    /// Memory for a refill, and for frequencies that are given.
     spare: Frequencies,
+    given: Vec<f64>,
     offsets: Offsets,
     scratch: Vec<Wide>,
 }
@@ -44,6 +45,7 @@ impl<P: Precision> Table<P> {
             undo: None,
             frequencies: Frequencies::default(),
             spare: Frequencies::default(),
+            given: Vec::new(),
             offsets: Offsets::default(),
             scratch: Vec::new(),
         }
@@ -116,6 +118,23 @@ impl<P: Precision> Table<P> {
             fill_range(frequencies, offsets, positions.start, 1.0 / factor, cos, sin);
         }
         Ok(())
+    }
+
+    /// Takes other frequencies, one a pair, for a rope that was given its own ([`Schedule::Given`](crate::Schedule::Given)),
+    /// and fills the rows of the same positions anew: for frequencies that are learned. Memory is allocated the first two
+    /// times alone; frequencies that are refused change nothing.
+    pub fn refill_given(&mut self, frequencies: impl IntoIterator<Item = f64>) -> Result<()> {
+        let Covered::Range { start, rows } = self.covered else {
+            return Err(Error::argument("positions", "listed one by one", "those of a range table"));
+        };
+        self.given.clear();
+        self.given.extend(frequencies);
+        self.rope.swap_given(&mut self.given)?;
+        let refilled = self.refill(start..start + rows as i64, None);
+        if refilled.is_err() {
+            self.rope.swap_given(&mut self.given)?;
+        }
+        refilled
     }
 
     pub(crate) fn listed(rope: &Rope, positions: &[f64], length: Option<u64>) -> Result<Self> {

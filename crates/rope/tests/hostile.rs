@@ -520,6 +520,32 @@ fn a_refill_that_fails_leaves_the_table_as_it_was() {
 }
 
 #[test]
+fn frequencies_that_are_given_anew_are_as_if_always_given_or_refused() {
+    let given = |list: &[f64]| Rope::builder(6).schedule(Schedule::Given(list.to_vec())).build().unwrap();
+    let (first, second) = ([1.0, 0.5, 0.25], [0.9, -0.1, 0.0]);
+    for range in [0..8, -3..200] {
+        let mut table = given(&first).table::<f32>(range.clone(), None).unwrap();
+        table.refill_given(second).unwrap();
+        assert_eq!(state(&table), state(&given(&second).table::<f32>(range.clone(), None).unwrap()));
+        assert_eq!(table.rope(), &given(&second));
+        for (list, word) in [
+            (vec![f64::NAN, 1.0, 1.0], "finite"),
+            (vec![1.0, f64::INFINITY, 1.0], "finite"),
+            (vec![1.0; 2], "one frequency a pair: 3"),
+            (vec![], "one frequency a pair: 3"),
+            (vec![1e300; 3], "position"),
+        ] {
+            refused(table.refill_given(list.iter().copied()), &[word], &list);
+            assert_eq!(state(&table), state(&given(&second).table::<f32>(range.clone(), None).unwrap()));
+            assert_eq!(table.rope(), &given(&second));
+        }
+    }
+    refused(plain().table::<f32>(0..4, None).unwrap().refill_given([1.0, 1.0]), &["given"], "a rule");
+    let mut listed = given(&first).table_of::<f32>(&[0.0], None).unwrap();
+    refused(listed.refill_given(second), &["positions"], "listed");
+}
+
+#[test]
 fn a_refill_that_runs_out_of_memory_half_way_leaves_the_table_as_it_was() {
     // With an attention factor there are four lists, so four places to run out.
     let rope = Rope::builder(8).schedule(Schedule::Yarn(yarn())).build().unwrap();

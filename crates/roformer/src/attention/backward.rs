@@ -1,23 +1,25 @@
 //! The backward of an attention for training: the scores once more, tile by tile, and their gradients.
 //!
-//! One head of one sequence is one piece of work, with memory of its own for all it adds to. Afterwards those are summed,
-//! in an order that does not depend on threads.
+//! One key head of one sequence, with all its query heads, is one piece of work: nobody else gives to its queries, keys and
+//! values. What it gives to position terms has memory of its own; afterwards that of all is summed, in an order that does not
+//! depend on threads.
 
 use super::dropout::Keep;
-use super::rows::slopes;
+use super::rows::{Rows, dots, slopes};
 use super::softmax::Shape;
-use super::sums::{Pieces, Sums};
+use super::sums::{Pieces, Sums, Vectors};
 use super::terms::{Attention, Gradients, Table, TermGradients};
 use super::tile::{KEYS, QUERIES, SPAN, Scratch, Tile, Workspace, add_product, product};
 use crate::ops::Real;
 use crate::ops::gemm::Level;
-use crate::ops::multiply::Strided;
+use crate::ops::multiply::{Strided, Threads, multiply};
+use crate::ops::pass::give;
 use rayon::prelude::*;
 use std::sync::PoisonError;
 
 impl<T: Real> Attention<'_, T> {
-    /// Adds to `gradients`, from the gradient of the results and what the forward gave: `slope` and `out` `[batch, queries,
-    /// heads · head_dim]`, `lse` `[batch, queries, heads]`. `false` if there was not enough memory; then nothing is added.
+    /// The gradients, from that of the results and what the forward gave: `slope` and `out` `[batch, queries,
+    /// heads · head_dim]`, `lse` `[batch, queries, heads]`. `false` if there was not enough memory; then nothing is given.
     ///
     /// # Panics
     ///
@@ -35,46 +37,43 @@ impl<T: Real> Attention<'_, T> {
         assert!(slope.len() == results && out.len() == results, "the shape of an attention");
         assert_eq!(lse.len(), batch * queries * heads, "the shape of an attention");
         let parts = self.parts(&gradients.terms);
-        let Gradients { buffers, q, k, v, mut terms } = gradients;
-        for (place, tokens, heads) in [(q, queries, heads), (k, keys, key_heads), (v, keys, key_heads)] {
-            let (place, row) = (place.alone(batch, tokens), heads * head_dim);
-            if batch * tokens > 0 {
-                let sequence = (tokens - 1) * place.token + row;
-                assert!(row <= place.token && sequence <= place.sequence, "places of gradients overlap");
-                let end = place.offset + (batch - 1) * place.sequence + sequence;
-                assert!(end <= buffers[place.buffer].len(), "gradients within their memory");
-            }
-        }
-        if results == 0 || keys == 0 {
+        let Gradients { buffers, accumulate, q, k, v, mut terms } = gradients;
+        let given = Vectors::all(&self.shape, buffers, [q, k, v], accumulate);
+        if results == 0 {
             return true;
         }
-        let size = parts.iter().sum::<usize>();
-        let Some(all) = size.checked_mul(batch * heads) else { return false };
-        if !workspace.fit(head_dim) || !workspace.gradients.fit(all) {
+        let (tasks, group, size) = (batch * key_heads, heads / key_heads, parts.iter().sum::<usize>());
+        // Without terms a task has memory of one number, so that there are as many parts as tasks.
+        let part = (group * size).max(1);
+        let Some(all) = part.checked_mul(tasks) else { return false };
+        if !workspace.fit(head_dim, keys) || !workspace.gradients.fit(all) {
             return false;
         }
         let Workspace { threads, gradients } = workspace;
         let keep = self.dropout.as_ref().map(Keep::new);
-        gradients.par_chunks_exact_mut(size).enumerate().with_max_len(1).for_each(|(index, memory)| {
+        gradients.par_chunks_exact_mut(part).enumerate().with_max_len(1).for_each(|(task, memory)| {
             let slot = rayon::current_thread_index().unwrap_or(0) % threads.len();
             let mut scratch = threads[slot].lock().unwrap_or_else(PoisonError::into_inner);
             memory.fill(T::ZERO);
-            let mut sums = Sums::new(memory, &parts);
-            let (sequence, head) = (index / heads, index % heads);
-            for query in (0..queries).step_by(QUERIES) {
-                let queries = QUERIES.min(queries - query);
-                let tile = Tile { sequence, head, query, queries, key: 0, keys: 0 };
-                self.backward_block(tile, keep, (slope, out, lse), &mut sums, &mut scratch);
+            let (sequence, key_head) = (task / key_heads, task % key_heads);
+            for index in 0..group {
+                let head = key_head * group + index;
+                let mut sums = Sums::new(&mut memory[index * size..][..size], &parts);
+                for query in (0..queries).step_by(QUERIES) {
+                    let queries = QUERIES.min(queries - query);
+                    let tile = Tile { sequence, head, query, queries, key: 0, keys: 0 };
+                    let is_first = index == 0 && query == 0;
+                    self.backward_block(tile, is_first, keep, (slope, out, lse), &mut sums, &mut scratch);
+                    // SAFETY: rows of this task's head.
+                    unsafe { given[0].give(sequence, query, head, &scratch.dq[..queries * head_dim]) };
+                }
+            }
+            for (given, vectors) in given[1..].iter().zip([&scratch.dk, &scratch.dv]) {
+                // SAFETY: rows of this task's key head.
+                unsafe { given.give(sequence, 0, key_head, &vectors[..keys * head_dim]) };
             }
         });
         let mut pieces = Pieces { shape: &self.shape, memory: gradients, size, offset: 0 };
-        let group = heads / key_heads;
-        for ((place, tokens, group), part) in
-            [(q, queries, 1), (k, keys, group), (v, keys, group)].into_iter().zip(parts)
-        {
-            pieces.add_heads(buffers[place.buffer], place, tokens, group);
-            pieces.offset += part;
-        }
         let TermGradients { content, position, bias, query, key, value } = &mut terms;
         let table_heads = [
             heads,
@@ -86,7 +85,7 @@ impl<T: Real> Attention<'_, T> {
         ];
         let targets = [content, position, bias, query, key, value];
         for (index, (target, table_heads)) in targets.into_iter().zip(table_heads).enumerate() {
-            let part = parts[3 + index];
+            let part = parts[index];
             if let (Some(target), true) = (target, part > 0) {
                 // A bias has a row of numbers for each head, everything else has vectors.
                 let row = if index == 2 { part } else { head_dim };
@@ -97,10 +96,9 @@ impl<T: Real> Attention<'_, T> {
         true
     }
 
-    /// How many numbers one head of one sequence has of q, k, v, u, v, b, R, R′ and V; none of what is not asked for.
-    fn parts(&self, gradients: &TermGradients<T>) -> [usize; 9] {
-        let Shape { queries, keys, heads, head_dim, .. } = self.shape;
-        let heads = heads.max(1);
+    /// How many numbers one head of one sequence has of u, v, b, R, R′ and V; none of what is not asked for.
+    fn parts(&self, gradients: &TermGradients<T>) -> [usize; 6] {
+        let heads = self.shape.heads.max(1);
         let TermGradients { content, position, bias, query, key, value } = gradients;
         let terms = &self.terms;
         let one = |gradient: &Option<&mut [T]>, values: Option<&[T]>, heads: usize| {
@@ -113,9 +111,6 @@ impl<T: Real> Attention<'_, T> {
             one(gradient, table.map(|table| table.values), table.map_or(1, |table| table.heads.max(1)))
         };
         [
-            queries * head_dim,
-            keys * head_dim,
-            keys * head_dim,
             one(content, terms.content, heads),
             one(position, terms.position, heads),
             one(bias, terms.bias.map(|bias| bias.values), heads),
@@ -125,10 +120,12 @@ impl<T: Real> Attention<'_, T> {
         ]
     }
 
-    /// One head of some queries against all their keys.
+    /// One head of some queries against all their keys: leaves the gradient of the queries in the scratch's `dq`, and adds to
+    /// that of the keys and values in `dk` and `dv`, or sets it if these are the first.
     fn backward_block(
         &self,
         mut tile: Tile,
+        is_first: bool,
         keep: Option<Keep>,
         (slope, out, lse): (&[T], &[T], &[T]),
         sums: &mut Sums<T>,
@@ -140,34 +137,44 @@ impl<T: Real> Attention<'_, T> {
         let slope = &slope[first * width + tile.head * dim..];
         let out = &out[first * width + tile.head * dim..];
         let lse = &lse[first * heads + tile.head..];
-        for i in 0..tile.queries {
-            // The sum of weight times gradient over a row of weights is that of result times gradient over the result.
-            let pairs = slope[i * width..][..dim].iter().zip(&out[i * width..][..dim]);
-            scratch.total[i] = pairs.map(|(&slope, &out)| slope * out).sum();
+        // The sum of weight times gradient over a row of weights is that of result times gradient over the result.
+        dots(Level::best(), (slope, out), (width, dim), &mut scratch.total[..tile.queries]);
+        for (i, largest) in scratch.largest[..tile.queries].iter_mut().enumerate() {
             // Of a query that sees nothing every score is −∞, and every weight shall be 0.
             let lse = lse[i * heads];
-            scratch.largest[i] = if lse == T::NEG_INFINITY { T::ZERO } else { lse };
+            *largest = if lse == T::NEG_INFINITY { T::ZERO } else { lse };
         }
         let slope = Strided::rows(slope, width);
         self.prepare(&tile, scratch);
-        scratch.turned.fill(T::ZERO);
         let seen = self.seen(tile.sequence, tile.query, tile.queries);
+        if self.terms.query.is_some() {
+            scratch.turned[..tile.queries * dim].fill(T::ZERO);
+        }
+        if is_first {
+            for sum in [&mut scratch.dk, &mut scratch.dv] {
+                sum[..seen.start * dim].fill(T::ZERO);
+                sum[seen.end * dim..].fill(T::ZERO);
+            }
+        }
+        if seen.is_empty() {
+            scratch.dq[..tile.queries * dim].fill(T::ZERO);
+        }
         for key in seen.clone().step_by(KEYS) {
             (tile.key, tile.keys) = (key, KEYS.min(seen.end - key));
             self.slopes(&tile, keep, slope, scratch);
-            self.add_inputs(&tile, slope, sums, scratch);
+            self.add_inputs(&tile, slope, (key > seen.start, !is_first), scratch);
             self.add_terms(&tile, slope, sums, scratch);
         }
-        let q = &mut sums.q[tile.query * dim..][..tile.queries * dim];
-        let turned = &scratch.turned[..tile.queries * dim];
+        let (q, turned) = (&mut scratch.dq[..tile.queries * dim], &scratch.turned[..tile.queries * dim]);
         // What reached the queries by way of keys reached u, too, and what by way of the table reached v.
-        for (sum, rows) in [(&mut sums.content, &*q), (&mut sums.position, turned)] {
-            for row in rows.chunks_exact(dim) {
-                sum.iter_mut().zip(row).for_each(|(sum, &x)| *sum += x);
-            }
+        if !sums.content.is_empty() {
+            q.chunks_exact(dim).for_each(|row| give(row, sums.content, true));
         }
         if self.terms.query.is_some() {
-            q.iter_mut().zip(turned).for_each(|(sum, &x)| *sum += x);
+            if !sums.position.is_empty() {
+                turned.chunks_exact(dim).for_each(|row| give(row, sums.position, true));
+            }
+            give(turned, q, true);
         }
     }
 
@@ -184,25 +191,22 @@ impl<T: Real> Attention<'_, T> {
             product((products, SPAN), slope, vectors, [tile.queries, value.slots(), dim], 1.0);
             value.add(products, (ds, KEYS), [tile.queries, tile.keys]);
         }
-        let level = Level::best();
-        let rows = scores.chunks_exact_mut(KEYS).zip(ds.chunks_exact_mut(KEYS));
-        for (i, (scores, ds)) in rows.take(tile.queries).enumerate() {
-            let rows = (&mut scores[..tile.keys], &mut ds[..tile.keys]);
-            let keep = keep.map(|keep| (keep, self.index(tile, i)));
-            slopes(level, rows, (largest[i], total[i]), keep);
-        }
+        let [scores, ds] = [scores, ds].map(|data| Rows { data, step: KEYS, count: tile.keys });
+        let keep = keep.map(|keep| (keep, self.index(tile, 0), self.shape.keys as u64));
+        slopes(Level::best(), (scores, ds), (&largest[..tile.queries], &total[..tile.queries]), keep);
     }
 
-    /// Adds what a tile gives to q, k and v where they meet each other.
-    fn add_inputs(&self, tile: &Tile, slope: Strided<T>, sums: &mut Sums<T>, scratch: &Scratch<T>) {
+    /// What a tile gives to q and to k and v where they meet each other, added or set as `accumulate` says of both.
+    fn add_inputs(&self, tile: &Tile, slope: Strided<T>, accumulate: (bool, bool), scratch: &mut Scratch<T>) {
         let (dim, scale) = (self.shape.head_dim, self.scale());
-        let (weights, ds) = (Strided::rows(&scratch.scores, KEYS), Strided::rows(&scratch.slopes, KEYS));
-        let q = &mut sums.q[tile.query * dim..];
-        add_product((q, dim), ds, self.keys(tile), [tile.queries, dim, tile.keys], scale);
-        let sizes = [tile.keys, dim, tile.queries];
-        let queries = self.content(tile, &scratch.content);
-        add_product((&mut sums.k[tile.key * dim..], dim), ds.transposed(), queries, sizes, scale);
-        add_product((&mut sums.v[tile.key * dim..], dim), weights.transposed(), slope, sizes, 1.0);
+        let Scratch { scores, slopes, content, dq, dk, dv, .. } = scratch;
+        let (weights, ds) = (Strided::rows(scores, KEYS), Strided::rows(slopes, KEYS));
+        let sizes = [tile.queries, dim, tile.keys];
+        multiply((dq, dim), ds, self.keys(tile), sizes, scale, accumulate.0, Threads::One);
+        let (sizes, first) = ([tile.keys, dim, tile.queries], tile.key * dim);
+        let (queries, one) = (self.content(tile, content), Threads::One);
+        multiply((&mut dk[first..], dim), ds.transposed(), queries, sizes, scale, accumulate.1, one);
+        multiply((&mut dv[first..], dim), weights.transposed(), slope, sizes, 1.0, accumulate.1, one);
     }
 
     /// Adds what a tile gives to the tables, and to q and k where they meet those. The bands must be the tile's.
@@ -214,6 +218,7 @@ impl<T: Real> Attention<'_, T> {
             slopes: ds,
             position,
             turned,
+            dk,
             query,
             key,
             value,
@@ -244,7 +249,7 @@ impl<T: Real> Attention<'_, T> {
             key.sum_by_key((ds, KEYS), products, sizes);
             let (by_slot, slots) = (Strided::rows(products, SPAN), key.slots());
             let band = Strided::rows(&key.vectors, dim);
-            let k = &mut sums.k[tile.key * dim..];
+            let k = &mut dk[tile.key * dim..];
             add_product((k, dim), by_slot, band, [tile.keys, dim, slots], scale);
             if !sums.key.is_empty() {
                 let sizes = [slots, dim, tile.keys];

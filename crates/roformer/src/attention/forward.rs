@@ -1,7 +1,7 @@
 //! The forward of an attention for training: tile after tile, with a running softmax.
 
 use super::dropout::Keep;
-use super::rows::{drop, exponentials};
+use super::rows::{Rows, Running, drop, exponentials};
 use super::softmax::Shape;
 use super::terms::Attention;
 use super::tile::{KEYS, QUERIES, SPAN, Scratch, Tile, Workspace, add_product};
@@ -29,7 +29,7 @@ impl<T: Real> Attention<'_, T> {
         if out.is_empty() {
             return true;
         }
-        if !workspace.fit(head_dim) {
+        if !workspace.fit(head_dim, 0) {
             return false;
         }
         let keep = self.dropout.as_ref().map(Keep::new);
@@ -70,18 +70,22 @@ impl<T: Real> Attention<'_, T> {
             (tile.key, tile.keys) = (key, KEYS.min(seen.end - key));
             let is_first = key == seen.start;
             self.scores(&tile, scratch);
-            for i in 0..tile.queries {
-                let row = &mut scratch.scores[i * KEYS..][..tile.keys];
-                let before = scratch.largest[i];
-                let (largest, total) = exponentials(level, row, T::ONE, before);
-                let shrink = if before == largest { T::ONE } else { (before - largest).exp() };
-                scratch.largest[i] = largest;
-                scratch.total[i] = scratch.total[i] * shrink + total;
-                if !is_first && shrink != T::ONE {
+            let Scratch { scores, largest, total, shrink, .. } = &mut *scratch;
+            let running = Running {
+                largest: &mut largest[..tile.queries],
+                total: &mut total[..tile.queries],
+                shrink: &mut shrink[..tile.queries],
+            };
+            exponentials(level, Rows { data: scores, step: KEYS, count: tile.keys }, T::ONE, running);
+            if !is_first {
+                let changed = shrink.iter().enumerate().take(tile.queries).filter(|x| *x.1 != T::ONE);
+                for (i, &shrink) in changed {
                     out[i * width..][..dim].iter_mut().for_each(|x| *x *= shrink);
                 }
-                if let Some(keep) = keep {
-                    drop(level, row, keep, self.index(&tile, i));
+            }
+            if let Some(keep) = keep {
+                for (i, row) in scores.chunks_exact_mut(KEYS).take(tile.queries).enumerate() {
+                    drop(level, &mut row[..tile.keys], keep, self.index(&tile, i));
                 }
             }
             let weights = Strided::rows(&scratch.scores, KEYS);

@@ -35,62 +35,101 @@ unsafe fn run_avx2<P: Pass>(pass: P) -> P::Output {
     pass.run()
 }
 
-/// Scores → e^(score·scale − largest), in place, with the largest of these and of `before`. Returns it and the sum.
-pub(super) fn exponentials<T: Real>(level: Level, scores: &mut [T], scale: T, before: T) -> (T, T) {
-    run(level, Exponentials { scores, scale, before })
+/// Numbers that loops work on at a time.
+const LANES: usize = 16;
+
+/// Rows of `count` numbers, `step` apart. What is behind them, up to a multiple of [`LANES`], is theirs to overwrite: a row of
+/// whole lanes costs half as much as one with a few numbers left over.
+pub(super) struct Rows<'a, T> {
+    pub data: &'a mut [T],
+    pub step: usize,
+    pub count: usize,
+}
+
+impl<T: Real> Rows<'_, T> {
+    /// A row with what is behind it.
+    #[inline(always)]
+    fn row(&mut self, row: usize) -> &mut [T] {
+        &mut self.data[row * self.step..][..self.count.next_multiple_of(LANES)]
+    }
+}
+
+/// What a softmax knows of each row so far.
+pub(super) struct Running<'a, T> {
+    /// The largest score.
+    pub largest: &'a mut [T],
+    /// The sum of the exponentials relative to it.
+    pub total: &'a mut [T],
+    /// Set: what sums relative to the largest score before are to be multiplied with.
+    pub shrink: &'a mut [T],
+}
+
+/// Scores → e^(score·scale − largest), in place, with the largest of each row, of these scores and those before.
+pub(super) fn exponentials<T: Real>(level: Level, scores: Rows<T>, scale: T, running: Running<T>) {
+    run(level, Exponentials { scores, scale, running });
 }
 
 struct Exponentials<'a, T> {
-    scores: &'a mut [T],
+    scores: Rows<'a, T>,
     scale: T,
-    before: T,
+    running: Running<'a, T>,
 }
 
 impl<T: Real> Pass for Exponentials<'_, T> {
-    type Output = (T, T);
+    type Output = ();
 
     #[inline(always)]
-    fn run(self) -> (T, T) {
-        let Exponentials { scores, scale, before } = self;
-        // Whole chunks first: their lanes stay in a register.
-        let mut lanes = [T::NEG_INFINITY; 16];
-        let mut chunks = scores.chunks_exact_mut(16);
-        for chunk in &mut chunks {
-            for (lane, score) in lanes.iter_mut().zip(chunk) {
-                *score *= scale;
-                *lane = score.maximum(*lane);
-            }
+    fn run(self) {
+        let Exponentials { mut scores, scale, running: Running { largest, total, shrink } } = self;
+        // All rows before any is read: what was stored in part cannot be loaded whole at once.
+        for row in 0..largest.len() {
+            let count = scores.count;
+            scores.row(row)[count..].fill(T::NEG_INFINITY);
         }
-        for (lane, score) in lanes.iter_mut().zip(chunks.into_remainder()) {
+        for (row, ((largest, total), shrink)) in largest.iter_mut().zip(total).zip(shrink).enumerate() {
+            let (most, sum) = exponentials_of(scores.row(row), scale, *largest);
+            *shrink = match *largest {
+                before if before == most => T::ONE,
+                // Nothing so far, as always at first.
+                before if before == T::NEG_INFINITY => T::ZERO,
+                before => (before - most).exp(),
+            };
+            *total = *total * *shrink + sum;
+            *largest = most;
+        }
+    }
+}
+
+/// One row of whole lanes: returns the largest and the sum.
+#[inline(always)]
+fn exponentials_of<T: Real>(scores: &mut [T], scale: T, before: T) -> (T, T) {
+    let mut lanes = [T::NEG_INFINITY; LANES];
+    for chunk in scores.chunks_exact_mut(LANES) {
+        for (lane, score) in lanes.iter_mut().zip(chunk) {
             *score *= scale;
             *lane = score.maximum(*lane);
         }
-        let largest = lanes.iter().fold(before, |largest, &lane| lane.maximum(largest));
-        if largest == T::NEG_INFINITY {
-            // Nothing to see so far; or scores that are no numbers, which stay.
-            let mut total = T::ZERO;
-            for score in scores {
-                if *score == T::NEG_INFINITY {
-                    *score = T::ZERO;
-                }
-                total += *score;
+    }
+    let largest = lanes.iter().fold(before, |largest, &lane| lane.maximum(largest));
+    if largest == T::NEG_INFINITY {
+        // Nothing to see so far; or scores that are no numbers, which stay.
+        let mut total = T::ZERO;
+        for score in scores {
+            if *score == T::NEG_INFINITY {
+                *score = T::ZERO;
             }
-            return (largest, total);
+            total += *score;
         }
-        let mut sums = [T::ZERO; 16];
-        let mut chunks = scores.chunks_exact_mut(16);
-        for chunk in &mut chunks {
-            for (sum, score) in sums.iter_mut().zip(chunk) {
-                *score = (*score - largest).exp();
-                *sum += *score;
-            }
-        }
-        for (sum, score) in sums.iter_mut().zip(chunks.into_remainder()) {
+        return (largest, total);
+    }
+    let mut sums = [T::ZERO; LANES];
+    for chunk in scores.chunks_exact_mut(LANES) {
+        for (sum, score) in sums.iter_mut().zip(chunk) {
             *score = (*score - largest).exp();
             *sum += *score;
         }
-        (largest, sums.into_iter().sum())
     }
+    (largest, sums.into_iter().sum())
 }
 
 /// Sets the weights that a dropout drops to 0; `index` is that of the first. Those that stay are not scaled.
@@ -115,45 +154,80 @@ impl<T: Real> Pass for Drop<'_, T> {
     }
 }
 
-/// The backward of a row of the softmax. `scores` becomes the weights e^(score − lse) after dropout. `slopes` comes as the
-/// gradient of those, and becomes the gradient of the scores; `delta` is the row's sum of weight times gradient.
+/// Σ a·b of each row, into `out`: rows of `dim` numbers, those of a and b `step` apart.
+pub(super) fn dots<T: Real>(level: Level, (a, b): (&[T], &[T]), (step, dim): (usize, usize), out: &mut [T]) {
+    run(level, Dots { a, b, step, dim, out });
+}
+
+struct Dots<'a, T> {
+    a: &'a [T],
+    b: &'a [T],
+    step: usize,
+    dim: usize,
+    out: &'a mut [T],
+}
+
+impl<T: Real> Pass for Dots<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (row, out) in self.out.iter_mut().enumerate() {
+            let (a, b) = (&self.a[row * self.step..][..self.dim], &self.b[row * self.step..][..self.dim]);
+            let mut lanes = [T::ZERO; LANES];
+            let (a, b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+            let (a_rest, b_rest) = (a.remainder(), b.remainder());
+            for (a, b) in a.zip(b) {
+                lanes.iter_mut().zip(a.iter().zip(b)).for_each(|(lane, (&a, &b))| *lane += a * b);
+            }
+            lanes.iter_mut().zip(a_rest.iter().zip(b_rest)).for_each(|(lane, (&a, &b))| *lane += a * b);
+            *out = lanes.into_iter().sum();
+        }
+    }
+}
+
+/// The backward of rows of the softmax. `scores` become the weights e^(score − lse) after dropout. `slopes` come as the
+/// gradient of those, and become the gradient of the scores; `delta` is each row's sum of weight times gradient. The dropout
+/// comes with the index of the first weight, and from row to row.
 pub(super) fn slopes<T: Real>(
     level: Level,
-    (scores, slopes): (&mut [T], &mut [T]),
-    (lse, delta): (T, T),
-    keep: Option<(Keep, u64)>,
+    (scores, slopes): (Rows<T>, Rows<T>),
+    (lse, delta): (&[T], &[T]),
+    keep: Option<(Keep, u64, u64)>,
 ) {
     run(level, Slopes { scores, slopes, lse, delta, keep });
 }
 
 struct Slopes<'a, T> {
-    scores: &'a mut [T],
-    slopes: &'a mut [T],
-    lse: T,
-    delta: T,
-    keep: Option<(Keep, u64)>,
+    scores: Rows<'a, T>,
+    slopes: Rows<'a, T>,
+    lse: &'a [T],
+    delta: &'a [T],
+    keep: Option<(Keep, u64, u64)>,
 }
 
 impl<T: Real> Pass for Slopes<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
-        let Slopes { scores, slopes, lse, delta, keep } = self;
-        let Some((keep, index)) = keep else {
-            for (score, slope) in scores.iter_mut().zip(slopes) {
+    fn run(mut self) {
+        for (row, (&lse, &delta)) in self.lse.iter().zip(self.delta).enumerate() {
+            let (scores, slopes) = (self.scores.row(row), self.slopes.row(row));
+            let Some((keep, index, step)) = self.keep else {
+                for (score, slope) in scores.iter_mut().zip(slopes) {
+                    let weight = (*score - lse).exp();
+                    *slope = weight * (*slope - delta);
+                    *score = weight;
+                }
+                continue;
+            };
+            let (scale, index) = (T::of(keep.scale), index + row as u64 * step);
+            for ((index, score), slope) in (index..).zip(scores).zip(slopes) {
                 let weight = (*score - lse).exp();
-                *slope = weight * (*slope - delta);
-                *score = weight;
+                let factor = if keep.keeps(index) { scale } else { T::ZERO };
+                *slope = weight * (factor * *slope - delta);
+                *score = weight * factor;
             }
-            return;
-        };
-        let scale = T::of(keep.scale);
-        for ((index, score), slope) in (index..).zip(scores).zip(slopes) {
-            let weight = (*score - lse).exp();
-            let factor = if keep.keeps(index) { scale } else { T::ZERO };
-            *slope = weight * (factor * *slope - delta);
-            *score = weight * factor;
         }
     }
 }

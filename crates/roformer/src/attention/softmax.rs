@@ -5,8 +5,8 @@
 //! them. When a later block has a larger score, what was summed before is scaled down. The order of additions depends on
 //! the sizes alone, not on threads.
 
-use super::rows::exponentials;
-use crate::ops::gemm::{Level, Run, Start, Target};
+use super::rows::{Rows, Running, exponentials};
+use crate::ops::gemm::{Columns, Level, Run, Start, Target};
 use crate::ops::{Memory, Real};
 use rayon::prelude::*;
 use std::sync::{Mutex, PoisonError};
@@ -95,9 +95,10 @@ struct Scratch<T> {
     values: Memory<T>,
     /// `[QUERY_BLOCK, PANELS · width]`
     scores: Memory<T>,
-    /// The largest score and the sum of exponentials of each query.
+    /// The largest score and the sum of exponentials of each query, and by what earlier sums shrink.
     largest: [T; QUERY_BLOCK],
     total: [T; QUERY_BLOCK],
+    shrink: [T; QUERY_BLOCK],
 }
 
 impl<T: Real> Workspace<T> {
@@ -106,9 +107,14 @@ impl<T: Real> Workspace<T> {
         let part = || {
             let empty = || Memory::zeros(0);
             let zeros = [T::ZERO; QUERY_BLOCK];
-            let scratch =
-                Scratch { keys: empty()?, values: empty()?, scores: empty()?, largest: zeros, total: zeros };
-            Some(Mutex::new(scratch))
+            Some(Mutex::new(Scratch {
+                keys: empty()?,
+                values: empty()?,
+                scores: empty()?,
+                largest: zeros,
+                total: zeros,
+                shrink: zeros,
+            }))
         };
         (0..rayon::current_num_threads().max(1)).map(|_| part()).collect::<Option<_>>().map(Workspace)
     }
@@ -229,11 +235,9 @@ impl<T: Real> Scratch<T> {
 /// Keys `[keys, head_dim]`, `step` apart, into panels `[panels, head_dim, width]`.
 fn pack_keys<T: Real>(shape: &Shape, widths: &Widths, keys: &[T], step: usize, panels: &mut [T]) {
     let (dim, width) = (shape.head_dim, widths.keys);
-    for key in 0..shape.keys {
-        let panel = &mut panels[key / width * dim * width..][..dim * width];
-        for (feature, &value) in keys[key * step..][..dim].iter().enumerate() {
-            panel[feature * width + key % width] = value;
-        }
+    for first in (0..shape.keys).step_by(width) {
+        let columns = Columns { inputs: dim, step, columns: width.min(shape.keys - first), width };
+        T::pack_columns(widths.level, &keys[first * step..], columns, T::ONE, &mut panels[first * dim..]);
     }
 }
 
@@ -294,6 +298,7 @@ impl<T: Real> Piece<T> {
                     out_step: block,
                     columns: widths.keys.min(count - panel),
                     start: Start::Zero,
+                    plus: None,
                 };
                 // SAFETY: the queries were checked above, the panel was sliced, and the scores have `QUERY_BLOCK` rows of
                 // `block` numbers.
@@ -308,12 +313,16 @@ impl<T: Real> Piece<T> {
                     }
                 }
                 scores[reach.saturating_sub(start).min(count)..].fill(T::NEG_INFINITY);
-                let before = scratch.largest[row];
-                let (largest, total) = exponentials(widths.level, scores, scale, before);
-                let shrink = if before == largest { T::ONE } else { (before - largest).exp() };
-                scratch.largest[row] = largest;
-                scratch.total[row] = scratch.total[row] * shrink + total;
-                if start > 0 && shrink != T::ONE {
+            }
+            let Scratch { scores, largest, total, shrink, .. } = scratch;
+            let running = Running {
+                largest: &mut largest[..self.count],
+                total: &mut total[..self.count],
+                shrink: &mut shrink[..self.count],
+            };
+            exponentials(widths.level, Rows { data: scores, step: block, count }, scale, running);
+            if start > 0 {
+                for (row, &shrink) in shrink.iter().enumerate().take(self.count).filter(|x| *x.1 != T::ONE) {
                     // SAFETY: a row of this piece.
                     let out = unsafe { std::slice::from_raw_parts_mut(self.out.add(row * self.step), dim) };
                     out.iter_mut().for_each(|x| *x *= shrink);
@@ -335,6 +344,7 @@ impl<T: Real> Piece<T> {
                     out_step: self.step,
                     columns: widths.values.min(dim - column),
                     start: if start == 0 { Start::Zero } else { Start::Target },
+                    plus: None,
                 };
                 // SAFETY: scores and panel as above; the rows and columns of this piece.
                 unsafe { T::run(widths.level, &run) };

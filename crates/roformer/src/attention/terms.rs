@@ -93,17 +93,19 @@ pub struct Place {
     pub sequence: usize,
 }
 
-/// What the backward of an attention adds to.
+/// Where the gradients of an attention go.
 pub struct Gradients<'a, 'b, T> {
     /// The memory of the gradients of q, k and v: all three in one buffer side by side, or each in its own.
     pub buffers: &'a mut [&'b mut [T]],
+    /// Whether those of q, k and v are added to what is there, rather than set. Without any results nothing is given.
+    pub accumulate: bool,
     /// Of queries `[batch, queries, heads, head_dim]`.
     pub q: Place,
     /// Of keys `[batch, keys, key_heads, head_dim]`.
     pub k: Place,
     /// Of values `[batch, keys, key_heads, head_dim]`.
     pub v: Place,
-    /// Of the position terms.
+    /// Of the position terms: added to.
     pub terms: TermGradients<'a, T>,
 }
 

@@ -14,7 +14,8 @@ pub(super) const KEYS: usize = 128;
 /// Distances of a tile.
 pub(super) const SPAN: usize = QUERIES + KEYS - 1;
 
-/// Memory for attentions: a part for each thread, and the gradients of each head of each sequence before they are summed.
+/// Memory for attentions: a part for each thread, and what each head of each sequence gives to the gradients of the position
+/// terms before they are summed.
 /// Grows with the largest shape it has seen.
 pub struct Workspace<T> {
     pub(super) threads: Vec<Mutex<Scratch<T>>>,
@@ -35,18 +36,19 @@ impl<T: Real> Workspace<T> {
         let scratch = |scratch: &Mutex<Scratch<T>>| {
             let scratch = scratch.lock().unwrap_or_else(PoisonError::into_inner);
             let Scratch { scores, slopes, content, position, turned, products, vectors, .. } = &*scratch;
+            let Scratch { dq, dk, dv, .. } = &*scratch;
             let bands = [&scratch.query.vectors, &scratch.key.vectors, &scratch.value.vectors];
-            let others = [scores, slopes, content, position, turned, products, vectors];
+            let others = [scores, slopes, content, position, turned, products, vectors, dq, dk, dv];
             bands.into_iter().chain(others).map(|memory| memory.len()).sum::<usize>()
         };
         (self.threads.iter().map(scratch).sum::<usize>() + self.gradients.len()) * size_of::<T>()
     }
 
-    /// Makes sure of enough memory for heads of this size; `false` if there is not.
-    pub(super) fn fit(&mut self, dim: usize) -> bool {
+    /// Makes sure of enough memory for heads of this size and, on the way back, so many keys; `false` if there is not.
+    pub(super) fn fit(&mut self, dim: usize, keys: usize) -> bool {
         self.threads.iter_mut().all(|scratch| {
             let scratch = scratch.get_mut().unwrap_or_else(PoisonError::into_inner);
-            scratch.fit(dim)
+            scratch.fit(dim, keys)
         })
     }
 }
@@ -60,8 +62,12 @@ pub(super) struct Scratch<T> {
     /// Queries plus u, and queries plus v `[queries, head_dim]`, where there are such.
     pub content: Memory<T>,
     pub position: Memory<T>,
-    /// The gradient of queries by way of the query table `[QUERIES, head_dim]`.
+    /// The gradient of the tile's queries, and by way of the query table alone, `[QUERIES, head_dim]`.
+    pub dq: Memory<T>,
     pub turned: Memory<T>,
+    /// The gradients of all keys and values of a head `[keys, head_dim]`.
+    pub dk: Memory<T>,
+    pub dv: Memory<T>,
     pub query: Band<T>,
     pub key: Band<T>,
     pub value: Band<T>,
@@ -71,9 +77,10 @@ pub(super) struct Scratch<T> {
     pub vectors: Memory<T>,
     /// Biases, or their gradients, by place.
     pub biases: [T; SPAN],
-    /// The largest score and the sum of exponentials of each query.
+    /// The largest score and the sum of exponentials of each query, and by what earlier sums shrink.
     pub largest: [T; QUERIES],
     pub total: [T; QUERIES],
+    pub shrink: [T; QUERIES],
 }
 
 impl<T: Real> Scratch<T> {
@@ -84,7 +91,10 @@ impl<T: Real> Scratch<T> {
             slopes: Memory::zeros(QUERIES * KEYS)?,
             content: empty()?,
             position: empty()?,
+            dq: empty()?,
             turned: empty()?,
+            dk: empty()?,
+            dv: empty()?,
             query: Band::new()?,
             key: Band::new()?,
             value: Band::new()?,
@@ -93,21 +103,25 @@ impl<T: Real> Scratch<T> {
             biases: [T::ZERO; SPAN],
             largest: [T::ZERO; QUERIES],
             total: [T::ZERO; QUERIES],
+            shrink: [T::ZERO; QUERIES],
         })
     }
 
-    fn fit(&mut self, dim: usize) -> bool {
+    fn fit(&mut self, dim: usize, keys: usize) -> bool {
         [
             (&mut self.content, QUERIES),
             (&mut self.position, QUERIES),
+            (&mut self.dq, QUERIES),
             (&mut self.turned, QUERIES),
+            (&mut self.dk, keys),
+            (&mut self.dv, keys),
             (&mut self.query.vectors, SPAN),
             (&mut self.key.vectors, SPAN),
             (&mut self.value.vectors, SPAN),
             (&mut self.vectors, SPAN),
         ]
         .into_iter()
-        .all(|(memory, rows)| memory.fit(rows * dim))
+        .all(|(memory, rows)| rows.checked_mul(dim).is_some_and(|len| memory.fit(len)))
     }
 }
 
@@ -278,6 +292,11 @@ impl<'a, T: Real> Attention<'a, T> {
     /// −∞ for what the mask hides.
     fn hide(&self, tile: &Tile, scores: &mut [T]) {
         let shape = &self.shape;
+        // A later query sees no less than the first.
+        let seen = self.mask.reach.of(shape, tile.sequence, tile.query);
+        if self.mask.keys.is_none() && seen >= tile.key + tile.keys {
+            return;
+        }
         let there = self.mask.keys.map(|mask| &mask[tile.sequence * shape.keys + tile.key..][..tile.keys]);
         for (i, row) in scores.chunks_exact_mut(KEYS).take(tile.queries).enumerate() {
             let row = &mut row[..tile.keys];

@@ -135,8 +135,8 @@ impl<T: Real> Operation<T> for Softmax<T> {
             terms.key.as_ref().map(|term| term.table),
             terms.value.as_ref().map(|term| term.table),
         ];
-        let mut lent = parts.map(|part| part.map(|value| gradients.store.lend(value)));
-        gradients.add(joined, |gradients, sum| {
+        let mut lent = parts.map(|part| part.map(|value| gradients.lend_zeroed(value)));
+        gradients.contribute(joined, |gradients, sum, accumulate| {
             let place = |offset: usize| Place {
                 buffer: 0,
                 offset,
@@ -147,6 +147,7 @@ impl<T: Real> Operation<T> for Softmax<T> {
                 lent.each_mut().map(|memory| memory.as_mut().map(|memory| &mut memory[..]));
             let given = attention::Gradients {
                 buffers: &mut [sum],
+                accumulate,
                 q: place(offsets[0]),
                 k: place(offsets[1]),
                 v: place(offsets[2]),
@@ -156,8 +157,8 @@ impl<T: Real> Operation<T> for Softmax<T> {
             assert!(this.attention(values).backward(known, given, &mut workspace), "memory for attention");
         });
         for (part, memory) in parts.into_iter().zip(lent) {
-            if let Some(value) = part {
-                gradients.store.values[value.index] = memory;
+            if let (Some(value), Some(memory)) = (part, memory) {
+                gradients.take_back(value, memory);
             }
         }
         self.workspace = Some(workspace);

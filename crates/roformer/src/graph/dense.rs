@@ -1,18 +1,26 @@
 //! Linear layers, sums, columns, and values that are given.
 
 use super::{Builder, Gradients, Operation, Parameter, Value, Values};
-use crate::ops::{Real, linear};
+use crate::ops::{Real, linear, pass};
 
 impl<T: Real> Builder<T> {
     /// x·Wᵀ + b: W `[outputs, inputs]`, b `[outputs]`.
     pub fn linear(&mut self, x: Value, weight: Parameter, bias: Option<Parameter>, outputs: usize) -> Value {
         let out = self.value(x.rows, outputs);
-        self.push(Linear { x, weight, bias, out });
+        let linear = Linear { x, weight, bias, residual: None, out };
+        self.push(linear);
+        self.last_linear = Some(linear);
         out
     }
 
-    /// a + b, where b may have fewer rows, such as codes `[length, width]` for every text of `[batch · length, width]`.
+    /// a + b, where b may have fewer rows, such as codes `[length, width]` for every text of `[batch · length, width]`. Nothing
+    /// else may read b: if a linear layer has just made it, the layer adds a by itself.
     pub fn sum(&mut self, a: Value, b: Value) -> Value {
+        let is_linear = |linear: &Linear| linear.out == b && a.rows == b.rows && a != b;
+        if let Some(linear) = self.last_linear.filter(is_linear) {
+            self.replace_last(Linear { residual: Some(a), ..linear });
+            return b;
+        }
         let out = self.value(a.rows, a.width);
         self.push(Sum { a, b, out });
         out
@@ -54,39 +62,40 @@ impl<T: Real> Builder<T> {
     }
 }
 
-struct Linear {
+/// A linear layer, and perhaps the sum of what it gives and a residual.
+#[derive(Clone, Copy)]
+pub(super) struct Linear {
     x: Value,
     weight: Parameter,
     bias: Option<Parameter>,
+    residual: Option<Value>,
     out: Value,
 }
 
 impl<T: Real> Operation<T> for Linear {
     fn forward(&mut self, values: &mut Values<T>) {
-        let Linear { x, weight, bias, out } = *self;
+        let Linear { x, weight, bias, residual, out } = *self;
         values.write(out, |values, numbers| {
+            let (x_numbers, weight) = (values.get(x), values.parameter(weight));
             let bias = bias.map(|bias| values.parameter(bias));
-            linear::forward(
-                values.get(x),
-                values.parameter(weight),
-                bias,
-                numbers,
-                [x.rows, x.width, out.width],
-            );
+            let residual = residual.map(|residual| values.get(residual));
+            linear::forward(x_numbers, weight, bias, residual, numbers, [x.rows, x.width, out.width]);
         });
     }
 
     fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
-        let Linear { x, weight, bias, out } = *self;
+        let Linear { x, weight, bias, residual, out } = *self;
+        let (mut dx, accumulate) = gradients.lend(x);
+        let ranges = [weight.range(), bias.map_or(0..0, Parameter::range)];
+        let (parameters, dy) = gradients.each_parameter(ranges, out);
+        let [dweight, dbias] = parameters;
+        let given =
+            linear::Gradients { x: (&mut dx, accumulate), weight: dweight, bias: bias.map(|_| dbias) };
         let sizes = [x.rows, x.width, out.width];
-        gradients.add(x, |gradients, dx| {
-            linear::backward_input(gradients.get(out), values.parameter(weight), dx, sizes, true);
-        });
-        let (dw, dy) = gradients.parameter(weight, out);
-        linear::backward_weight(dy, values.get(x), dw, sizes);
-        if let Some(bias) = bias {
-            let (db, dy) = gradients.parameter(bias, out);
-            linear::backward_bias(dy, db);
+        linear::backward(dy, values.get(x), values.parameter(weight), given, sizes);
+        gradients.take_back(x, dx);
+        if let Some(residual) = residual {
+            gradients.hand_over(out, residual);
         }
     }
 }
@@ -101,22 +110,14 @@ struct Sum {
 impl<T: Real> Operation<T> for Sum {
     fn forward(&mut self, values: &mut Values<T>) {
         let Sum { a, b, out } = *self;
-        values.write(out, |values, out| {
-            let (a, b) = (values.get(a), values.get(b));
-            for (out, a) in out.chunks_mut(b.len()).zip(a.chunks(b.len())) {
-                out.iter_mut().zip(a.iter().zip(b)).for_each(|(out, (&a, &b))| *out = a + b);
-            }
-        });
+        values.write(out, |values, out| pass::add(values.get(a), values.get(b), out));
     }
 
     fn backward(&mut self, _: &Values<T>, gradients: &mut Gradients<T>) {
-        for part in [self.a, self.b] {
-            gradients.add(part, |gradients, sum| {
-                for dy in gradients.get(self.out).chunks(sum.len()) {
-                    sum.iter_mut().zip(dy).for_each(|(sum, &dy)| *sum += dy);
-                }
-            });
-        }
+        gradients.contribute(self.b, |gradients, sum, accumulate| {
+            pass::add_backward(gradients.get(self.out), sum, accumulate);
+        });
+        gradients.hand_over(self.out, self.a);
     }
 }
 
@@ -162,18 +163,14 @@ impl<T: Real> Operation<T> for Columns {
     fn forward(&mut self, values: &mut Values<T>) {
         let Columns { x, first, out } = *self;
         values.write(out, |values, numbers| {
-            for (to, from) in numbers.chunks_mut(out.width).zip(values.get(x).chunks(x.width)) {
-                to.copy_from_slice(&from[first..][..out.width]);
-            }
+            pass::columns(values.get(x), x.width, first, numbers, out.width);
         });
     }
 
     fn backward(&mut self, _: &Values<T>, gradients: &mut Gradients<T>) {
         let Columns { x, first, out } = *self;
         gradients.add(x, |gradients, dx| {
-            for (dx, dy) in dx.chunks_mut(x.width).zip(gradients.get(out).chunks(out.width)) {
-                dx[first..].iter_mut().zip(dy).for_each(|(dx, &dy)| *dx += dy);
-            }
+            pass::columns_backward(gradients.get(out), out.width, first, dx, x.width);
         });
     }
 }

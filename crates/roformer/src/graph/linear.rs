@@ -3,7 +3,7 @@
 use super::{Builder, Gradients, Operation, Value, Values};
 use crate::attention::linear::{self, Favor, Inputs, Map, Options, Shape, Shift};
 use crate::error::Result;
-use crate::ops::Real;
+use crate::ops::{Real, pass};
 
 /// A feature map by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,7 +121,9 @@ impl<T: Real> Operation<T> for Features<T> {
         let Features { x, heads, map, spent, out, .. } = self;
         let (x, out) = (*x, *out);
         spent.copy_from_slice(gradients.get(out));
-        gradients.add(x, |_, dx| map.backward(x.rows * *heads, values.get(x), values.get(out), spent, dx));
+        gradients.contribute(x, |_, dx, _| {
+            map.backward(x.rows * *heads, values.get(x), values.get(out), spent, dx);
+        });
     }
 }
 
@@ -173,7 +175,7 @@ impl<T: Real> Operation<T> for Linear<T> {
         let done = linear::attend_backward(&self.shape, &inputs, &options, dout, given, &mut workspace);
         assert!(done, "memory for attention");
         for (value, slope) in self.inputs.into_iter().zip(&slopes) {
-            gradients.add(value, |_, sum| sum.iter_mut().zip(slope).for_each(|(sum, &slope)| *sum += slope));
+            gradients.contribute(value, |_, sum, accumulate| pass::add_backward(slope, sum, accumulate));
         }
         (self.slopes, self.workspace) = (slopes, Some(workspace));
     }

@@ -3,8 +3,9 @@
 use super::{Builder, Gradients, Operation, Parameter, Value, Values};
 use crate::ops::{Real, loss};
 
-/// Rows whose scores exist at a time.
-const BLOCK: usize = 512;
+/// Scores that exist at a time: of few enough rows to stay in a cache, or of as many as products want.
+const SCORES: usize = 1 << 18;
+const ROWS: usize = 512;
 
 impl<T: Real> Builder<T> {
     /// The mean of −ln softmax(x·Wᵀ + b) at the target over the batch's targets that count. Nothing else may read x.
@@ -16,7 +17,8 @@ impl<T: Real> Builder<T> {
         vocabulary: usize,
     ) -> Value {
         let out = self.value(1, 1);
-        let scratch = vec![T::ZERO; loss::scratch(BLOCK.min(x.rows), x.width, vocabulary)];
+        let block = (SCORES / vocabulary).clamp(ROWS, loss::MOST).min(x.rows);
+        let scratch = vec![T::ZERO; loss::scratch(block, x.width, vocabulary)];
         self.push(Vocabulary { x, weight, bias, vocabulary, scratch, out });
         out
     }
@@ -66,15 +68,15 @@ impl<T: Real> Operation<T> for Vocabulary<T> {
     fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
         let scale = gradients.get(self.out)[0].to_f64();
         let mut scratch = std::mem::take(&mut self.scratch);
-        let mut dx = gradients.store.lend(self.x);
+        // Set, not added to.
+        let mut dx = gradients.lend(self.x).0;
         let ranges = [self.weight.range(), self.bias.map_or(0..0, Parameter::range)];
-        let parameters = gradients.store.parameters.get_disjoint_mut(ranges);
-        let [weight, bias] = parameters.expect("a weight and a bias do not overlap");
+        let ([weight, bias], _) = gradients.each_parameter(ranges, self.out);
         let bias = self.bias.map(|_| bias);
         let given = loss::Gradients { x: &mut dx, weight, bias, scale };
         let (x, targets) = (values.get(self.x), &values.batch.targets);
         gradients.loss = self.output(values).cross_entropy(x, targets, &mut scratch, Some(given));
-        gradients.store.values[self.x.index] = Some(dx);
+        gradients.take_back(self.x, dx);
         self.scratch = scratch;
     }
 }
@@ -95,7 +97,7 @@ impl<T: Real> Operation<T> for Classes {
     fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
         let scale = gradients.get(self.out)[0].to_f64();
         let mut loss = 0.0;
-        gradients.add(self.scores, |_, slope| {
+        gradients.contribute(self.scores, |_, slope, _| {
             let (scores, targets) = (values.get(self.scores), &values.batch.targets);
             loss = loss::softmax_cross_entropy(scores, self.scores.width, targets, Some((slope, scale)));
         });

@@ -9,6 +9,7 @@
 //! mod.rs         the graph: values, operations, running them
 //! parameters.rs  the flat buffer: names, shapes, first values
 //! batch.rs       what changes from step to step
+//! gradients.rs   what comes back, and its memory
 //! dense.rs       linear layers, sums, columns
 //! lookup.rs      rows of tables
 //! pointwise.rs   norms, activations, dropout
@@ -23,6 +24,7 @@
 mod attend;
 mod batch;
 mod dense;
+mod gradients;
 mod linear;
 mod lookup;
 mod loss;
@@ -34,12 +36,13 @@ mod similarity;
 
 pub use attend::{Attend, TableTerm};
 pub use batch::{Batch, IGNORE};
+pub use gradients::Gradients;
 pub use linear::FeatureMap;
 pub use parameters::{Entry, Init, Parameter, Parameters, mix};
 pub use rotate::{Columns, Turned};
 
 use crate::error::{Error, Result};
-use crate::ops::{Memory, Real};
+use crate::ops::{Memory, Real, pass};
 
 /// What an operation computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,52 +114,14 @@ impl<T: Real> Values<T> {
     }
 }
 
-/// The gradients of values and parameters.
-pub struct Gradients<T: Real> {
-    store: Store<T>,
-    /// The loss, as the backward pass found it.
-    loss: f64,
-}
-
-impl<T: Real> Gradients<T> {
-    /// The gradient of a value.
-    pub fn get(&self, value: Value) -> &[T] {
-        self.store.get(value)
-    }
-
-    /// The gradient of a parameter, to add to, and that of a value, to read.
-    pub fn parameter(&mut self, parameter: Parameter, value: Value) -> (&mut [T], &[T]) {
-        self.parameters(parameter.range(), value)
-    }
-
-    /// The gradients of parameters that stand one after another, to add to, and that of a value, to read.
-    pub fn parameters(&mut self, range: std::ops::Range<usize>, value: Value) -> (&mut [T], &[T]) {
-        let read =
-            self.store.values[value.index].as_deref().expect("gradients are read after they are written");
-        (&mut self.store.parameters[range], read)
-    }
-
-    /// Adds to the gradient of a value; `add` can read all others.
-    pub fn add(&mut self, value: Value, add: impl FnOnce(&Self, &mut [T])) {
-        let mut out = self.store.lend(value);
-        add(self, &mut out);
-        self.store.values[value.index] = Some(out);
-    }
-
-    /// Adds to the gradients of several different values at once.
-    pub fn add_each<const N: usize>(&mut self, values: [Value; N], add: impl FnOnce(&Self, [&mut [T]; N])) {
-        let mut lent = values.map(|value| self.store.lend(value));
-        add(self, lent.each_mut().map(|memory| &mut memory[..]));
-        for (value, memory) in values.into_iter().zip(lent) {
-            self.store.values[value.index] = Some(memory);
-        }
-    }
-}
-
 /// Operations in the making: values are added one by one, each computed from earlier ones.
 pub struct Builder<T: Real> {
     operations: Vec<Box<dyn Operation<T>>>,
     sizes: Vec<usize>,
+    /// For each operation its first value: values are made for the operation that is added next.
+    first_values: Vec<usize>,
+    /// The operation that was added last, if it is a linear layer.
+    last_linear: Option<dense::Linear>,
     parameters: Parameters,
     /// Places where chance decides, counted so that each has numbers of its own.
     sites: u64,
@@ -168,6 +133,8 @@ impl<T: Real> Default for Builder<T> {
         Builder {
             operations: Vec::new(),
             sizes: Vec::new(),
+            first_values: vec![0],
+            last_linear: None,
             parameters: Parameters::default(),
             sites: 0,
             loss: None,
@@ -176,7 +143,7 @@ impl<T: Real> Default for Builder<T> {
 }
 
 impl<T: Real> Builder<T> {
-    /// A value that an operation yet to be added will write.
+    /// A value that the operation which is added next will write.
     pub fn value(&mut self, rows: usize, width: usize) -> Value {
         self.sizes.push(rows * width);
         Value { index: self.sizes.len() - 1, rows, width }
@@ -185,6 +152,15 @@ impl<T: Real> Builder<T> {
     /// Adds an operation.
     pub fn push(&mut self, operation: impl Operation<T> + 'static) {
         self.operations.push(Box::new(operation));
+        self.first_values.push(self.sizes.len());
+        self.last_linear = None;
+    }
+
+    /// Puts another operation in the place of the one that was added last.
+    fn replace_last(&mut self, operation: impl Operation<T> + 'static) {
+        self.operations.pop();
+        self.first_values.pop();
+        self.push(operation);
     }
 
     /// The parameters, to add some or to look one up.
@@ -210,18 +186,13 @@ impl<T: Real> Builder<T> {
         if !crate::ops::memory::is_available(2 * numbers * size_of::<T>() as u128) {
             return Err(Error::Memory { what: "a training step" });
         }
-        let store = || {
-            let none = || Error::Memory { what: "a training step" };
-            let memory = |&size: &usize| Memory::zeros(size).map(Some).ok_or_else(none);
-            let values = self.sizes.iter().map(memory).collect::<Result<_>>()?;
-            Ok::<_, Error>(Store {
-                values,
-                parameters: Memory::zeros(self.parameters.len()).ok_or_else(none)?,
-            })
-        };
+        let memory = |size: usize| Memory::zeros(size).ok_or(Error::Memory { what: "a training step" });
+        let values = self.sizes.iter().map(|&size| memory(size).map(Some)).collect::<Result<_>>()?;
+        let store = Store { values, parameters: memory(self.parameters.len())? };
         Ok(Graph {
-            values: Values { store: store()?, batch: Batch::default(), is_going_back: false },
-            gradients: Gradients { store: store()?, loss: 0.0 },
+            values: Values { store, batch: Batch::default(), is_going_back: false },
+            gradients: Gradients::new(&self.sizes, self.parameters.len())?,
+            first_values: self.first_values,
             operations: self.operations,
             parameters: self.parameters,
             loss: self.loss,
@@ -232,6 +203,8 @@ impl<T: Real> Builder<T> {
 /// A training step: operations and the memory they work in.
 pub struct Graph<T: Real> {
     operations: Vec<Box<dyn Operation<T>>>,
+    /// For each operation, and after the last, its first value.
+    first_values: Vec<usize>,
     values: Values<T>,
     gradients: Gradients<T>,
     parameters: Parameters,
@@ -261,22 +234,17 @@ impl<T: Real> Graph<T> {
 
     /// The gradients of all parameters.
     pub fn gradients(&self) -> &[T] {
-        &self.gradients.store.parameters
+        &self.gradients.parameters
     }
 
     /// Parameters and their gradients, both to change: for an optimiser.
     pub fn both_mut(&mut self) -> (&mut [T], &mut [T]) {
-        (&mut self.values.store.parameters, &mut self.gradients.store.parameters)
+        (&mut self.values.store.parameters, &mut self.gradients.parameters)
     }
 
     /// A value as the last forward pass left it.
     pub fn value(&self, value: Value) -> &[T] {
         self.values.get(value)
-    }
-
-    /// The gradient of a value as the last backward pass left it.
-    pub fn gradient(&self, value: Value) -> &[T] {
-        self.gradients.get(value)
     }
 
     /// Runs all operations; returns the loss, 0 if there is none.
@@ -302,19 +270,18 @@ impl<T: Real> Graph<T> {
     }
 
     fn backward(&mut self, scale: f64) {
-        for gradient in self.gradients.store.values.iter_mut().flatten() {
-            gradient.fill(T::ZERO);
-        }
         if let Some(loss) = self.loss {
-            self.gradients.add(loss, |_, gradient| gradient[0] = T::of(scale));
+            self.gradients.contribute(loss, |_, gradient, _| gradient[0] = T::of(scale));
         }
-        for operation in self.operations.iter_mut().rev() {
+        for (index, operation) in self.operations.iter_mut().enumerate().rev() {
             operation.backward(&self.values, &mut self.gradients);
+            // Nothing before it reads what it wrote.
+            self.gradients.release(self.first_values[index]..self.first_values[index + 1]);
         }
     }
 
     /// Sets the gradients of the parameters to zero, before the first backward pass of a step.
     pub fn clear(&mut self) {
-        self.gradients.store.parameters.fill(T::ZERO);
+        pass::clear(&mut self.gradients.parameters);
     }
 }

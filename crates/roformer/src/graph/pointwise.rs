@@ -16,7 +16,8 @@ impl<T: Real> Builder<T> {
 
     fn norm(&mut self, x: Value, weight: Parameter, bias: Option<Parameter>, epsilon: f64) -> Value {
         let out = self.value(x.rows, x.width);
-        self.push(Norm { x, weight, bias, epsilon, statistics: vec![T::ZERO; 2 * x.rows], out });
+        let scratch = vec![T::ZERO; norm::training::Norm::<T>::scratch(x.rows, x.width)];
+        self.push(Norm { x, weight, bias, epsilon, statistics: vec![T::ZERO; 2 * x.rows], scratch, out });
         out
     }
 
@@ -51,6 +52,8 @@ struct Norm<T> {
     epsilon: f64,
     /// What the way back needs of each row: its mean and 1/σ.
     statistics: Vec<T>,
+    /// What the way back sums over blocks of rows.
+    scratch: Vec<T>,
     out: Value,
 }
 
@@ -59,7 +62,7 @@ impl<T: Real> Norm<T> {
         norm::training::Norm {
             kind: if self.bias.is_some() { norm::training::Kind::Layer } else { norm::training::Kind::Rms },
             width: self.x.width,
-            weight: Some(values.parameter(self.weight)),
+            weight: values.parameter(self.weight),
             bias: self.bias.map(|bias| values.parameter(bias)),
             epsilon: self.epsilon,
         }
@@ -78,19 +81,24 @@ impl<T: Real> Operation<T> for Norm<T> {
     }
 
     fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
+        let mut scratch = std::mem::take(&mut self.scratch);
         let (norm, x) = (self.norm(values), values.get(self.x));
         let known = (x, &self.statistics[..self.x.rows * norm.kind.statistics()]);
-        let mut dx = gradients.store.lend(self.x);
+        let (mut dx, accumulate) = gradients.lend(self.x);
         // Weight and bias were added one after the other.
         let range = self.weight.range().start..self.bias.unwrap_or(self.weight).range().end;
         let (parameters, dy) = gradients.parameters(range, self.out);
-        let (dweight, dbias) = parameters.split_at_mut(self.x.width);
-        norm.backward(known, dy, (&mut dx, true), Some(dweight), self.bias.map(|_| dbias));
-        gradients.store.values[self.x.index] = Some(dx);
+        let (weight, bias) = parameters.split_at_mut(self.x.width);
+        let (weight, bias) = (Some(weight), self.bias.map(|_| bias));
+        let parameters = norm::training::Parameters { weight, bias, scratch: &mut scratch };
+        norm.backward(known, dy, (&mut dx, accumulate), parameters);
+        self.scratch = scratch;
+        gradients.take_back(self.x, dx);
     }
 }
 
 struct Activate {
+    /// In a step that goes back, its slopes from the forward pass on.
     x: Value,
     activation: Activation,
     out: Value,
@@ -98,13 +106,17 @@ struct Activate {
 
 impl<T: Real> Operation<T> for Activate {
     fn forward(&mut self, values: &mut Values<T>) {
-        values.write(self.out, |values, out| self.activation.forward(values.get(self.x), out));
+        if !values.is_going_back {
+            return values.write(self.out, |values, out| self.activation.forward(values.get(self.x), out));
+        }
+        let mut x = values.store.lend(self.x);
+        values.write(self.out, |_, out| self.activation.forward_with_slopes(&mut x, out));
+        values.store.values[self.x.index] = Some(x);
     }
 
     fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
-        gradients.add(self.x, |gradients, dx| {
-            self.activation.backward(values.get(self.x), gradients.get(self.out), dx);
-        });
+        gradients.add(self.out, |_, dy| activation::backward(values.get(self.x), dy));
+        gradients.hand_over(self.out, self.x);
     }
 }
 
@@ -119,7 +131,7 @@ impl<T: Real> Operation<T> for Gate {
     }
 
     fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
-        gradients.add(self.x, |gradients, dx| {
+        gradients.contribute(self.x, |gradients, dx, _| {
             let dy = gradients.get(self.out);
             activation::swiglu_backward(values.get(self.x), self.out.width, dy, dx);
         });

@@ -38,10 +38,18 @@ impl<T: Real> Builder<T> {
         columns: Columns,
         longest: usize,
     ) -> rope::Result<()> {
-        let rope = turned.rope.clone();
-        let table = table(&rope, longest, &columns)?;
+        let Turned { rope, frequencies, .. } = turned;
+        let table = match frequencies {
+            None => table(rope, longest, &columns)?,
+            Some(_) => {
+                let first = rope.frequencies(None).inv_freq().to_vec();
+                let builder = Rope::builder(rope.head_dim()).pairing(rope.pairing());
+                let given = builder.rotary_dim(rope.rotary_dim()).schedule(Schedule::Given(first)).build()?;
+                table(&given, longest, &columns)?
+            }
+        };
         let gradient = vec![0.0; rope.pairs()];
-        self.push(Rotate { x, rope, table, frequencies: turned.frequencies, columns, longest, gradient });
+        self.push(Rotate { x, table, frequencies: *frequencies, columns, gradient });
         Ok(())
     }
 }
@@ -61,11 +69,9 @@ const CHECKED: &str = "sizes were checked when the graph was made, positions whe
 
 struct Rotate<T> {
     x: Value,
-    rope: Rope,
     table: Table<T>,
     frequencies: Option<Value>,
     columns: Columns,
-    longest: usize,
     gradient: Vec<f64>,
 }
 
@@ -73,7 +79,7 @@ impl<T: Real> Rotate<T> {
     /// Where what turns stands in the value.
     fn heads(&self) -> Heads {
         let Columns { first, heads, length, .. } = self.columns;
-        let (width, dim) = (self.x.width, self.rope.head_dim());
+        let (width, dim) = (self.x.width, self.table.rope().head_dim());
         Heads {
             offset: first,
             shape: [self.x.rows / length, length, heads, dim],
@@ -89,16 +95,9 @@ fn rows(positions: &[u32]) -> Positions<'_> {
 impl<T: Real> Operation<T> for Rotate<T> {
     fn forward(&mut self, values: &mut Values<T>) {
         if let Some(frequencies) = self.frequencies {
-            let given = values.get(frequencies).iter().map(|theta| theta.to_f64()).collect();
-            let rope = Rope::builder(self.rope.head_dim())
-                .pairing(self.rope.pairing())
-                .rotary_dim(self.rope.rotary_dim())
-                .schedule(Schedule::Given(given))
-                .build();
+            let given = values.get(frequencies).iter().map(|theta| theta.to_f64());
             // Frequencies that are no longer numbers leave the table as it was; the loss tells.
-            if let Ok(table) = rope.and_then(|rope| table(&rope, self.longest, &self.columns)) {
-                self.table = table;
-            }
+            let _ = self.table.refill_given(given);
         }
         let (heads, table) = (self.heads(), &self.table);
         values.write(self.x, |values, numbers| {

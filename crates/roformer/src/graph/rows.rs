@@ -2,7 +2,7 @@
 
 use super::{Builder, Gradients, Operation, Value, Values};
 use crate::ops::Real;
-use crate::ops::norm::training::{Kind, Norm};
+use crate::ops::norm::training::{Kind, Norm, Parameters};
 
 /// What is added to the mean square of a row before it is divided by its root: of rows of zeros alone does it change anything.
 const LEAST: f64 = 1e-24;
@@ -24,19 +24,21 @@ impl<T: Real> Builder<T> {
 
     /// x/√(mean of squares + ε), row by row.
     pub fn plain_norm(&mut self, x: Value, epsilon: f64) -> Value {
-        self.scaled(x, epsilon, None)
+        self.scaled(x, epsilon, T::of(1.0))
     }
 
     /// Rows scaled to length 1.
     pub fn unit(&mut self, x: Value) -> Value {
         // A row whose mean square is 1 has the length √width.
         let scale = T::of((x.width as f64).sqrt().recip());
-        self.scaled(x, LEAST, Some(vec![scale; x.width]))
+        self.scaled(x, LEAST, scale)
     }
 
-    fn scaled(&mut self, x: Value, epsilon: f64, weight: Option<Vec<T>>) -> Value {
+    fn scaled(&mut self, x: Value, epsilon: f64, weight: T) -> Value {
         let out = self.value(x.rows, x.width);
-        self.push(Scaled { x, epsilon, weight, statistics: vec![T::ZERO; x.rows], out });
+        let scratch = vec![T::ZERO; Norm::<T>::scratch(x.rows, x.width)];
+        let (weight, statistics) = (vec![weight; x.width], vec![T::ZERO; x.rows]);
+        self.push(Scaled { x, epsilon, weight, statistics, scratch, out });
         out
     }
 
@@ -89,20 +91,21 @@ impl<T: Real, const N: usize> Operation<T> for Beside<N> {
     }
 }
 
-/// A norm of the mean square whose weight, if it has one, is never learned.
+/// A norm of the mean square whose weight is never learned.
 struct Scaled<T> {
     x: Value,
     epsilon: f64,
-    weight: Option<Vec<T>>,
+    weight: Vec<T>,
     /// What the way back needs of each row.
     statistics: Vec<T>,
+    scratch: Vec<T>,
     out: Value,
 }
 
 impl<T: Real> Scaled<T> {
     fn norm(&self) -> Norm<'_, T> {
-        let weight = self.weight.as_deref();
-        Norm { kind: Kind::Rms, width: self.x.width, weight, bias: None, epsilon: self.epsilon }
+        let (width, weight) = (self.x.width, &self.weight[..]);
+        Norm { kind: Kind::Rms, width, weight, bias: None, epsilon: self.epsilon }
     }
 }
 
@@ -114,10 +117,13 @@ impl<T: Real> Operation<T> for Scaled<T> {
     }
 
     fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
-        gradients.add(self.x, |gradients, dx| {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        gradients.contribute(self.x, |gradients, dx, accumulate| {
             let known = (values.get(self.x), &self.statistics[..]);
-            self.norm().backward(known, gradients.get(self.out), (dx, true), None, None);
+            let none = Parameters { weight: None, bias: None, scratch: &mut scratch };
+            self.norm().backward(known, gradients.get(self.out), (dx, accumulate), none);
         });
+        self.scratch = scratch;
     }
 }
 

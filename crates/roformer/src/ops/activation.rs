@@ -56,15 +56,28 @@ impl Activation {
         }
     }
 
-    /// dx = dy·activation'(x), number by number, where x is what the activation was applied to.
-    pub fn backward<T: Real>(self, x: &[T], dy: &[T], dx: &mut [T]) {
-        assert!(x.len() == dy.len() && x.len() == dx.len(), "shapes of an activation");
+    /// y = activation(x) and x ← activation'(x), number by number, over the threads: what the way back needs, while all of
+    /// it is at hand.
+    pub fn forward_with_slopes<T: Real>(self, x: &mut [T], y: &mut [T]) {
+        assert_eq!(x.len(), y.len(), "shapes of an activation");
         if x.len() < PARALLEL {
-            backward(self, x, dy, dx);
+            with_slopes(self, x, y);
         } else {
-            let blocks = x.par_chunks(BLOCK).zip(dy.par_chunks(BLOCK)).zip(dx.par_chunks_mut(BLOCK));
-            blocks.for_each(|((x, dy), dx)| backward(self, x, dy, dx));
+            let blocks = x.par_chunks_mut(BLOCK).zip(y.par_chunks_mut(BLOCK));
+            blocks.for_each(|(x, y)| with_slopes(self, x, y));
         }
+    }
+}
+
+/// dy ← dy·slope, number by number, over the threads, for slopes from [`Activation::forward_with_slopes`]: the gradient of y
+/// becomes that of x.
+pub fn backward<T: Real>(slopes: &[T], dy: &mut [T]) {
+    assert_eq!(slopes.len(), dy.len(), "shapes of an activation");
+    if dy.len() < PARALLEL {
+        multiply(slopes, dy);
+    } else {
+        let blocks = dy.par_chunks_mut(BLOCK).zip(slopes.par_chunks(BLOCK));
+        blocks.for_each(|(dy, slopes)| multiply(slopes, dy));
     }
 }
 
@@ -103,7 +116,8 @@ pub fn swiglu_backward<T: Real>(x: &[T], width: usize, dy: &[T], dx: &mut [T]) {
 }
 
 vectorised! { fn apply<T>(activation: Activation, x: &mut [T]) = all }
-vectorised! { fn backward<T>(activation: Activation, x: &[T], dy: &[T], dx: &mut [T]) = derivatives }
+vectorised! { fn with_slopes<T>(activation: Activation, x: &mut [T], y: &mut [T]) = all_with_slopes }
+vectorised! { fn multiply<T>(slopes: &[T], dy: &mut [T]) = multiply_all }
 vectorised! { fn gate<T>(gate: &[T], up: &[T], y: &mut [T]) = gate_row }
 vectorised! { fn gate_backward<T>(gate: &[T], up: &[T], dy: &[T], dgate: &mut [T], dup: &mut [T]) = gate_derivatives }
 
@@ -111,93 +125,73 @@ vectorised! { fn gate_backward<T>(gate: &[T], up: &[T], dy: &[T], dgate: &mut [T
 fn all<T: Real>(activation: Activation, x: &mut [T]) {
     match activation {
         Activation::Identity => {}
-        Activation::Gelu => {
-            for x in x {
-                // x·Φ(x), from the tail on the far side so that small results keep their digits.
-                let tail = x.abs().normal_tail();
-                *x = *x * if *x > T::ZERO { T::ONE - tail } else { tail };
-            }
-        }
-        Activation::GeluTanh => {
-            let (a, b) = (T::of((2.0 / std::f64::consts::PI).sqrt()), T::of(0.044715));
-            for x in x {
-                let inner = a * (*x + b * *x * *x * *x);
-                // ½·(1 + tanh u) = 1 / (1 + e^(−2u))
-                *x = *x / (T::ONE + (-(inner + inner)).exp());
-            }
-        }
-        Activation::Relu => {
-            for x in x {
-                *x = if *x < T::ZERO { T::ZERO } else { *x };
-            }
-        }
-        Activation::Silu => {
-            for x in x {
-                *x = *x / (T::ONE + (-*x).exp());
-            }
-        }
-        Activation::Tanh => {
-            for x in x {
-                let e = (-(x.abs() + x.abs())).exp();
-                let y = (T::ONE - e) / (T::ONE + e);
-                *x = if *x < T::ZERO { -y } else { y };
-            }
-        }
+        Activation::Gelu => x.iter_mut().for_each(|x| *x = gelu(*x).0),
+        Activation::GeluTanh => x.iter_mut().for_each(|x| *x = gelu_tanh(*x).0),
+        Activation::Relu => x.iter_mut().for_each(|x| *x = relu(*x).0),
+        Activation::Silu => x.iter_mut().for_each(|x| *x = silu(*x).0),
+        Activation::Tanh => x.iter_mut().for_each(|x| *x = tanh(*x).0),
     }
 }
 
 #[inline(always)]
-fn derivatives<T: Real>(activation: Activation, x: &[T], dy: &[T], dx: &mut [T]) {
-    let numbers = dx.iter_mut().zip(x.iter().zip(dy));
+fn all_with_slopes<T: Real>(activation: Activation, x: &mut [T], y: &mut [T]) {
+    let numbers = x.iter_mut().zip(y);
     match activation {
-        Activation::Identity => dx.copy_from_slice(dy),
-        Activation::Gelu => {
-            // Φ(x) + x·φ(x)
-            let (half, scale) = (T::of(-0.5), T::of((0.5 * std::f64::consts::FRAC_1_PI).sqrt()));
-            for (dx, (&x, &dy)) in numbers {
-                let tail = x.abs().normal_tail();
-                let below = if x > T::ZERO { T::ONE - tail } else { tail };
-                *dx = dy * (below + x * scale * (half * x * x).exp());
-            }
-        }
-        Activation::GeluTanh => {
-            let (a, b) = (T::of((2.0 / std::f64::consts::PI).sqrt()), T::of(0.044715));
-            for (dx, (&x, &dy)) in numbers {
-                let inner = a * (x + b * x * x * x);
-                let slope = a * (T::ONE + T::of(3.0) * b * x * x);
-                // s = 1 / (1 + e^(−2u)) has the derivative 2·s·(1 − s)·u', and 1 − s = e^(−2u)·s loses no digits.
-                let e = (-(inner + inner)).exp();
-                let s = T::ONE / (T::ONE + e);
-                *dx = dy * (s + x * s * (e * s) * (slope + slope));
-            }
-        }
-        Activation::Relu => {
-            for (dx, (&x, &dy)) in numbers {
-                *dx = if x > T::ZERO { dy } else { T::ZERO };
-            }
-        }
-        Activation::Silu => {
-            for (dx, (&x, &dy)) in numbers {
-                *dx = dy * silu(x).1;
-            }
-        }
-        Activation::Tanh => {
-            for (dx, (&x, &dy)) in numbers {
-                // 1 − tanh² = 4·e^(−2|x|) / (1 + e^(−2|x|))²
-                let e = (-(x.abs() + x.abs())).exp();
-                let s = T::ONE / (T::ONE + e);
-                *dx = dy * (T::of(4.0) * e * s * s);
-            }
-        }
+        Activation::Identity => numbers.for_each(|(x, y)| (*y, *x) = (*x, T::ONE)),
+        Activation::Gelu => numbers.for_each(|(x, y)| (*y, *x) = gelu(*x)),
+        Activation::GeluTanh => numbers.for_each(|(x, y)| (*y, *x) = gelu_tanh(*x)),
+        Activation::Relu => numbers.for_each(|(x, y)| (*y, *x) = relu(*x)),
+        Activation::Silu => numbers.for_each(|(x, y)| (*y, *x) = silu(*x)),
+        Activation::Tanh => numbers.for_each(|(x, y)| (*y, *x) = tanh(*x)),
     }
 }
 
-/// silu x and its derivative.
+#[inline(always)]
+fn multiply_all<T: Real>(slopes: &[T], dy: &mut [T]) {
+    dy.iter_mut().zip(slopes).for_each(|(dy, &slope)| *dy *= slope);
+}
+
+/// x·Φ(x) and its derivative Φ(x) + x·φ(x): from the tail on the far side, so that small results keep their digits.
+#[inline(always)]
+fn gelu<T: Real>(x: T) -> (T, T) {
+    let (tail, density) = x.abs().normal();
+    let below = if x > T::ZERO { T::ONE - tail } else { tail };
+    (x * below, below + x * density)
+}
+
+/// x·½·(1 + tanh u) with u = √(2/π)·(x + 0.044715·x³), and its derivative.
+#[inline(always)]
+fn gelu_tanh<T: Real>(x: T) -> (T, T) {
+    let (a, b) = (T::of((2.0 / std::f64::consts::PI).sqrt()), T::of(0.044715));
+    let inner = a * (x + b * x * x * x);
+    let slope = a * (T::ONE + T::of(3.0) * b * x * x);
+    // s = ½·(1 + tanh u) = 1 / (1 + e^(−2u)) has the derivative 2·s·(1 − s)·u', and 1 − s = e^(−2u)·s loses no digits.
+    let e = (-(inner + inner)).exp();
+    let s = T::ONE / (T::ONE + e);
+    (x * s, s + x * s * (e * s) * (slope + slope))
+}
+
+/// max(x, 0) and its derivative.
+#[inline(always)]
+fn relu<T: Real>(x: T) -> (T, T) {
+    (if x < T::ZERO { T::ZERO } else { x }, if x > T::ZERO { T::ONE } else { T::ZERO })
+}
+
+/// x / (1 + e^(−x)) and its derivative.
 #[inline(always)]
 fn silu<T: Real>(x: T) -> (T, T) {
     let e = (-x).exp();
     let s = T::ONE / (T::ONE + e);
     (x * s, s + x * s * (e * s))
+}
+
+/// tanh x and its derivative, 1 − tanh² = 4·e^(−2|x|) / (1 + e^(−2|x|))².
+#[inline(always)]
+fn tanh<T: Real>(x: T) -> (T, T) {
+    let e = (-(x.abs() + x.abs())).exp();
+    let s = T::ONE / (T::ONE + e);
+    let y = (T::ONE - e) * s;
+    (if x < T::ZERO { -y } else { y }, T::of(4.0) * e * s * s)
 }
 
 #[inline(always)]
@@ -239,9 +233,12 @@ mod tests {
     fn run<T: Real>(activation: Activation, len: usize) -> Vec<T> {
         let (x, dy) = (wide::<T>(1, len), list::<T>(2, len));
         on_any_threads(|| {
-            let (mut y, mut dx) = (vec![T::ONE; len], vec![T::ONE; len]);
-            activation.forward(&x, &mut y);
-            activation.backward(&x, &dy, &mut dx);
+            let (mut y, mut dx, mut same) = (vec![T::ONE; len], dy.clone(), vec![T::ONE; len]);
+            let mut slopes = x.clone();
+            activation.forward_with_slopes(&mut slopes, &mut y);
+            activation.forward(&x, &mut same);
+            assert_eq!(y, same);
+            backward(&slopes, &mut dx);
             [y, dx].concat()
         })
     }
@@ -270,8 +267,9 @@ mod tests {
     #[test]
     fn derivatives_far_out_are_those_of_the_asymptotes() {
         for activation in ALL {
-            let mut dx = [7.0f32; 2];
-            activation.backward(&[-1e4, 1e4], &[1.0, 1.0], &mut dx);
+            let (mut x, mut y, mut dx) = ([-1e4f32, 1e4], [7.0; 2], [1.0; 2]);
+            activation.forward_with_slopes(&mut x, &mut y);
+            backward(&x, &mut dx);
             let wanted = match activation {
                 Activation::Identity => [1.0, 1.0],
                 Activation::Tanh => [0.0, 0.0],

@@ -5,8 +5,8 @@
 /// The body is `#[inline(always)]`, so that it is compiled once more inside each wrapper, there with the wrapper's
 /// instructions.
 macro_rules! vectorised {
-    (fn $name:ident<$t:ident>($($argument:ident: $type:ty),* $(,)?) $(-> $out:ty)? = $body:ident) => {
-        fn $name<$t: Real>($($argument: $type),*) $(-> $out)? {
+    ($visibility:vis fn $name:ident<$t:ident>($($argument:ident: $type:ty),* $(,)?) $(-> $out:ty)? = $body:ident) => {
+        $visibility fn $name<$t: Real>($($argument: $type),*) $(-> $out)? {
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
             unsafe fn avx512<$t: Real>($($argument: $type),*) $(-> $out)? {

@@ -1,37 +1,56 @@
 //! A linear layer with weights that change from step to step: y = x·Wᵀ + b and its gradients.
 
-use super::multiply::{Strided, Threads, multiply};
+use super::multiply::{Onto, PARALLEL, Strided, Threads, multiply, multiply_onto};
 use super::real::Real;
-use super::reduce::{self, PARALLEL};
-use rayon::prelude::*;
+use super::reduce;
 
-/// y = x·Wᵀ + b: x `[rows, inputs]`, W `[outputs, inputs]`, b `[outputs]`, y `[rows, outputs]`.
+/// y = (x·Wᵀ + b) + residual: x `[rows, inputs]`, W `[outputs, inputs]`, b `[outputs]`, residual and y `[rows, outputs]`.
 pub fn forward<T: Real>(
     x: &[T],
     weight: &[T],
     bias: Option<&[T]>,
+    residual: Option<&[T]>,
     y: &mut [T],
     sizes @ [rows, inputs, outputs]: [usize; 3],
 ) {
     check(sizes, x.len(), weight.len(), y.len());
-    if y.is_empty() {
-        return;
-    }
-    if let Some(bias) = bias {
-        assert_eq!(bias.len(), outputs, "the bias of a linear layer");
-        if y.len() < PARALLEL {
-            y.chunks_exact_mut(outputs).for_each(|y| y.copy_from_slice(bias));
-        } else {
-            y.par_chunks_exact_mut(outputs).with_min_len(8).for_each(|y| y.copy_from_slice(bias));
+    let (x, weight) = (Strided::rows(x, inputs), Strided::rows(weight, inputs).transposed());
+    let onto = Onto::These { bias, rows: residual };
+    multiply_onto((y, outputs), onto, x, weight, [rows, outputs, inputs], 1.0, Threads::All);
+}
+
+/// Where the gradients of a linear layer go.
+#[derive(Debug)]
+pub struct Gradients<'a, T> {
+    /// dx `[rows, inputs]`, and whether it is added to, or else set.
+    pub x: (&'a mut [T], bool),
+    /// Added to: dW `[outputs, inputs]`.
+    pub weight: &'a mut [T],
+    /// Added to: db `[outputs]`.
+    pub bias: Option<&'a mut [T]>,
+}
+
+/// All gradients from dy `[rows, outputs]`, x `[rows, inputs]` and W `[outputs, inputs]`: dx and dW at the same time, where
+/// they are worth it.
+pub fn backward<T: Real>(dy: &[T], x: &[T], weight: &[T], gradients: Gradients<T>, sizes: [usize; 3]) {
+    let Gradients { x: (dx, accumulate), weight: dweight, bias: dbias } = gradients;
+    let mut input = || backward_input(dy, weight, dx, sizes, accumulate);
+    let parameters = || {
+        backward_weight(dy, x, dweight, sizes);
+        if let Some(dbias) = dbias {
+            reduce::add_rows(dy, dbias);
         }
+    };
+    if sizes.iter().product::<usize>() < PARALLEL {
+        input();
+        parameters();
+    } else {
+        rayon::join(input, parameters);
     }
-    let weight = Strided::rows(weight, inputs).transposed();
-    let sizes = [rows, outputs, inputs];
-    multiply((y, outputs), Strided::rows(x, inputs), weight, sizes, 1.0, bias.is_some(), Threads::All);
 }
 
 /// dx = dy·W, or dx += dy·W where `accumulate`: dy `[rows, outputs]`, W `[outputs, inputs]`, dx `[rows, inputs]`.
-pub fn backward_input<T: Real>(
+fn backward_input<T: Real>(
     dy: &[T],
     weight: &[T],
     dx: &mut [T],
@@ -44,7 +63,7 @@ pub fn backward_input<T: Real>(
 }
 
 /// dW += dyᵀ·x: dy `[rows, outputs]`, x `[rows, inputs]`, dW `[outputs, inputs]`.
-pub fn backward_weight<T: Real>(
+fn backward_weight<T: Real>(
     dy: &[T],
     x: &[T],
     dweight: &mut [T],
@@ -54,11 +73,6 @@ pub fn backward_weight<T: Real>(
     let dy = Strided::rows(dy, outputs).transposed();
     let sizes = [outputs, inputs, rows];
     multiply((dweight, inputs), dy, Strided::rows(x, inputs), sizes, 1.0, true, Threads::All);
-}
-
-/// db += the sum of the rows of dy: dy `[rows, outputs]`, db `[outputs]`.
-pub fn backward_bias<T: Real>(dy: &[T], dbias: &mut [T]) {
-    reduce::add_rows(dy, dbias);
 }
 
 fn check([rows, inputs, outputs]: [usize; 3], x: usize, weight: usize, y: usize) {
@@ -79,10 +93,9 @@ mod tests {
         on_any_threads(|| {
             let (mut y, mut dx) = (vec![T::ONE; rows * outputs], vec![T::ONE; rows * inputs]);
             let (mut dweight, mut dbias) = (vec![T::ONE; outputs * inputs], vec![T::ONE; outputs]);
-            forward(&x, &weight, Some(&bias), &mut y, sizes);
-            backward_input(&dy, &weight, &mut dx, sizes, true);
-            backward_weight(&dy, &x, &mut dweight, sizes);
-            backward_bias(&dy, &mut dbias);
+            forward(&x, &weight, Some(&bias), None, &mut y, sizes);
+            let gradients = Gradients { x: (&mut dx, true), weight: &mut dweight, bias: Some(&mut dbias) };
+            backward(&dy, &x, &weight, gradients, sizes);
             [y, dx, dweight, dbias].concat()
         })
     }
@@ -96,7 +109,7 @@ mod tests {
             let (bias, dy) = (list::<f64>(3, outputs), list::<f64>(4, rows * outputs));
             let loss = |x: &[f64], weight: &[f64], bias: Option<&[f64]>| {
                 let mut y = vec![7.0; rows * outputs];
-                forward(x, weight, bias, &mut y, sizes);
+                forward(x, weight, bias, None, &mut y, sizes);
                 dot(&y, &dy)
             };
             let (y, rest) = out.split_at(rows * outputs);
@@ -109,6 +122,10 @@ mod tests {
             gradient("bias", &bias, dbias, |bias| loss(&x, &weight, Some(bias)));
             let without = loss(&x, &weight, None);
             assert!((without + dot(dbias, &bias) - loss(&x, &weight, Some(&bias))).abs() < 1e-10);
+            let residual = list::<f64>(5, rows * outputs);
+            let mut onto = vec![7.0; rows * outputs];
+            forward(&x, &weight, None, Some(&residual), &mut onto, sizes);
+            assert!((dot(&onto, &dy) - without - dot(&residual, &dy)).abs() < 1e-10);
             let mut alone = vec![7.0; rows * inputs];
             backward_input(&dy, &weight, &mut alone, sizes, false);
             assert!(alone.iter().zip(dx).all(|(a, b)| (a - b).abs() < 1e-12));
@@ -119,9 +136,9 @@ mod tests {
     #[test]
     fn no_rows_are_nothing() {
         let mut dweight = vec![1.0f32; 6];
-        forward(&[], &[0.5; 6], Some(&[1.0; 2]), &mut [], [0, 3, 2]);
-        backward_input(&[], &[0.5; 6], &mut [], [0, 3, 2], false);
-        backward_weight(&[], &[], &mut dweight, [0, 3, 2]);
+        forward(&[], &[0.5; 6], Some(&[1.0; 2]), None, &mut [], [0, 3, 2]);
+        let gradients = Gradients { x: (&mut [], false), weight: &mut dweight, bias: None };
+        backward(&[], &[], &[0.5; 6], gradients, [0, 3, 2]);
         assert_eq!(dweight, [1.0; 6]);
     }
 }

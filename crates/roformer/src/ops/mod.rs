@@ -15,6 +15,7 @@ pub mod memory;
 pub mod multiply;
 pub mod norm;
 pub mod optimizer;
+pub mod pass;
 pub mod prenorm;
 pub mod real;
 pub(crate) mod reduce;

@@ -1,11 +1,12 @@
 //! Products of matrices that change from call to call, as training has them.
 //!
-//! The right side is packed into the panels that the loops of `gemm/` read (a weight of a model is packed once, there); the
-//! left side is read where it stands, along its rows or down its columns. Sums run over blocks of the inner axis in order, so
-//! that their bits do not depend on the number of threads.
+//! The right side is packed into the panels that the loops of `gemm/` read (a weight of a model is packed once, there), a block
+//! at a time by whoever multiplies with it next; the left side is read where it stands, along its rows or down its columns.
+//! Sums run over blocks of the inner axis in order, so that their bits do not depend on the number of threads.
 
 use super::Real;
-use super::gemm::{Level, Run, Start, Target};
+use super::dispatch::vectorised;
+use super::gemm::{Columns, DEPTH, Level, Run, Start, Target};
 use rayon::prelude::*;
 
 /// A matrix in memory: element (r, c) is `data[r · row + c · column]`.
@@ -40,24 +41,51 @@ pub enum Threads {
     All,
 }
 
-/// Numbers of the inner axis that are summed at a time: a panel of them stays in the second-level cache, and as many lines of
-/// a transposed left side in the first.
-const BLOCK: usize = 512;
-/// Rows below which a product is not divided by rows, and a multiple of the rows of every tile.
-const LEAST_ROWS: usize = 48;
+/// What a product is added to.
+#[derive(Clone, Copy, Debug)]
+pub enum Onto<'a, T> {
+    /// What is in the output.
+    Output,
+    /// These, if they are there; what was in the output goes.
+    These {
+        /// A number for each column, `[n]`.
+        bias: Option<&'a [T]>,
+        /// Rows `[m, n]` without gaps; they are added last.
+        rows: Option<&'a [T]>,
+    },
+}
+
+/// A multiple of the rows of every tile.
 const TILE_ROWS: usize = 24;
-/// Multiplications below which one thread does the work.
-const PARALLEL: usize = 1 << 17;
+/// Rows below which a product is not divided by rows; more where each part packs the right side for itself.
+const LEAST_ROWS: usize = 48;
+const LEAST_PACKED: usize = 96;
+/// Multiplications below which one thread does the work: about 10 µs.
+pub(super) const PARALLEL: usize = 1 << 19;
 
 /// out = scale·a·b, or out += scale·a·b where `accumulate`: out `[m, n]` row by row with `row` numbers from one to the next,
 /// a `[m, k]`, b `[k, n]`.
 pub fn multiply<T: Real>(
+    out: (&mut [T], usize),
+    a: Strided<T>,
+    b: Strided<T>,
+    sizes: [usize; 3],
+    scale: f64,
+    accumulate: bool,
+    threads: Threads,
+) {
+    let onto = if accumulate { Onto::Output } else { Onto::These { bias: None, rows: None } };
+    multiply_onto(out, onto, a, b, sizes, scale, threads);
+}
+
+/// out = onto + scale·a·b: out `[m, n]` row by row with `row` numbers from one to the next, a `[m, k]`, b `[k, n]`.
+pub fn multiply_onto<T: Real>(
     (out, row): (&mut [T], usize),
+    onto: Onto<T>,
     a: Strided<T>,
     b: Strided<T>,
     [m, n, k]: [usize; 3],
     scale: f64,
-    accumulate: bool,
     threads: Threads,
 ) {
     let reach = |rows: usize, columns: usize, row: usize, column: usize| {
@@ -67,103 +95,138 @@ pub fn multiply<T: Real>(
     assert!(out.len() >= reach(m, n, row, 1), "the output of a product");
     assert!(a.data.len() >= reach(m, k, a.row, a.column), "the left side of a product");
     assert!(b.data.len() >= reach(k, n, b.row, b.column), "the right side of a product");
-    if m == 0 || n == 0 {
-        return;
+    if let Onto::These { bias, rows } = onto {
+        assert!(rows.is_none_or(|rows| rows.len() == m * n), "the rows that a product is added to");
+        assert!(bias.is_none_or(|bias| bias.len() == n), "the bias of a product");
     }
-    if k == 0 {
-        if !accumulate {
-            out.chunks_mut(row).take(m).for_each(|out| out[..n].fill(T::ZERO));
-        }
+    if m == 0 || n == 0 {
         return;
     }
     let level = Level::best();
     let width = T::width(level, n);
     let panels = n.div_ceil(width);
-    let is_parallel = threads == Threads::All && m * n * k >= PARALLEL && rayon::current_num_threads() > 1;
     // A right side as wide as a panel, without gaps, is one.
     let is_packed = n == width && b.row == n && b.column == 1 && scale == 1.0;
-    // Taken, not borrowed: while this thread waits for others it may be given another product to do.
-    let mut packed = T::scratch().take();
-    if !is_packed {
-        if packed.len() < panels * width * k {
-            packed.resize(panels * width * k, T::ZERO);
-        }
-        let pack = |(index, panel): (usize, &mut [T])| {
-            pack(b, index * width, width.min(n - index * width), width, scale, panel);
-        };
-        let used = &mut packed[..panels * width * k];
-        if is_parallel {
-            used.par_chunks_exact_mut(width * k).enumerate().for_each(pack);
-        } else {
-            used.chunks_exact_mut(width * k).enumerate().for_each(pack);
-        }
-    }
-    let used = if is_packed { &b.data[..n * k] } else { &packed[..panels * width * k] };
+    let is_parallel = threads == Threads::All && m * n * k >= PARALLEL && rayon::current_num_threads() > 1;
 
     let wanted = if is_parallel { rayon::current_num_threads() * 4 } else { 1 };
-    let row_blocks = wanted.div_ceil(panels).min(m.div_ceil(LEAST_ROWS));
+    let least = if is_packed { LEAST_ROWS } else { LEAST_PACKED };
+    let row_blocks = wanted.div_ceil(panels).min(m.div_ceil(least));
     let block = m.div_ceil(row_blocks).next_multiple_of(TILE_ROWS);
     let row_blocks = m.div_ceil(block);
     let piece = panels.div_ceil(wanted.div_ceil(row_blocks).min(panels));
     let target = Target(out.as_mut_ptr());
-    let task = |task: usize| {
+    let task = |task: usize, memory: &mut [T]| {
         let first_row = task % row_blocks * block;
-        let rows = block.min(m - first_row);
         let first_panel = task / row_blocks * piece;
         for panel in first_panel..panels.min(first_panel + piece) {
-            for first in (0..k).step_by(BLOCK) {
-                let inputs = BLOCK.min(k - first);
+            let first_column = panel * width;
+            let columns = width.min(n - first_column);
+            // SAFETY: a row and a column of `out`, whose size was checked.
+            let out = unsafe { target.pointer().add(first_row * row + first_column) };
+            // Without an inner axis there is one block, of nothing.
+            for first in (0..k.max(1)).step_by(DEPTH) {
+                let inputs = DEPTH.min(k - first);
+                let packed = if is_packed {
+                    &b.data[first * width..][..inputs * width]
+                } else {
+                    let packed = &mut memory[..inputs * width];
+                    pack(b, (first, inputs), (first_column, columns), scale, packed);
+                    packed
+                };
+                let start = match onto {
+                    Onto::These { bias: Some(bias), .. } if first == 0 => {
+                        Start::Bias(bias[first_column..].as_ptr())
+                    }
+                    Onto::These { bias: None, .. } if first == 0 => Start::Zero,
+                    _ => Start::Target,
+                };
+                let plus = match onto {
+                    Onto::These { rows: Some(rows), .. } if first + inputs == k => {
+                        Some((rows[first_row * n + first_column..].as_ptr(), n))
+                    }
+                    _ => None,
+                };
                 let run = Run {
-                    x: a.data[first_row * a.row + first * a.column..].as_ptr(),
+                    x: a.data[(first_row * a.row + first * a.column).min(a.data.len())..].as_ptr(),
                     x_step: a.row,
                     x_column: a.column,
-                    rows,
+                    rows: block.min(m - first_row),
                     inputs,
-                    panel: used[(panel * k + first) * width..][..inputs * width].as_ptr(),
+                    panel: packed.as_ptr(),
                     width,
-                    // SAFETY: a row and a column of `out`, whose size was checked.
-                    out: unsafe { target.pointer().add(first_row * row + panel * width) },
+                    out,
                     out_step: row,
-                    columns: width.min(n - panel * width),
-                    start: if first == 0 && !accumulate { Start::Zero } else { Start::Target },
+                    columns,
+                    start,
+                    plus,
                 };
-                // SAFETY: the assertions cover what is read of a and written of out; the panel was sliced; each task has rows
-                // and columns for itself; the width is this level's, and the level is available.
+                // SAFETY: the assertions cover what is read of a and of what the product is added to, and what is written
+                // of out; the panel was sliced; each task has rows and columns for itself; the width is this level's, and
+                // the level is available.
                 unsafe { T::run(level, &run) };
             }
         }
     };
     let tasks = panels.div_ceil(piece) * row_blocks;
     if is_parallel {
-        (0..tasks).into_par_iter().with_max_len(1).for_each(task);
+        let tasks = (0..tasks).into_par_iter().with_max_len(1);
+        tasks.for_each(|index| T::with_panel(|memory| task(index, memory)));
     } else {
-        (0..tasks).for_each(task);
+        T::with_panel(|memory| (0..tasks).for_each(|index| task(index, memory)));
     }
-    T::scratch().set(packed);
 }
 
-/// A panel `[k, width]` of scale·b: `columns` of its columns from `first` on, then zeros.
-fn pack<T: Real>(b: Strided<T>, first: usize, columns: usize, width: usize, scale: f64, panel: &mut [T]) {
-    let scale = T::of(scale);
-    let data = &b.data[first * b.column..];
+/// A panel `[inputs, width]` of scale·b: rows from `first` on of `columns` of its columns from `first_column` on, then zeros.
+fn pack<T: Real>(
+    b: Strided<T>,
+    (first, inputs): (usize, usize),
+    (first_column, columns): (usize, usize),
+    scale: f64,
+    panel: &mut [T],
+) {
+    if panel.is_empty() {
+        return;
+    }
+    let (width, scale) = (panel.len() / inputs, T::of(scale));
+    let from = &b.data[first * b.row + first_column * b.column..];
     if b.column == 1 {
+        copy(from, b.row, columns, scale, width, panel);
+    } else if b.row == 1 {
+        T::pack_columns(
+            Level::best(),
+            from,
+            Columns { inputs, step: b.column, columns, width },
+            scale,
+            panel,
+        );
+    } else {
         for (index, row) in panel.chunks_exact_mut(width).enumerate() {
-            let from = &data[index * b.row..][..columns];
+            let from = from[index * b.row..].iter().step_by(b.column);
             row[..columns].iter_mut().zip(from).for_each(|(to, &from)| *to = scale * from);
             row[columns..].fill(T::ZERO);
         }
-        return;
     }
-    // Some rows at a time, so that what is written stays in the first-level cache while the columns are read.
-    for (index, rows) in panel.chunks_mut(16 * width).enumerate() {
-        for column in 0..width {
-            let to = rows[column..].iter_mut().step_by(width);
-            if column >= columns {
-                to.for_each(|to| *to = T::ZERO);
-                continue;
-            }
-            let from = data[index * 16 * b.row + column * b.column..].iter().step_by(b.row);
-            to.zip(from).for_each(|(to, &from)| *to = scale * from);
+}
+
+vectorised! {
+    fn copy<T>(from: &[T], step: usize, columns: usize, scale: T, width: usize, panel: &mut [T]) = copy_rows
+}
+
+/// Rows that lie `step` apart, scaled.
+#[inline(always)]
+fn copy_rows<T: Real>(from: &[T], step: usize, columns: usize, scale: T, width: usize, panel: &mut [T]) {
+    for (index, row) in panel.chunks_exact_mut(width).enumerate() {
+        let from = &from[index * step..][..columns];
+        // A length known beforehand is a few registers.
+        let (blocks, rest) = from.as_chunks::<16>();
+        for (to, from) in row.as_chunks_mut::<16>().0.iter_mut().zip(blocks) {
+            *to = from.map(|from| scale * from);
+        }
+        if columns < width {
+            let row = &mut row[16 * blocks.len()..];
+            row.fill(T::ZERO);
+            row.iter_mut().zip(rest).for_each(|(to, &from)| *to = scale * from);
         }
     }
 }
@@ -221,6 +284,26 @@ mod tests {
             for accumulate in [false, true] {
                 check::<f64>(sizes, accumulate, 1e-14);
                 check::<f32>(sizes, accumulate, 4e-6);
+            }
+        }
+    }
+
+    #[test]
+    fn products_are_added_to_biases_and_rows() {
+        for sizes @ [m, n, k] in [[3, 5, 7], [65, 70, 1030], [130, 64, 64], [4, 3, 0]] {
+            let list = |len: usize, seed: u64| super::super::check::list::<f64>(seed, len);
+            let (a, b, bias, rows) = (list(m * k, 1), list(k * n, 2), list(n, 3), list(m * n, 4));
+            for (bias, rows) in [(Some(&bias[..]), Some(&rows[..])), (Some(&bias), None), (None, Some(&rows))]
+            {
+                let mut out = vec![9.0; m * n];
+                let (a, b) = (Strided::rows(&a, k), Strided::rows(&b, n));
+                multiply_onto((&mut out, n), Onto::These { bias, rows }, a, b, sizes, 1.0, Threads::All);
+                for (index, &out) in out.iter().enumerate() {
+                    let (row, column) = (index / n, index % n);
+                    let sum: f64 = (0..k).map(|i| a.data[row * k + i] * b.data[i * n + column]).sum();
+                    let wanted = sum + bias.map_or(0.0, |x| x[column]) + rows.map_or(0.0, |x| x[index]);
+                    assert!((out - wanted).abs() < 1e-11, "{sizes:?} at {row}, {column}");
+                }
             }
         }
     }

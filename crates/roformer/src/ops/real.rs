@@ -27,8 +27,8 @@ pub trait Real:
     fn exp(self) -> Self;
     /// The square root.
     fn sqrt(self) -> Self;
-    /// ½·erfc(x/√2), the upper tail of the normal distribution, for x ≥ 0.
-    fn normal_tail(self) -> Self;
+    /// Of the normal distribution, for x ≥ 0: the upper tail ½·erfc(x/√2) and the density e^(−x²/2)/√(2π).
+    fn normal(self) -> (Self, Self);
     /// |self|
     fn abs(self) -> Self;
     /// The larger of two numbers.
@@ -68,7 +68,7 @@ impl Real for f32 {
     }
 
     #[inline(always)]
-    fn normal_tail(self) -> f32 {
+    fn normal(self) -> (f32, f32) {
         // erfc(z) = e^(−z²)·P(1/(1 + 0.4·z)): P fitted by least squares, 4e-10 off at most.
         const P: [f32; 8] = ERFC;
         let z = self * std::f32::consts::FRAC_1_SQRT_2;
@@ -77,7 +77,8 @@ impl Real for f32 {
         for coefficient in [P[6], P[5], P[4], P[3], P[2], P[1], P[0]] {
             sum = t.mul_add(sum, coefficient);
         }
-        0.5 * t * sum * Real::exp(-z * z)
+        let e = Real::exp(-z * z);
+        (0.5 * t * sum * e, 0.398_942_3 * e)
     }
 
     #[inline(always)]
@@ -117,20 +118,22 @@ impl Real for f64 {
         f64::sqrt(self)
     }
 
-    fn normal_tail(self) -> f64 {
+    fn normal(self) -> (f64, f64) {
         let z = self * std::f64::consts::FRAC_1_SQRT_2;
-        if z < 2.0 {
+        let e = std::f64::consts::FRAC_1_PI.sqrt() * (-z * z).exp();
+        let tail = if z < 2.0 {
             // erf z = 2/√π·e^(−z²)·Σ 2^n z^(2n+1)/(2n+1)!!: all terms positive, so nothing cancels.
             let (mut term, mut sum) = (z, z);
             for n in 1..200 {
                 term *= 2.0 * z * z / f64::from(2 * n + 1);
                 sum += term;
             }
-            return 0.5 - std::f64::consts::FRAC_1_PI.sqrt() * (-z * z).exp() * sum;
-        }
-        // erfc z = e^(−z²)/√π · 1/(z + ½/(z + 1/(z + 3/2/(z + …)))).
-        let fraction = (1..400).rev().fold(z, |below, n| z + 0.5 * f64::from(n) / below);
-        0.5 * (-z * z).exp() * std::f64::consts::FRAC_1_PI.sqrt() / fraction
+            0.5 - e * sum
+        } else {
+            // erfc z = e^(−z²)/√π · 1/(z + ½/(z + 1/(z + 3/2/(z + …)))).
+            0.5 * e / (1..400).rev().fold(z, |below, n| z + 0.5 * f64::from(n) / below)
+        };
+        (tail, std::f64::consts::FRAC_1_SQRT_2 * e)
     }
 
     fn abs(self) -> f64 {
@@ -173,10 +176,13 @@ mod tests {
             (3.5, 2.326_290_790_355_25e-4),
             (5.0, 2.866_515_718_791_939e-7),
         ] {
-            let wide = Real::normal_tail(x);
+            let (wide, density) = Real::normal(x);
             assert!((wide - tail).abs() <= 1e-13 * tail + 1e-16, "{x}: {wide} {tail}");
-            let single = f64::from(Real::normal_tail(x as f32));
-            assert!((single - tail).abs() <= 1e-6 * tail + 1e-9, "{x}: {single} {tail}");
+            let exact = (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt();
+            assert!((density - exact).abs() <= 1e-14 * exact, "{x}: {density} {exact}");
+            let (single, density) = Real::normal(x as f32);
+            assert!((f64::from(single) - tail).abs() <= 1e-6 * tail + 1e-9, "{x}: {single} {tail}");
+            assert!((f64::from(density) - exact).abs() <= 2e-6 * exact, "{x}: {density} {exact}");
         }
     }
 }

@@ -88,7 +88,7 @@ pub fn answers(trained: &Trained, hidden: &[f32]) -> Vec<u32> {
     let rows = hidden.len() / width;
     let mut scores = vec![0.0; rows * vocabulary];
     let weight = find("out.weight").unwrap_or_default();
-    linear::forward(hidden, weight, find("out.bias"), &mut scores, [rows, width, vocabulary]);
+    linear::forward(hidden, weight, find("out.bias"), None, &mut scores, [rows, width, vocabulary]);
     let best = |scores: &[f32]| {
         let first = (0, f32::NEG_INFINITY);
         let best = (0..)

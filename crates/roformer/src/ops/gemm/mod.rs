@@ -5,6 +5,8 @@
 //! accumulated in registers over all inputs: no partial sum is ever stored, and the order of additions does not depend on
 //! the number of rows or threads.
 
+#[cfg(target_arch = "x86_64")]
+mod lanes;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -13,9 +15,8 @@ use super::activation::Activation;
 use super::memory::Memory;
 use super::real::Real;
 use rayon::prelude::*;
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::sync::OnceLock;
-use std::thread::LocalKey;
 
 /// The instruction sets that the loops are written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +66,9 @@ pub(crate) enum Start<T> {
 /// Rows of x times one panel.
 ///
 /// Invariants, kept by whoever makes one: `rows` rows of `inputs` numbers, the rows `x_step` apart and the numbers of a row
-/// `x_column`, are valid to read at `x`; a panel of `inputs` × `width` numbers is valid to read at `panel`; `rows` rows of `columns` ≤ `width` numbers,
-/// `out_step` apart, are valid to read and write at `out` and touched by nobody else; a bias has `width` numbers.
+/// `x_column`, are valid to read at `x`; a panel of `inputs` × `width` numbers is valid to read at `panel`; `rows` rows of
+/// `columns` ≤ `width` numbers, `out_step` apart, are valid to read and write at `out` and touched by nobody else; as many, as
+/// far apart as it says, are valid to read at `plus`, if it is there; a bias has `columns` numbers.
 #[derive(Clone, Copy)]
 pub(crate) struct Run<T> {
     pub x: *const T,
@@ -80,6 +82,8 @@ pub(crate) struct Run<T> {
     pub out_step: usize,
     pub columns: usize,
     pub start: Start<T>,
+    /// Rows that are added to the sums at last, and how far apart they are.
+    pub plus: Option<(*const T, usize)>,
 }
 
 /// The loops for one number type.
@@ -92,13 +96,45 @@ pub(crate) trait Kernel: Sized {
     ///
     /// The run's invariants hold, its width is one that `width` gave for this level, and the level is available.
     unsafe fn run(level: Level, run: &Run<Self>);
-    /// Memory that a thread keeps for packing.
-    fn scratch() -> &'static LocalKey<Cell<Vec<Self>>>;
+    /// Packs a panel: number c of row i of `panel`, whose rows have `width` numbers, is scale·(number i of column c), where
+    /// columns begin `step` apart in `from` and have `inputs` numbers each; 0 from `columns` on.
+    ///
+    /// # Panics
+    ///
+    /// If `from` or the panel are too short.
+    fn pack_columns(level: Level, from: &[Self], shape: Columns, scale: Self, panel: &mut [Self]);
+    /// Lends the memory that each thread has for a packed panel of [`DEPTH`] rows. What uses it must not ask for it again.
+    fn with_panel<R>(work: impl FnOnce(&mut [Self]) -> R) -> R;
 }
 
+/// The sizes of columns that are packed.
+#[derive(Clone, Copy)]
+pub(crate) struct Columns {
+    /// Numbers of a column: rows of the panel.
+    pub inputs: usize,
+    /// From one column to the next.
+    pub step: usize,
+    /// How many there are, at most as many as the panel is wide.
+    pub columns: usize,
+    /// Numbers of a row of the panel.
+    pub width: usize,
+}
+
+/// Rows of a panel that a thread has memory for: so many of the widest stay in the second-level cache, and as many lines of a
+/// transposed left side in the first.
+pub(crate) const DEPTH: usize = 512;
+/// The widest panel.
+const WIDEST: usize = 64;
+
+/// Memory for a panel, aligned to cache lines.
+#[repr(align(64))]
+struct Panel<T, const LEN: usize>([T; LEN]);
+
+// As part of each thread, rather than allocated: a training step allocates nothing, whichever threads it runs on.
 thread_local! {
-    static SINGLE: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
-    static DOUBLE: Cell<Vec<f64>> = const { Cell::new(Vec::new()) };
+    static SINGLE: RefCell<Panel<f32, { DEPTH * WIDEST }>> = const { RefCell::new(Panel([0.0; DEPTH * WIDEST])) };
+    static DOUBLE: RefCell<Panel<f64, { DEPTH * portable::WIDTH }>> =
+        const { RefCell::new(Panel([0.0; DEPTH * portable::WIDTH])) };
 }
 
 impl Kernel for f32 {
@@ -125,8 +161,20 @@ impl Kernel for f32 {
         }
     }
 
-    fn scratch() -> &'static LocalKey<Cell<Vec<f32>>> {
-        &SINGLE
+    fn pack_columns(level: Level, from: &[f32], shape: Columns, scale: f32, panel: &mut [f32]) {
+        match level {
+            Level::Portable => portable::pack_columns(from, shape, scale, panel),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the level says that the features are there.
+            Level::Avx2 => unsafe { x86::pack_columns_avx2(from, shape, scale, panel) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
+            Level::Avx512 => unsafe { x86::pack_columns_avx512(from, shape, scale, panel) },
+        }
+    }
+
+    fn with_panel<R>(work: impl FnOnce(&mut [f32]) -> R) -> R {
+        SINGLE.with_borrow_mut(|panel| work(&mut panel.0))
     }
 }
 
@@ -140,8 +188,12 @@ impl Kernel for f64 {
         unsafe { portable::run(run) }
     }
 
-    fn scratch() -> &'static LocalKey<Cell<Vec<f64>>> {
-        &DOUBLE
+    fn pack_columns(_: Level, from: &[f64], shape: Columns, scale: f64, panel: &mut [f64]) {
+        portable::pack_columns(from, shape, scale, panel);
+    }
+
+    fn with_panel<R>(work: impl FnOnce(&mut [f64]) -> R) -> R {
+        DOUBLE.with_borrow_mut(|panel| work(&mut panel.0))
     }
 }
 
@@ -241,7 +293,8 @@ impl<T: Real> Matrix<T> {
                     out: unsafe { target.pointer().add(first_row * outputs + panel * width) },
                     out_step: outputs,
                     columns,
-                    start: Start::Bias(self.bias[panel * width..(panel + 1) * width].as_ptr()),
+                    start: Start::Bias(self.bias[panel * width..][..columns].as_ptr()),
+                    plus: None,
                 };
                 // SAFETY: the slices above have the sizes that a run asks for; each task has rows and columns of `out`
                 // for itself; the level is the one that the weight was packed for.

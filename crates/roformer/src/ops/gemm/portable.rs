@@ -1,6 +1,6 @@
 //! The loop in plain Rust, for every machine and for `f64`.
 
-use super::{Run, Start};
+use super::{Columns, Run, Start};
 use crate::ops::real::Real;
 
 /// Columns of a panel.
@@ -34,10 +34,24 @@ pub(super) unsafe fn run<T: Real>(run: &Run<T>) {
                 }
             }
             for (column, sum) in sums.iter().enumerate().take(run.columns) {
-                *out.add(column) = *sum;
+                *out.add(column) = match run.plus {
+                    Some((rows, step)) => *sum + *rows.add(row * step + column),
+                    None => *sum,
+                };
             }
         }
     }
+}
+
+/// See `Kernel::pack_columns`.
+pub(super) fn pack_columns<T: Real>(from: &[T], shape: Columns, scale: T, panel: &mut [T]) {
+    let Columns { inputs, step, columns, width } = shape;
+    let panel = &mut panel[..inputs * width];
+    for column in 0..columns {
+        let to = panel[column..].iter_mut().step_by(width);
+        to.zip(&from[column * step..][..inputs]).for_each(|(to, &from)| *to = scale * from);
+    }
+    panel.chunks_exact_mut(width).for_each(|row| row[columns..].fill(T::ZERO));
 }
 
 /// See `peak_loop`.

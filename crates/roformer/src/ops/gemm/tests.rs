@@ -78,3 +78,70 @@ fn bits_do_not_depend_on_the_number_of_threads_or_rows() {
     assert_eq!(all, run(3, &x));
     assert_eq!(all[5 * outputs..6 * outputs], run(2, &x[5 * inputs..6 * inputs]));
 }
+
+#[test]
+fn packed_columns_are_the_columns() {
+    for level in Level::available() {
+        for (inputs, columns, width) in
+            [(1, 1, 16), (7, 3, 16), (16, 16, 16), (33, 40, 48), (40, 48, 48), (17, 63, 64), (64, 64, 64)]
+        {
+            let step = inputs + 3;
+            let from: Vec<f32> = numbers(columns * step, 7).iter().map(|&x| x as f32).collect();
+            let mut panel = vec![9.0; inputs * width + 1];
+            let shape = Columns { inputs, step, columns, width };
+            // No more than what is there: the last column ends where the memory does.
+            f32::pack_columns(level, &from[..from.len() - 3], shape, 0.5, &mut panel);
+            for (index, &packed) in panel[..inputs * width].iter().enumerate() {
+                let (input, column) = (index / width, index % width);
+                let wanted = if column < columns { 0.5 * from[column * step + input] } else { 0.0 };
+                assert_eq!(packed, wanted, "{level:?} {inputs} × {columns} at {input}, {column}");
+            }
+            assert_eq!(panel[inputs * width], 9.0);
+        }
+    }
+}
+
+#[test]
+fn runs_start_from_and_add_what_they_are_told() {
+    let (rows, inputs) = (13, 5);
+    for level in Level::available() {
+        for columns in [1, 15, 16, 31, 48, 50] {
+            let width = f32::width(level, columns);
+            let columns = columns.min(width);
+            let cast = |list: Vec<f64>| list.into_iter().map(|x| x as f32).collect::<Vec<f32>>();
+            let (x, panel) = (cast(numbers(rows * inputs, 1)), cast(numbers(inputs * width, 2)));
+            // Each no longer than it must be.
+            let (bias, plus) = (cast(numbers(columns, 3)), cast(numbers(rows * columns, 4)));
+            let before = cast(numbers(rows * columns, 5));
+            let starts = [Start::Zero, Start::Bias(bias.as_ptr()), Start::Target];
+            for (kind, start) in starts.into_iter().enumerate() {
+                for plus_rows in [None, Some((plus.as_ptr(), columns))] {
+                    let mut out = before.clone();
+                    let run = Run {
+                        x: x.as_ptr(),
+                        x_step: inputs,
+                        x_column: 1,
+                        rows,
+                        inputs,
+                        panel: panel.as_ptr(),
+                        width,
+                        out: out.as_mut_ptr(),
+                        out_step: columns,
+                        columns,
+                        start,
+                        plus: plus_rows,
+                    };
+                    // SAFETY: the lists have the sizes that a run asks for; the level is available.
+                    unsafe { f32::run(level, &run) };
+                    for (index, &out) in out.iter().enumerate() {
+                        let (row, column) = (index / columns, index % columns);
+                        let first = [0.0, bias[column], before[index]][kind];
+                        let terms = (0..inputs).map(|i| x[row * inputs + i] * panel[i * width + column]);
+                        let wanted = first + terms.sum::<f32>() + plus_rows.map_or(0.0, |_| plus[index]);
+                        assert!((out - wanted).abs() < 2e-6, "{level:?} {columns} {kind} at {row}, {column}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -3,7 +3,8 @@
 //! With `VECTORS` registers a row, `ROWS` · `VECTORS` sums and `VECTORS` weights fill the register file: on AVX-512 8 × 48
 //! columns (measured here: 0.93 of the peak), 6 × 64 where that fits the number of columns, on AVX2 6 × 16.
 
-use super::{Run, Start};
+use super::lanes::Lanes;
+use super::{Columns, Run, Start};
 use std::arch::x86_64::*;
 
 /// The width of a panel on AVX-512: 48 columns, or 64 where fewer are then left empty, or one panel of 16 or 32 where that is
@@ -19,106 +20,6 @@ pub(super) fn width_avx512(outputs: usize) -> usize {
 
 pub(super) fn width_avx2() -> usize {
     16
-}
-
-/// A register of numbers. Safety of every method: the CPU has the instruction set; pointers are valid for the lanes that
-/// are touched (`mask` has a bit for each).
-trait Lanes: Copy {
-    const COUNT: usize;
-    unsafe fn zero() -> Self;
-    unsafe fn splat(from: *const f32) -> Self;
-    unsafe fn load(from: *const f32) -> Self;
-    unsafe fn load_some(from: *const f32, mask: u16) -> Self;
-    unsafe fn store(self, to: *mut f32);
-    unsafe fn store_some(self, to: *mut f32, mask: u16);
-    unsafe fn multiply_add(self, a: Self, b: Self) -> Self;
-}
-
-impl Lanes for __m512 {
-    const COUNT: usize = 16;
-    #[inline(always)]
-    unsafe fn zero() -> Self {
-        // SAFETY: see `Lanes`.
-        unsafe { _mm512_setzero_ps() }
-    }
-    #[inline(always)]
-    unsafe fn splat(from: *const f32) -> Self {
-        // SAFETY: see `Lanes`.
-        unsafe { _mm512_set1_ps(*from) }
-    }
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: see `Lanes`.
-        unsafe { _mm512_loadu_ps(from) }
-    }
-    #[inline(always)]
-    unsafe fn load_some(from: *const f32, mask: u16) -> Self {
-        // SAFETY: see `Lanes`.
-        unsafe { _mm512_maskz_loadu_ps(mask, from) }
-    }
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: see `Lanes`.
-        unsafe { _mm512_storeu_ps(to, self) }
-    }
-    #[inline(always)]
-    unsafe fn store_some(self, to: *mut f32, mask: u16) {
-        // SAFETY: see `Lanes`.
-        unsafe { _mm512_mask_storeu_ps(to, mask, self) }
-    }
-    #[inline(always)]
-    unsafe fn multiply_add(self, a: Self, b: Self) -> Self {
-        // SAFETY: see `Lanes`.
-        unsafe { _mm512_fmadd_ps(a, b, self) }
-    }
-}
-
-/// All ones for the first lanes.
-static LANES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
-
-#[inline(always)]
-unsafe fn mask_avx2(mask: u16) -> __m256i {
-    // SAFETY: a mask of the first n ≤ 8 lanes; eight numbers from LANES[8 − n] on.
-    unsafe { _mm256_loadu_si256(LANES.as_ptr().add(8 - mask.count_ones().min(8) as usize).cast()) }
-}
-
-impl Lanes for __m256 {
-    const COUNT: usize = 8;
-    #[inline(always)]
-    unsafe fn zero() -> Self {
-        // SAFETY: see `Lanes`.
-        unsafe { _mm256_setzero_ps() }
-    }
-    #[inline(always)]
-    unsafe fn splat(from: *const f32) -> Self {
-        // SAFETY: see `Lanes`.
-        unsafe { _mm256_set1_ps(*from) }
-    }
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: see `Lanes`.
-        unsafe { _mm256_loadu_ps(from) }
-    }
-    #[inline(always)]
-    unsafe fn load_some(from: *const f32, mask: u16) -> Self {
-        // SAFETY: see `Lanes`.
-        unsafe { _mm256_maskload_ps(from, mask_avx2(mask)) }
-    }
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: see `Lanes`.
-        unsafe { _mm256_storeu_ps(to, self) }
-    }
-    #[inline(always)]
-    unsafe fn store_some(self, to: *mut f32, mask: u16) {
-        // SAFETY: see `Lanes`.
-        unsafe { _mm256_maskstore_ps(to, mask_avx2(mask), self) }
-    }
-    #[inline(always)]
-    unsafe fn multiply_add(self, a: Self, b: Self) -> Self {
-        // SAFETY: see `Lanes`.
-        unsafe { _mm256_fmadd_ps(a, b, self) }
-    }
 }
 
 /// How far ahead of the sums the panel is fetched, in rows of it.
@@ -137,20 +38,22 @@ unsafe fn tile<L: Lanes, const ROWS: usize, const VECTORS: usize>(run: &Run<f32>
             ((1u32 << columns) - 1) as u16
         };
         let mut sums = [[L::zero(); VECTORS]; ROWS];
+        let load = |from: *const f32, vector: usize| {
+            let from = from.wrapping_add(vector * L::COUNT);
+            if whole { L::load(from) } else { L::load_some(from, mask(vector)) }
+        };
         match run.start {
             Start::Zero => {}
             Start::Bias(bias) => {
-                for row in &mut sums {
-                    for (vector, sum) in row.iter_mut().enumerate() {
-                        *sum = L::load(bias.add(vector * L::COUNT));
-                    }
+                for vector in 0..VECTORS {
+                    let bias = load(bias, vector);
+                    sums.iter_mut().for_each(|sums| sums[vector] = bias);
                 }
             }
             Start::Target => {
                 for (row, sums) in sums.iter_mut().enumerate() {
                     for (vector, sum) in sums.iter_mut().enumerate() {
-                        let from = out.add(row * run.out_step + vector * L::COUNT);
-                        *sum = if whole { L::load(from) } else { L::load_some(from, mask(vector)) };
+                        *sum = load(out.add(row * run.out_step), vector);
                     }
                 }
             }
@@ -171,6 +74,13 @@ unsafe fn tile<L: Lanes, const ROWS: usize, const VECTORS: usize>(run: &Run<f32>
             }
             panel = panel.add(VECTORS * L::COUNT);
             x = x.wrapping_add(run.x_column);
+        }
+        if let Some((rows, step)) = run.plus {
+            for (index, sums) in sums.iter_mut().enumerate() {
+                for (vector, sum) in sums.iter_mut().enumerate() {
+                    *sum = sum.add(load(rows.add((row + index) * step), vector));
+                }
+            }
         }
         for (row, sums) in sums.iter().enumerate() {
             for (vector, sum) in sums.iter().enumerate() {
@@ -236,6 +146,58 @@ pub(super) unsafe fn run_avx512(run: &Run<f32>) {
 pub(super) unsafe fn run_avx2(run: &Run<f32>) {
     // SAFETY: the caller's promise.
     unsafe { rows::<__m256, 6, 2>(run) }
+}
+
+/// See `Kernel::pack_columns`: block by block, each turned in registers.
+#[inline(always)]
+unsafe fn pack_columns<L: Lanes>(from: &[f32], shape: Columns, scale: f32, panel: &mut [f32]) {
+    let Columns { inputs, step, columns, width } = shape;
+    assert!(columns <= width && width.is_multiple_of(L::COUNT), "the columns of a panel");
+    assert!(panel.len() >= inputs * width, "the memory of a panel");
+    assert!(columns == 0 || from.len() >= (columns - 1) * step + inputs, "the columns of a panel");
+    for first in (0..width).step_by(L::COUNT) {
+        let there = columns.saturating_sub(first).min(L::COUNT);
+        for input in (0..inputs).step_by(L::COUNT) {
+            let count = L::COUNT.min(inputs - input);
+            let mask = ((1u32 << count) - 1) as u16;
+            // SAFETY: of column `first + column` < `columns` numbers `input..input + count` are read, which are within
+            // `from`; written are whole registers of rows `input..input + count` of the panel. Both were asserted.
+            unsafe {
+                let mut rows = [L::zero(); 16];
+                for (column, row) in rows.iter_mut().enumerate().take(there) {
+                    let from = from.as_ptr().add((first + column) * step + input);
+                    *row =
+                        if count == L::COUNT { L::load(from) } else { L::load_some(from, mask) }.scale(scale);
+                }
+                L::transpose(&mut rows);
+                for (row, numbers) in rows.iter().enumerate().take(count) {
+                    numbers.store(panel.as_mut_ptr().add((input + row) * width + first));
+                }
+            }
+        }
+    }
+}
+
+/// Packs a panel with AVX-512.
+///
+/// # Safety
+///
+/// The CPU has AVX-512 F.
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
+pub(super) unsafe fn pack_columns_avx512(from: &[f32], shape: Columns, scale: f32, panel: &mut [f32]) {
+    // SAFETY: the caller's promise.
+    unsafe { pack_columns::<__m512>(from, shape, scale, panel) }
+}
+
+/// Packs a panel with AVX2.
+///
+/// # Safety
+///
+/// The CPU has AVX2 and FMA.
+#[target_feature(enable = "avx2,fma")]
+pub(super) unsafe fn pack_columns_avx2(from: &[f32], shape: Columns, scale: f32, panel: &mut [f32]) {
+    // SAFETY: the caller's promise.
+    unsafe { pack_columns::<__m256>(from, shape, scale, panel) }
 }
 
 /// See `peak_loop`.

@@ -4,7 +4,7 @@ use super::sum;
 use crate::ops::dispatch::vectorised;
 use crate::ops::gemm::Level;
 use crate::ops::real::Real;
-use crate::ops::reduce::{self, COLUMNS, PARALLEL, ROWS};
+use crate::ops::reduce::{PARALLEL, ROWS};
 use rayon::prelude::*;
 
 /// Numbers that are summed beside each other.
@@ -36,12 +36,24 @@ pub struct Norm<'a, T> {
     pub kind: Kind,
     /// Numbers of a row.
     pub width: usize,
-    /// `[width]`; without, ones.
-    pub weight: Option<&'a [T]>,
+    /// `[width]`
+    pub weight: &'a [T],
     /// `[width]`; without, zeros.
     pub bias: Option<&'a [T]>,
     /// What is added under the root.
     pub epsilon: f64,
+}
+
+/// Where the gradients of a norm's parameters go, each `[width]` and added to, if it is asked for.
+#[derive(Debug)]
+pub struct Parameters<'a, T> {
+    /// Of the weight.
+    pub weight: Option<&'a mut [T]>,
+    /// Of the bias.
+    pub bias: Option<&'a mut [T]>,
+    /// What blocks of rows sum before it is added up, in an order that does not depend on threads: see
+    /// [`Norm::scratch`].
+    pub scratch: &'a mut [T],
 }
 
 impl<T: Real> Norm<'_, T> {
@@ -52,58 +64,56 @@ impl<T: Real> Norm<'_, T> {
         if self.width == 0 {
             return;
         }
-        let (width, kept) = (self.width, self.kind.statistics());
+        let (block, kept) = (ROWS * self.width, ROWS * self.kind.statistics());
         if x.len() < PARALLEL {
-            let rows = x.chunks_exact(width).zip(y.chunks_exact_mut(width));
-            rows.zip(statistics.chunks_exact_mut(kept)).for_each(|((x, y), kept)| forward(self, x, y, kept));
+            forward(self, x, y, statistics);
         } else {
-            let rows = x.par_chunks_exact(width).zip(y.par_chunks_exact_mut(width));
-            let rows = rows.zip(statistics.par_chunks_exact_mut(kept)).with_min_len(8);
-            rows.for_each(|((x, y), kept)| forward(self, x, y, kept));
+            let blocks =
+                x.par_chunks(block).zip(y.par_chunks_mut(block)).zip(statistics.par_chunks_mut(kept));
+            blocks.for_each(|((x, y), kept)| forward(self, x, y, kept));
         }
     }
 
-    /// The gradients: dx = …, or dx += … where `accumulate`, dweight += …, dbias += …; those of the parameters only if
-    /// asked for. x, dy and dx `[rows, width]`, the statistics as [`forward`](Norm::forward) left them, dweight and dbias
-    /// `[width]`.
+    /// The numbers of scratch that [`backward`](Norm::backward) needs.
+    pub fn scratch(rows: usize, width: usize) -> usize {
+        rows.div_ceil(ROWS) * 2 * width
+    }
+
+    /// The gradients: dx = …, or dx += … where `accumulate`, and those of the parameters. x, dy and dx `[rows, width]`, the
+    /// statistics as [`forward`](Norm::forward) left them.
     pub fn backward(
         &self,
         (x, statistics): (&[T], &[T]),
         dy: &[T],
         (dx, accumulate): (&mut [T], bool),
-        dweight: Option<&mut [T]>,
-        dbias: Option<&mut [T]>,
+        mut parameters: Parameters<T>,
     ) {
         self.check(x.len(), dx.len(), statistics.len());
         assert_eq!(x.len(), dy.len(), "shapes of a norm");
-        if self.width == 0 {
+        if x.is_empty() {
             return;
         }
         let (width, kept) = (self.width, self.kind.statistics());
-        let row = |(index, dx): (usize, &mut [T])| {
-            let (x, dy) = (&x[index * width..][..width], &dy[index * width..][..width]);
-            backward(self, x, &statistics[index * kept..][..kept], dy, dx, accumulate);
+        let sums = &mut parameters.scratch[..Self::scratch(x.len() / width, width)];
+        let block = |(index, (dx, sums)): (usize, (&mut [T], &mut [T]))| {
+            let (first, count) = (index * ROWS, dx.len() / width);
+            let (x, dy) = (&x[first * width..][..dx.len()], &dy[first * width..][..dx.len()]);
+            backward(self, (x, &statistics[first * kept..][..count * kept]), dy, dx, sums, accumulate);
         };
-        let parallel = x.len() >= PARALLEL;
-        if parallel {
-            dx.par_chunks_exact_mut(width).with_min_len(8).enumerate().for_each(row);
+        if x.len() < PARALLEL {
+            dx.chunks_mut(ROWS * width).zip(sums.chunks_exact_mut(2 * width)).enumerate().for_each(block);
         } else {
-            dx.chunks_exact_mut(width).enumerate().for_each(row);
+            let blocks = dx.par_chunks_mut(ROWS * width).zip(sums.par_chunks_exact_mut(2 * width));
+            blocks.enumerate().for_each(block);
         }
-        if let Some(dweight) = dweight {
-            assert_eq!(dweight.len(), width, "shapes of a norm");
-            let columns = |(index, dweight): (usize, &mut [T])| {
-                weight_columns(self, (x, statistics), dy, index * COLUMNS, dweight);
-            };
-            if parallel {
-                dweight.par_chunks_mut(COLUMNS).enumerate().for_each(columns);
-            } else {
-                dweight.chunks_mut(COLUMNS).enumerate().for_each(columns);
+        for sums in sums.chunks_exact(2 * width) {
+            let (weight, bias) = sums.split_at(width);
+            for (out, sum) in [(&mut parameters.weight, weight), (&mut parameters.bias, bias)] {
+                if let Some(out) = out {
+                    assert_eq!(out.len(), width, "shapes of a norm");
+                    out.iter_mut().zip(sum).for_each(|(out, &sum)| *out += sum);
+                }
             }
-        }
-        if let Some(dbias) = dbias {
-            assert_eq!(dbias.len(), width, "shapes of a norm");
-            reduce::add_rows(dy, dbias);
         }
     }
 
@@ -118,143 +128,92 @@ impl<T: Real> Norm<'_, T> {
 
     fn check(&self, x: usize, y: usize, statistics: usize) {
         assert_eq!(x, y, "shapes of a norm");
-        assert!(self.weight.is_none_or(|list| list.len() == self.width), "shapes of a norm");
+        assert_eq!(self.weight.len(), self.width, "shapes of a norm");
         assert!(self.bias.is_none_or(|list| list.len() == self.width), "shapes of a norm");
         assert!(x.is_multiple_of(self.width), "shapes of a norm");
         assert_eq!(statistics * self.width, x * self.kind.statistics(), "shapes of a norm");
     }
 }
 
-vectorised! { fn forward<T>(norm: &Norm<T>, x: &[T], y: &mut [T], kept: &mut [T]) = forward_row }
+vectorised! { fn forward<T>(norm: &Norm<T>, x: &[T], y: &mut [T], kept: &mut [T]) = forward_rows }
 
 #[inline(always)]
-fn forward_row<T: Real>(norm: &Norm<T>, x: &[T], y: &mut [T], kept: &mut [T]) {
-    let count = T::of(x.len() as f64);
-    let mean = if norm.kind == Kind::Layer { sum(x, |x| x) / count } else { T::ZERO };
-    let variance = sum(x, |x| (x - mean) * (x - mean)) / count;
-    let scale = T::ONE / (variance + T::of(norm.epsilon)).sqrt();
-    match norm.kind {
-        Kind::Layer => kept.copy_from_slice(&[mean, scale]),
-        Kind::Rms => kept.copy_from_slice(&[scale]),
-    }
-    y.iter_mut().zip(x).for_each(|(y, x)| *y = (*x - mean) * scale);
-    if let Some(weight) = norm.weight {
-        y.iter_mut().zip(weight).for_each(|(y, weight)| *y *= *weight);
-    }
-    if let Some(bias) = norm.bias {
-        y.iter_mut().zip(bias).for_each(|(y, bias)| *y += *bias);
+fn forward_rows<T: Real>(norm: &Norm<T>, x: &[T], y: &mut [T], kept: &mut [T]) {
+    let rows = x.chunks_exact(norm.width).zip(y.chunks_exact_mut(norm.width));
+    let count = T::of(norm.width as f64);
+    for ((x, y), kept) in rows.zip(kept.chunks_exact_mut(norm.kind.statistics())) {
+        let mean = if norm.kind == Kind::Layer { sum(x, |x| x) / count } else { T::ZERO };
+        let variance = sum(x, |x| (x - mean) * (x - mean)) / count;
+        let scale = T::ONE / (variance + T::of(norm.epsilon)).sqrt();
+        match norm.kind {
+            Kind::Layer => kept.copy_from_slice(&[mean, scale]),
+            Kind::Rms => kept.copy_from_slice(&[scale]),
+        }
+        match norm.bias {
+            Some(bias) => {
+                for ((y, x), (weight, bias)) in y.iter_mut().zip(x).zip(norm.weight.iter().zip(bias)) {
+                    *y = (*x - mean) * scale * *weight + *bias;
+                }
+            }
+            None => {
+                for ((y, x), weight) in y.iter_mut().zip(x).zip(norm.weight) {
+                    *y = (*x - mean) * scale * *weight;
+                }
+            }
+        }
     }
 }
 
 vectorised! {
-    fn backward<T>(norm: &Norm<T>, x: &[T], kept: &[T], dy: &[T], dx: &mut [T], accumulate: bool) = backward_row
+    fn backward<T>(norm: &Norm<T>, of: (&[T], &[T]), dy: &[T], dx: &mut [T], sums: &mut [T], accumulate: bool)
+        = backward_rows
 }
 
 /// With n = (x − mean)·scale and g = dy·weight, dx = scale·(g − mean g − n·mean(g·n)); the mean of g is there only where a
-/// mean was taken off.
+/// mean was taken off. The sums of dy·n and of dy over these rows into `sums`.
 #[inline(always)]
-fn backward_row<T: Real>(norm: &Norm<T>, x: &[T], kept: &[T], dy: &[T], dx: &mut [T], accumulate: bool) {
-    let (mean, scale) = norm.statistics(kept);
-    let count = T::of(x.len() as f64);
-    let (sum, product) = sums(dy, x, norm.weight, (mean, scale));
-    let sum = if norm.kind == Kind::Layer { sum / count } else { T::ZERO };
-    let parts = (mean, scale, sum, product / count);
-    match norm.weight {
-        Some(weight) => {
-            write(dx, dy.iter().zip(weight).map(|(dy, weight)| *dy * *weight), x, parts, accumulate);
-        }
-        None => write(dx, dy.iter().copied(), x, parts, accumulate),
-    }
-}
-
-#[inline(always)]
-fn write<T: Real>(
+fn backward_rows<T: Real>(
+    norm: &Norm<T>,
+    (x, kept): (&[T], &[T]),
+    dy: &[T],
     dx: &mut [T],
-    g: impl Iterator<Item = T>,
-    x: &[T],
-    (mean, scale, sum, product): (T, T, T, T),
+    sums: &mut [T],
     accumulate: bool,
 ) {
-    for ((dx, g), x) in dx.iter_mut().zip(g).zip(x) {
-        let d = scale * (g - sum - (*x - mean) * scale * product);
-        *dx = if accumulate { *dx + d } else { d };
-    }
-}
-
-/// Σ g and Σ g·n of a row.
-#[inline(always)]
-fn sums<T: Real>(dy: &[T], x: &[T], weight: Option<&[T]>, parts: (T, T)) -> (T, T) {
-    let mut lanes = [[T::ZERO; LANES]; 2];
-    let ones = [T::ONE; LANES];
-    for start in (0..x.len()).step_by(LANES) {
-        match (dy[start..].first_chunk(), x[start..].first_chunk()) {
-            (Some(dy), Some(x)) => {
-                let weight = weight.and_then(|weight| weight[start..].first_chunk()).unwrap_or(&ones);
-                add(&mut lanes, dy, x, weight, parts);
-            }
-            // The last few numbers, with zeros behind them.
-            _ => {
-                let weight = weight.map_or(ones, |weight| padded(&weight[start..]));
-                add(&mut lanes, &padded(&dy[start..]), &padded(&x[start..]), &weight, parts);
-            }
+    let width = norm.width;
+    let count = T::of(width as f64);
+    let (dweight, dbias) = sums.split_at_mut(width);
+    dweight.fill(T::ZERO);
+    dbias.fill(T::ZERO);
+    let rows = x.chunks_exact(width).zip(dy.chunks_exact(width)).zip(dx.chunks_exact_mut(width));
+    for (((x, dy), dx), kept) in rows.zip(kept.chunks_exact(norm.kind.statistics())) {
+        let (mean, scale) = norm.statistics(kept);
+        let sum = total([dy, norm.weight, x], |dy, weight, _| dy * weight) / count;
+        let sum = if norm.kind == Kind::Layer { sum } else { T::ZERO };
+        let product = total([dy, norm.weight, x], |dy, weight, x| dy * weight * ((x - mean) * scale)) / count;
+        let parameters = dweight.iter_mut().zip(dbias.iter_mut()).zip(norm.weight);
+        for (((dx, x), dy), ((dweight, dbias), weight)) in dx.iter_mut().zip(x).zip(dy).zip(parameters) {
+            let n = (*x - mean) * scale;
+            *dweight += *dy * n;
+            *dbias += *dy;
+            let d = scale * (*dy * *weight - sum - n * product);
+            *dx = if accumulate { *dx + d } else { d };
         }
     }
-    let [plain, product] = lanes;
-    (plain.into_iter().sum(), product.into_iter().sum())
 }
 
+/// The sum of `of` over the numbers of three rows.
 #[inline(always)]
-fn add<T: Real>(
-    [plain, product]: &mut [[T; LANES]; 2],
-    dy: &[T; LANES],
-    x: &[T; LANES],
-    weight: &[T; LANES],
-    (mean, scale): (T, T),
-) {
-    for lane in 0..LANES {
-        let g = dy[lane] * weight[lane];
-        plain[lane] += g;
-        product[lane] += g * ((x[lane] - mean) * scale);
-    }
-}
-
-#[inline(always)]
-fn padded<T: Real>(list: &[T]) -> [T; LANES] {
+fn total<T: Real>(rows: [&[T]; 3], of: impl Fn(T, T, T) -> T) -> T {
     let mut lanes = [T::ZERO; LANES];
-    lanes.iter_mut().zip(list).for_each(|(lane, x)| *lane = *x);
-    lanes
-}
-
-vectorised! {
-    fn weight_columns<T>(norm: &Norm<T>, of: (&[T], &[T]), dy: &[T], first: usize, out: &mut [T]) = sum_columns
-}
-
-/// out[c] += Σ dy·(x − mean)·scale over the rows, for the columns from `first` on.
-#[inline(always)]
-fn sum_columns<T: Real>(norm: &Norm<T>, (x, kept): (&[T], &[T]), dy: &[T], first: usize, out: &mut [T]) {
-    let (width, size, count) = (norm.width, norm.kind.statistics(), out.len());
-    let rows = x.len() / width;
-    for block in (0..rows).step_by(ROWS) {
-        let mut sums = [T::ZERO; COLUMNS];
-        for row in block..rows.min(block + ROWS) {
-            let (mean, scale) = norm.statistics(&kept[row * size..][..size]);
-            let (x, dy) = (&x[row * width + first..][..count], &dy[row * width + first..][..count]);
-            // A length known beforehand keeps the sums in registers.
-            match (x.first_chunk::<COLUMNS>(), dy.first_chunk::<COLUMNS>()) {
-                (Some(x), Some(dy)) => {
-                    for column in 0..COLUMNS {
-                        sums[column] += dy[column] * ((x[column] - mean) * scale);
-                    }
-                }
-                _ => {
-                    for ((sum, dy), x) in sums.iter_mut().zip(dy).zip(x) {
-                        *sum += *dy * ((*x - mean) * scale);
-                    }
-                }
-            }
-        }
-        out.iter_mut().zip(&sums).for_each(|(out, sum)| *out += *sum);
+    let [a, b, c] = rows.map(|row| row.chunks_exact(LANES));
+    let rest = a.remainder().iter().zip(b.remainder()).zip(c.remainder());
+    for ((a, b), c) in a.zip(b).zip(c) {
+        let numbers = a.iter().zip(b).zip(c);
+        lanes.iter_mut().zip(numbers).for_each(|(lane, ((&a, &b), &c))| *lane += of(a, b, c));
     }
+    lanes.iter_mut().zip(rest).for_each(|(lane, ((&a, &b), &c))| *lane += of(a, b, c));
+    lanes.into_iter().sum()
 }
 
 #[cfg(test)]
@@ -263,20 +222,23 @@ mod tests {
     use crate::ops::check::{close, dot, gradient, list, on_any_threads};
 
     /// y, dx, dweight, dbias; the gradients are added to ones.
-    fn run<T: Real>(kind: Kind, rows: usize, width: usize, weighted: bool) -> Vec<T> {
+    fn run<T: Real>(kind: Kind, rows: usize, width: usize, is_biased: bool) -> Vec<T> {
         let (x, dy) = (list::<T>(1, rows * width), list::<T>(2, rows * width));
         let (weight, bias) = (list::<T>(3, width), list::<T>(4, width));
-        let (weight, bias) = (weighted.then_some(&weight[..]), weighted.then_some(&bias[..]));
-        let norm = Norm { kind, width, weight, bias, epsilon: 0.1 };
+        let bias = is_biased.then_some(&bias[..]);
+        let norm = Norm { kind, width, weight: &weight, bias, epsilon: 0.1 };
         on_any_threads(|| {
             let (mut y, mut dx) = (vec![T::ONE; rows * width], vec![T::ONE; rows * width]);
             let (mut dweight, mut dbias) = (vec![T::ONE; width], vec![T::ONE; width]);
             let mut statistics = vec![T::ZERO; rows * kind.statistics()];
             norm.forward(&x, &mut y, &mut statistics);
-            let parameters = (Some(&mut dweight[..]), Some(&mut dbias[..]));
-            norm.backward((&x, &statistics), &dy, (&mut dx, true), parameters.0, parameters.1);
+            let mut scratch = vec![T::ONE; Norm::<T>::scratch(rows, width)];
+            let [weight, bias] = [&mut dweight, &mut dbias].map(|list| Some(&mut list[..]));
+            let parameters = Parameters { weight, bias, scratch: &mut scratch };
+            norm.backward((&x, &statistics), &dy, (&mut dx, true), parameters);
             let mut alone = vec![T::ZERO; rows * width];
-            norm.backward((&x, &statistics), &dy, (&mut alone, false), None, None);
+            let parameters = Parameters { weight: None, bias: None, scratch: &mut scratch };
+            norm.backward((&x, &statistics), &dy, (&mut alone, false), parameters);
             assert!(alone.iter().zip(&dx).all(|(a, b)| *a + T::ONE == *b || T::ONE + *a == *b));
             [y, dx, dweight, dbias].concat()
         })
@@ -285,15 +247,13 @@ mod tests {
     #[test]
     fn gradients_are_those_of_the_norms() {
         let sizes = [(1, 1), (1, 2), (3, 5), (7, 16), (2, 33), (1, 100), (130, 67), (200, 300)];
-        for (kind, (rows, width), weighted) in [Kind::Layer, Kind::Rms].into_iter().flat_map(|kind| {
+        for (kind, (rows, width), is_biased) in [Kind::Layer, Kind::Rms].into_iter().flat_map(|kind| {
             sizes.into_iter().flat_map(move |size| [(kind, size, true), (kind, size, false)])
         }) {
-            let out = run::<f64>(kind, rows, width, weighted);
+            let out = run::<f64>(kind, rows, width, is_biased);
             let (x, dy) = (list::<f64>(1, rows * width), list::<f64>(2, rows * width));
-            let (weight, bias) = match weighted {
-                true => (list::<f64>(3, width), list::<f64>(4, width)),
-                false => (vec![1.0; width], vec![0.0; width]),
-            };
+            let weight = list::<f64>(3, width);
+            let bias = if is_biased { list::<f64>(4, width) } else { vec![0.0; width] };
             let run_norm = |x: &[f64], weight: &[f64], bias: &[f64]| {
                 let mut y = x.to_vec();
                 match kind {
@@ -316,7 +276,7 @@ mod tests {
             gradient(&format!("{what}: x"), &x, dx, |x| loss(x, &weight, &bias));
             gradient(&format!("{what}: weight"), &weight, dweight, |weight| loss(&x, weight, &bias));
             gradient(&format!("{what}: bias"), &bias, dbias, |bias| loss(&x, &weight, bias));
-            close(&what, &run::<f32>(kind, rows, width, weighted), &out, 64.0);
+            close(&what, &run::<f32>(kind, rows, width, is_biased), &out, 64.0);
         }
     }
 }
