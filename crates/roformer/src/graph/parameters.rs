@@ -78,6 +78,13 @@ impl Parameters {
         Some(Parameter { start: entry.range.start, len: entry.range.len() })
     }
 
+    /// Each tensor's place, and whether weight decay is applied to it: to matrices, but not to tables of an encoding, which
+    /// mean what they say at any size. Decay would pull frequencies to 0.
+    pub fn decaying(&self) -> Vec<(Range<usize>, bool)> {
+        let decays = |entry: &Entry| entry.is_matrix() && !entry.name.starts_with("position.");
+        self.entries.iter().map(|entry| (entry.range.clone(), decays(entry))).collect()
+    }
+
     /// The numbers of all tensors.
     pub fn len(&self) -> usize {
         self.entries.last().map_or(0, |entry| entry.range.end)

@@ -160,11 +160,7 @@ pub fn train(
     let layout = laid.graph.layout().clone();
     initialise(&layout, settings, laid.graph.parameters_mut());
     let (mut first, mut second) = (vec![0.0; layout.len()], vec![0.0; layout.len()]);
-    // Tables of an encoding mean what they say at any size: decay would pull frequencies to 0.
-    let decays = |name: &str| !name.starts_with("position.");
-    let entries = layout.entries().iter();
-    let ranges: Vec<_> =
-        entries.map(|entry| (entry.range.clone(), entry.is_matrix() && decays(&entry.name))).collect();
+    let ranges = layout.decaying();
 
     let steps = settings.steps;
     let every = steps.div_ceil(POINTS).max(1);

@@ -5,13 +5,11 @@ use super::settings::{FormName, Goal, Settings};
 use super::trainer::Trainer;
 use crate::encoding::{Encoding, Rotary};
 use crate::error::{Error, Result};
-use crate::files::broken;
+use crate::model::roformer::read_config;
 use crate::network::{Form, LlamaForm, Mixing, Network, RoFormerForm, Task};
 use rope::Pairing;
 use serde_json::{Value, json};
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Whether models with this encoding can be loaded: by transformers, and by the commands that run models.
 pub fn is_loadable(encoding: &str) -> bool {
@@ -99,14 +97,6 @@ fn fitted(settings: &Settings, network: Network, data: &Data) -> Result<(Setting
     let settings = Settings { form, encoding, layers, width, heads, ..settings.clone() };
     let network = Network { dropout: settings.dropout, ..network };
     Ok((settings, network))
-}
-
-fn read_config(path: &Path) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let limit = rope::config::MAX_CONFIG_BYTES as u64 + 1;
-    let read = File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
-    read.map_err(|error| broken(path, error.to_string()))?;
-    Ok(bytes)
 }
 
 /// The labels of a classifier; none where a configuration is of something else.

@@ -6,6 +6,7 @@
 //! last/, best/             models: config.json, model.safetensors and the tokenizer's files
 //! data/, tokenizer/        the text as tokens, and what made them
 //! metrics.jsonl            what happened
+//! curves.svg               the same, drawn, where that was asked for
 //! lock                     held while a run is at work
 //! ```
 //!

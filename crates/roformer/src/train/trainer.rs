@@ -78,11 +78,7 @@ impl Trainer {
         let layout = laid.graph.layout().clone();
         layout.initialise(settings.seed, laid.graph.parameters_mut());
         let moments = || Memory::zeros(layout.len()).ok_or(Error::Memory { what: "the optimizer" });
-        // Tables of an encoding mean what they say at any size: decay would pull frequencies to 0.
-        let decays = |name: &str| !name.starts_with("position.");
-        let entries = layout.entries().iter();
-        let ranges =
-            entries.map(|entry| (entry.range.clone(), entry.is_matrix() && decays(&entry.name))).collect();
+        let ranges = layout.decaying();
         let (first, second) = (moments()?, moments()?);
         let settings = settings.clone();
         Ok(Trainer { settings, rows, laid, longest: block, first, second, ranges, step: 0 })

@@ -3,7 +3,7 @@
 use super::{ASK, BEGIN, Defaults, Draws, END, Example, FIRST, Part, Task, symbols};
 
 /// Symbols that there are.
-const SYMBOLS: usize = 16;
+pub(super) const SYMBOLS: usize = 16;
 
 /// To say it again.
 pub struct Copy;

@@ -1,9 +1,7 @@
 //! `a b c |` → `c b a .`, with different symbols.
 
-use super::{ASK, BEGIN, Defaults, Draws, END, Example, FIRST, Part, Task, symbols};
-
-/// Symbols that there are.
-const SYMBOLS: usize = 16;
+use super::copy::{Copy, SYMBOLS};
+use super::{ASK, BEGIN, Defaults, Draws, END, Example, Part, Task, symbols};
 
 /// To say it backwards.
 pub struct Reverse;
@@ -17,25 +15,21 @@ impl Task for Reverse {
         "Walking back through a text: an offset that grows by two with every token."
     }
 
+    // In all but the order of its answer it is a copy.
     fn defaults(&self, is_quick: bool) -> Defaults {
-        match is_quick {
-            true => Defaults { train_length: 8, test_lengths: vec![2, 4, 6, 8, 9, 10, 12, 16], steps: 700 },
-            false => {
-                Defaults { train_length: 10, test_lengths: vec![2, 4, 6, 8, 10, 11, 12, 14, 16], steps: 2000 }
-            }
-        }
+        Copy.defaults(is_quick)
     }
 
     fn vocabulary(&self) -> usize {
-        FIRST as usize + SYMBOLS
+        Copy.vocabulary()
     }
 
     fn tokens(&self, length: usize) -> usize {
-        2 * length + 2
+        Copy.tokens(length)
     }
 
     fn lengths(&self) -> std::ops::RangeInclusive<usize> {
-        1..=SYMBOLS
+        Copy.lengths()
     }
 
     fn example(&self, length: usize, _: Part, draws: &mut Draws) -> Example {

@@ -151,10 +151,14 @@ fn object(path: &Path, line: u64, text: &str, shape: Shape) -> Result<Record> {
         Shape::Labelled => r#"an object like {"text": "…", "label": "…"}"#,
         Shape::Pair => r#"an object like {"a": "…", "b": "…"}, perhaps with "score""#,
     };
-    let object: Map<String, Value> = match serde_json::from_str(text) {
+    let object: Map<String, Value> = match serde_json::from_str(text.trim_end()) {
         Ok(Value::Object(object)) => object,
         Ok(_) => return Err(at_line(path, line, format!("JSON, but no object; expected {expected}"))),
-        Err(error) => return Err(at_line(path, line, format!("not JSON ({error}); expected {expected}"))),
+        Err(error) => {
+            // There is one line to the parser; which one it is has been said.
+            let reason = error.to_string().replace(" at line 1 column", " at column");
+            return Err(at_line(path, line, format!("not JSON ({reason}); expected {expected}")));
+        }
     };
     let string = |field: &str| match object.get(field) {
         Some(Value::String(text)) => Ok(Some(text.clone())),

@@ -42,8 +42,7 @@ const FILES: [&str; 5] =
 const LIMIT: u64 = 64 << 20;
 
 impl Vocabulary {
-    /// The vocabulary of a tokenizer that was loaded from this folder. `is_open` leaves texts without the tokens that end
-    /// them, as a causal model reads its prompts.
+    /// The vocabulary of a tokenizer that was loaded from this folder.
     pub(crate) fn of(tokenizer: &Tokenizer, folder: &Path) -> Result<Self> {
         let mut files = Vec::new();
         for name in FILES {

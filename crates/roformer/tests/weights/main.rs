@@ -1,0 +1,8 @@
+//! Weights files: what is read from each kind, and that nothing a file can contain does harm.
+//!
+//! The files are made here, byte by byte, so that each test shows what it changes in them. Those in `golden/roformer` were
+//! written by transformers itself.
+
+mod files;
+mod read;
+mod refused;
