@@ -4,6 +4,7 @@ mod bench;
 mod compare;
 mod convert;
 mod error;
+mod explore;
 mod forward;
 mod info;
 mod input;
@@ -32,6 +33,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Compare(compare::Arguments),
+    Explore(explore::Arguments),
     Inspect(inspect::Arguments),
     Rotate(rotate::Arguments),
     Info(info::Arguments),
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Err(error) => return usage(error),
     };
     let outcome = match arguments.command {
+        Command::Explore(arguments) => explore::run(arguments),
         Command::Inspect(arguments) => inspect::run(arguments),
         Command::Rotate(arguments) => rotate::run(arguments),
         Command::Info(arguments) => info::run(arguments),

@@ -39,6 +39,18 @@ impl Order {
 }
 
 impl Pairing {
+    /// The two features of a head that form pair j of so many pairs, as they stand before the rotation.
+    ///
+    /// ```
+    /// use rope::Pairing;
+    ///
+    /// assert_eq!(Pairing::Interleaved.features(1, 64), (2, 3));
+    /// assert_eq!(Pairing::Half.features(1, 64), (1, 65));
+    /// ```
+    pub fn features(self, pair: usize, pairs: usize) -> (usize, usize) {
+        self.input().features(pair, pairs)
+    }
+
     /// The order of a vector before the rotation; projection weights are in this order.
     pub(crate) fn input(self) -> Order {
         match self {

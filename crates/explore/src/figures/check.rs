@@ -1,0 +1,76 @@
+//! What a question may ask for: numbers within limits, so that no figure takes longer than a moment.
+
+use crate::error::{Error, Result};
+use rope::Rope;
+use serde::{Deserialize, Deserializer};
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
+/// The most features of a head.
+pub const MAX_DIM: usize = 512;
+/// The furthest position.
+pub const MAX_POSITION: i64 = 1 << 31;
+
+/// Checks that a number is within limits; NaN is not.
+pub fn within<T: PartialOrd + Display>(name: &str, value: T, limits: RangeInclusive<T>) -> Result<T> {
+    if limits.contains(&value) {
+        return Ok(value);
+    }
+    let (low, high) = limits.into_inner();
+    Err(Error::new(format!("{name} is {value}; expected a number from {low} to {high}")))
+}
+
+/// The rope with this many features a head and this base, everything else as usual.
+pub fn rope(dim: usize, base: f64) -> Result<Rope> {
+    within("dim", dim, 2..=MAX_DIM)?;
+    within("base", base, 2.0..=1e12)?;
+    Ok(Rope::builder(dim).base(base).build()?)
+}
+
+/// A position.
+pub fn position(name: &str, value: i64) -> Result<i64> {
+    within(name, value, 0..=MAX_POSITION)
+}
+
+/// Numbers as they stand in an address: `1,2.5,-3`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct List(pub Vec<f64>);
+
+impl List {
+    /// The most numbers of a list.
+    pub const MAX: usize = 1024;
+}
+
+impl<'de> Deserialize<'de> for List {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text.is_empty() {
+            return Ok(List::default());
+        }
+        let numbers = text.split(',').take(List::MAX + 1).map(|number| match number.trim().parse::<f64>() {
+            Ok(value) if value.is_finite() => Ok(value),
+            _ => Err(serde::de::Error::custom(format!(
+                "{number:?} in a list is not a number; expected numbers with commas between them"
+            ))),
+        });
+        let numbers = numbers.collect::<std::result::Result<Vec<_>, _>>()?;
+        if numbers.len() > List::MAX {
+            return Err(serde::de::Error::custom(format!("a list has more than {} numbers", List::MAX)));
+        }
+        Ok(List(numbers))
+    }
+}
+
+/// `[count]` numbers as from a normal distribution, the same ones for the same seed.
+pub fn normal(seed: u64, count: usize) -> Vec<f64> {
+    let uniform = |index: usize| {
+        let bits = roformer::graph::mix(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index as u64);
+        ((bits >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    };
+    (0..count)
+        .map(|index| {
+            let (radius, turn) = (uniform(2 * index), uniform(2 * index + 1));
+            (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * turn).cos()
+        })
+        .collect()
+}

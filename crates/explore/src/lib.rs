@@ -1,0 +1,10 @@
+//! Rotary position embedding to look at.
+//!
+//! [`figures`] computes what is shown, with the code that models run on; [`server`] serves it to one page in the browser, on
+//! this machine alone.
+
+pub mod error;
+pub mod figures;
+pub mod server;
+
+pub use error::{Error, Result};

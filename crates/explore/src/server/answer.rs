@@ -1,0 +1,58 @@
+//! How the server answers: figures as JSON, refusals as `{"error": "…"}`.
+
+use crate::error::Result;
+use axum::body::Body;
+use axum::extract::Query;
+use axum::http::{StatusCode, Uri, header};
+use axum::response::Response;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The answer to a question in an address. Figures are computed away from the thread that listens.
+pub async fn figure<Ask, Answer>(uri: Uri, figure: fn(&Ask) -> Result<Answer>) -> Response
+where
+    Ask: DeserializeOwned + Send + 'static,
+    Answer: Serialize + Send + 'static,
+{
+    match question::<Ask>(&uri) {
+        Ok(ask) => computed(move || figure(&ask)).await,
+        Err(refused) => refused,
+    }
+}
+
+/// The question in an address.
+pub fn question<Ask: DeserializeOwned>(uri: &Uri) -> std::result::Result<Ask, Response> {
+    Query::try_from_uri(uri).map(|Query(ask)| ask).map_err(|error| {
+        let message = error.body_text();
+        let message = message.strip_prefix("Failed to deserialize query string: ").unwrap_or(&message);
+        refusal(StatusCode::BAD_REQUEST, message)
+    })
+}
+
+/// The answer that a function gives.
+pub async fn computed<Answer: Serialize + Send + 'static>(
+    compute: impl FnOnce() -> Result<Answer> + Send + 'static,
+) -> Response {
+    let answer = tokio::task::spawn_blocking(move || {
+        compute().map(|answer| serde_json::to_vec(&answer).map_err(|error| error.to_string()))
+    });
+    match answer.await {
+        Ok(Ok(Ok(body))) => json(StatusCode::OK, body),
+        Ok(Err(error)) => refusal(StatusCode::BAD_REQUEST, &error.to_string()),
+        Ok(Ok(Err(error))) => refusal(StatusCode::INTERNAL_SERVER_ERROR, &error),
+        Err(_) => refusal(StatusCode::INTERNAL_SERVER_ERROR, "the figure could not be computed"),
+    }
+}
+
+/// A refusal that says why.
+pub fn refusal(status: StatusCode, reason: &str) -> Response {
+    json(status, serde_json::json!({ "error": reason }).to_string().into_bytes())
+}
+
+fn json(status: StatusCode, body: Vec<u8>) -> Response {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    let kind = header::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}

@@ -1,0 +1,73 @@
+//! The page's files, inside the program.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+
+/// The files of `page/`, by their path from there.
+macro_rules! files {
+    ($($path:literal)*) => { &[$(($path, include_str!(concat!("../../page/", $path)))),*] };
+}
+
+/// All files, with the charts' own style sheet, so that colours are said once.
+pub const FILES: &[(&str, &str)] = files![
+    "index.html"
+    "style.css"
+    "js/main.js"
+    "js/state.js"
+    "js/controls.js"
+    "js/part.js"
+    "js/figure.js"
+    "js/export.js"
+    "js/format.js"
+    "js/math.js"
+    "js/svg.js"
+    "js/chart.js"
+    "js/parts/all.js"
+    "js/parts/tokens.js"
+];
+
+/// The file at a path of the address.
+pub fn find(path: &str) -> Option<Response> {
+    let path = if path == "/" { "index.html" } else { path.strip_prefix('/')? };
+    let text = match path {
+        "chart.css" => roformer::chart::STYLE,
+        _ => FILES.iter().find(|(name, _)| *name == path)?.1,
+    };
+    let kind = match path.rsplit_once('.')?.1 {
+        "html" => "text/html; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        _ => "text/javascript; charset=utf-8",
+    };
+    let mut response = Response::new(Body::from(text));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    Some(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::{Path, PathBuf};
+
+    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { walk(&path, found) } else { found.push(path) }
+        }
+    }
+
+    #[test]
+    fn every_file_of_the_page_is_inside() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("page");
+        let mut found = Vec::new();
+        walk(&root, &mut found);
+        let mut names: Vec<String> = found
+            .iter()
+            .map(|path| path.strip_prefix(&root).unwrap().to_str().unwrap().replace('\\', "/"))
+            .collect();
+        let mut inside: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
+        names.sort();
+        inside.sort();
+        assert_eq!(names, inside);
+    }
+}

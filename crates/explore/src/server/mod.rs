@@ -1,0 +1,60 @@
+//! The server of the page: on this machine alone, unless it is told otherwise.
+
+mod answer;
+mod files;
+mod guard;
+mod routes;
+
+use axum::middleware;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+/// What the page can show beside its own figures.
+#[derive(Default)]
+pub struct Exhibits {
+    /// A configuration that the page begins with: its name and its bytes.
+    pub config: Option<(String, Vec<u8>)>,
+}
+
+/// A server that has its address and does not serve yet.
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Server {
+    /// Takes an address; port 0 for any that is free.
+    pub fn bind(address: SocketAddr) -> std::io::Result<Server> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        Ok(Server { listener, address })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where a browser on this machine finds the page.
+    pub fn url(&self) -> String {
+        let host = match self.address.ip() {
+            ip if ip.is_unspecified() => "localhost".to_string(),
+            std::net::IpAddr::V6(ip) => format!("[{ip}]"),
+            ip => ip.to_string(),
+        };
+        format!("http://{host}:{}/", self.address.port())
+    }
+
+    /// Serves until the process ends.
+    pub fn run(self, exhibits: Exhibits) -> std::io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let guard = guard::Guard::new(self.address);
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(self.listener)?;
+            let router = routes::router(Arc::new(exhibits));
+            let router = router.layer(middleware::from_fn_with_state(guard, guard::check));
+            axum::serve(listener, router).await
+        })
+    }
+}

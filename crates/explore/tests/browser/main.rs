@@ -1,0 +1,24 @@
+//! The page in a real browser: every interaction performed, its numbers beside those of the library.
+
+mod chromium;
+mod tokens;
+
+use chromium::Chromium;
+use roformer_explore::server::{Exhibits, Server};
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// A server of its own for each test; it ends with the process.
+fn serve(exhibits: Exhibits) -> String {
+    let server = Server::bind(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)).unwrap();
+    let url = server.url();
+    std::thread::spawn(move || server.run(exhibits).unwrap());
+    url
+}
+
+/// The page in a browser, with its address; `None` where there is no browser.
+fn page() -> Option<(Chromium, String)> {
+    let mut browser = Chromium::start()?;
+    let url = serve(Exhibits::default());
+    browser.open(&url);
+    Some((browser, url))
+}
