@@ -1,9 +1,10 @@
 //! `roformer explore`: the page that shows how rotary embedding works.
 
 use crate::error::{Failure, Outcome};
-use crate::input;
+use crate::{input, model};
 use clap::Args;
-use roformer_explore::server::{Exhibits, Server};
+use roformer_explore::exhibits::{Comparison, Exhibits, Model};
+use roformer_explore::server::Server;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -13,10 +14,16 @@ use std::path::PathBuf;
 /// config.json, or drop one on the page, to see what its rotary embedding does at any length.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  roformer explore\n  roformer explore model/config.json\n  \
-    roformer explore --port 8080 --no-open")]
+    roformer explore --model model --comparison comparison\n  roformer explore --port 8080 --no-open")]
 pub struct Arguments {
     /// A config.json, or a folder that holds one, to begin with
     config: Option<PathBuf>,
+    /// A model whose attention can be looked at: a folder, or a name on the hub
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// A folder that `roformer compare` has written, for its curves
+    #[arg(long, value_name = "FOLDER")]
+    comparison: Option<PathBuf>,
     /// The port; 0 for any that is free
     #[arg(long, value_name = "P", default_value_t = 8731)]
     port: u16,
@@ -32,6 +39,14 @@ pub fn run(arguments: Arguments) -> Outcome {
     let mut exhibits = Exhibits::default();
     if let Some(path) = &arguments.config {
         exhibits.config = Some((path.display().to_string(), input::config(path)?));
+    }
+    if let Some(name) = &arguments.model {
+        let folder = model::find(name, None)?;
+        exhibits.model = Some(Model::open(name, &folder).map_err(|error| Failure::Input(error.to_string()))?);
+    }
+    if let Some(folder) = &arguments.comparison {
+        let comparison = Comparison::open(folder).map_err(|error| Failure::Input(error.to_string()))?;
+        exhibits.comparison = Some(comparison);
     }
     let address = SocketAddr::new(arguments.listen.unwrap_or(Ipv4Addr::LOCALHOST.into()), arguments.port);
     let server = Server::bind(address).map_err(|error| {

@@ -4,6 +4,7 @@
 //! this machine alone.
 
 pub mod error;
+pub mod exhibits;
 pub mod figures;
 pub mod server;
 

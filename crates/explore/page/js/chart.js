@@ -49,7 +49,8 @@ export function ticks([low, high], log, wanted) {
   const step = [1, 2, 5, 10].map((digit) => digit * power).find((step) => step >= rough * 0.999);
   const values = [];
   for (let index = Math.ceil(low / step - 1e-9); index * step <= high + step * 1e-9; index++) values.push(Number((index * step).toPrecision(12)));
-  return values;
+  // One tick says nothing about a scale.
+  return values.length < 2 && wanted < 50 ? ticks([low, high], log, 2 * wanted) : values;
 }
 
 /** A line of a chart: look is the number of its colour, 0 to 7. */

@@ -1,12 +1,16 @@
 // The page: its parts in the order in which they teach, and the list of contents.
-import { mount } from "./part.js";
+import { ask, mount } from "./part.js";
 import { parts } from "./parts/all.js";
 import { state } from "./state.js";
 
 const contents = document.querySelector("#contents");
 const main = document.querySelector("#main");
 
-for (const part of parts) {
+// Parts that show what the program was given are functions of it, and are left out if it was given nothing.
+const exhibits = await ask("exhibits", {}).catch(() => ({}));
+const shown = parts.map((part) => (typeof part === "function" ? part(exhibits) : part)).filter(Boolean);
+
+for (const part of shown) {
   const section = mount(part);
   main.append(section);
   const entry = document.createElement("li");
@@ -37,3 +41,4 @@ const wanted = state.get("part");
 const target = wanted && document.getElementById(wanted);
 if (target) target.scrollIntoView({ behavior: "instant" });
 for (const section of main.children) inView.observe(section);
+document.documentElement.dataset.isReady = true;

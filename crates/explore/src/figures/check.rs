@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use rope::Rope;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
@@ -58,6 +58,12 @@ impl<'de> Deserialize<'de> for List {
             return Err(serde::de::Error::custom(format!("a list has more than {} numbers", List::MAX)));
         }
         Ok(List(numbers))
+    }
+}
+
+impl Serialize for List {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0.iter().map(f64::to_string).collect::<Vec<_>>().join(","))
     }
 }
 

@@ -2,5 +2,5 @@
 //!
 //! One file a part. Nothing here draws, and nothing here knows of a server; every number comes from `rope` and `roformer`.
 
-mod check;
+pub(crate) mod check;
 pub mod tokens;

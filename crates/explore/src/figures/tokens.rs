@@ -6,7 +6,7 @@ use rope::{Positions, Turn, ViewMut};
 use serde::{Deserialize, Serialize};
 
 /// Which tokens, and where they stand.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Ask {
     /// Features of a head.

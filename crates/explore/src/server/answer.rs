@@ -9,19 +9,22 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// The answer to a question in an address. Figures are computed away from the thread that listens.
-pub async fn figure<Ask, Answer>(uri: Uri, figure: fn(&Ask) -> Result<Answer>) -> Response
+pub async fn figure<Ask, Answer>(
+    uri: Uri,
+    compute: impl Fn(&Ask) -> Result<Answer> + Send + 'static,
+) -> Response
 where
     Ask: DeserializeOwned + Send + 'static,
     Answer: Serialize + Send + 'static,
 {
     match question::<Ask>(&uri) {
-        Ok(ask) => computed(move || figure(&ask)).await,
+        Ok(ask) => computed(move || compute(&ask)).await,
         Err(refused) => refused,
     }
 }
 
 /// The question in an address.
-pub fn question<Ask: DeserializeOwned>(uri: &Uri) -> std::result::Result<Ask, Response> {
+fn question<Ask: DeserializeOwned>(uri: &Uri) -> std::result::Result<Ask, Response> {
     Query::try_from_uri(uri).map(|Query(ask)| ask).map_err(|error| {
         let message = error.body_text();
         let message = message.strip_prefix("Failed to deserialize query string: ").unwrap_or(&message);

@@ -24,6 +24,8 @@ pub const FILES: &[(&str, &str)] = files![
     "js/svg.js"
     "js/chart.js"
     "js/parts/all.js"
+    "js/parts/comparison.js"
+    "js/parts/model.js"
     "js/parts/tokens.js"
 ];
 

@@ -5,16 +5,10 @@ mod files;
 mod guard;
 mod routes;
 
+use crate::exhibits::Exhibits;
 use axum::middleware;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-
-/// What the page can show beside its own figures.
-#[derive(Default)]
-pub struct Exhibits {
-    /// A configuration that the page begins with: its name and its bytes.
-    pub config: Option<(String, Vec<u8>)>,
-}
 
 /// A server that has its address and does not serve yet.
 pub struct Server {

@@ -1,23 +1,83 @@
-//! The routes: the page, and a figure each.
+//! The routes: the page, a figure each, and `/api`, which lists them with their parameters.
 
-use super::answer::{figure, refusal};
-use super::{Exhibits, files};
+use super::answer::{computed, figure, refusal};
+use super::files;
+use crate::error::{Error, Result};
+use crate::exhibits::{Comparison, Exhibits, Model};
 use crate::figures::*;
 use axum::Router;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::get;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// All that can be asked.
 pub fn router(exhibits: Arc<Exhibits>) -> Router {
-    let _ = exhibits;
-    Router::new()
-        .route("/api/tokens", get(|uri: Uri| figure(uri, tokens::tokens)))
+    let (all, model, comparison) = (exhibits.clone(), exhibits.clone(), exhibits);
+    let figures = Figures::default()
+        .figure("tokens", "two tokens on a ruler, turned, and their score", tokens::tokens)
+        .exhibit("model", "one head's attention of the model that was given", move |ask| {
+            let missing = || Error::new("no model was given: roformer explore --model FOLDER");
+            model.model.as_ref().ok_or_else(missing)?.attention(ask)
+        })
+        .exhibit("comparison", "the curves of the comparison that was given", move |ask| {
+            let missing = || Error::new("no comparison was given: roformer explore --comparison FOLDER");
+            comparison.comparison.as_ref().ok_or_else(missing)?.curves(ask)
+        });
+    let Figures { router, list } = figures;
+    router
+        .route("/api", get(|| computed(move || Ok(list))))
+        .route("/api/exhibits", get(move || listed(all)))
         .fallback(get(file))
         .method_not_allowed_fallback(|| async {
-            refusal(StatusCode::METHOD_NOT_ALLOWED, "this address is asked with GET")
+            refusal(StatusCode::METHOD_NOT_ALLOWED, "this address is not asked in this way; see /api")
         })
+}
+
+/// Routes of figures, with a line of the list for each.
+#[derive(Default)]
+struct Figures {
+    router: Router,
+    list: Vec<Value>,
+}
+
+impl Figures {
+    /// Adds a figure.
+    fn figure<Ask, Answer>(self, name: &str, about: &str, compute: fn(&Ask) -> Result<Answer>) -> Self
+    where
+        Ask: Default + Serialize + DeserializeOwned + Send + 'static,
+        Answer: Serialize + Send + 'static,
+    {
+        self.exhibit(name, about, compute)
+    }
+
+    /// Adds a figure of something that was given.
+    fn exhibit<Ask, Answer>(
+        mut self,
+        name: &str,
+        about: &str,
+        compute: impl Fn(&Ask) -> Result<Answer> + Clone + Send + Sync + 'static,
+    ) -> Self
+    where
+        Ask: Default + Serialize + DeserializeOwned + Send + 'static,
+        Answer: Serialize + Send + 'static,
+    {
+        let route = format!("/api/{name}");
+        self.list.push(json!({ "route": route, "about": about, "parameters": Ask::default() }));
+        self.router = self.router.route(&route, get(move |uri: Uri| figure(uri, compute.clone())));
+        self
+    }
+}
+
+/// Which exhibits there are.
+async fn listed(exhibits: Arc<Exhibits>) -> Response {
+    let config = exhibits.config.as_ref().map(|(name, _)| name.clone());
+    let model = exhibits.model.as_ref().map(Model::about);
+    let comparison = exhibits.comparison.as_ref().map(Comparison::tasks);
+    computed(move || Ok(json!({ "config": config, "model": model, "comparison": comparison }))).await
 }
 
 /// A file of the page, or that there is none.
@@ -25,7 +85,7 @@ async fn file(uri: Uri) -> Response {
     let missing = || {
         refusal(
             StatusCode::NOT_FOUND,
-            "there is nothing at this address; the page is at /, figures are below /api",
+            "there is nothing at this address; the page is at /, figures are listed at /api",
         )
     };
     files::find(uri.path()).unwrap_or_else(missing)

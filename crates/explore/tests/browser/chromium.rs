@@ -58,7 +58,8 @@ impl Chromium {
                     "--no-first-run",
                     "--disable-extensions",
                 ])
-                .args(["--disable-background-networking", "--disable-dev-shm-usage", "--hide-scrollbars"])
+                .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+                .args(["--disable-dev-shm-usage", "--hide-scrollbars"])
                 .args(["--remote-debugging-port=0", "--remote-allow-origins=*"])
                 .arg(format!("--user-data-dir={}", profile.display()))
                 .arg("about:blank")
@@ -124,13 +125,15 @@ impl Chromium {
         self.call("Emulation.setEmulatedMedia", json!({ "features": features }));
     }
 
-    /// Opens an address and waits until it is loaded.
+    /// Opens the page at an address and waits until its parts are there.
     pub fn open(&mut self, url: &str) {
         // An address that differs in its fragment alone would not load the page again.
         self.call("Page.navigate", json!({ "url": "about:blank" }));
         self.wait_for("location.href === 'about:blank'");
         self.call("Page.navigate", json!({ "url": url }));
-        self.wait_for("location.href !== 'about:blank' && document.readyState === 'complete'");
+        self.wait_for(
+            "location.href !== 'about:blank' && document.documentElement.dataset.isReady === 'true'",
+        );
     }
 
     /// The value of an expression in the page; a promise is waited for.

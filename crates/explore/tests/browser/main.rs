@@ -1,10 +1,12 @@
 //! The page in a real browser: every interaction performed, its numbers beside those of the library.
 
 mod chromium;
+mod exhibits;
 mod tokens;
 
 use chromium::Chromium;
-use roformer_explore::server::{Exhibits, Server};
+use roformer_explore::exhibits::Exhibits;
+use roformer_explore::server::Server;
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// A server of its own for each test; it ends with the process.

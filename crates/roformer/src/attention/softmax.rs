@@ -69,7 +69,7 @@ pub enum Reach<'a> {
 
 impl Reach<'_> {
     /// How many keys, from the first on, a query may see.
-    pub(super) fn of(&self, shape: &Shape, sequence: usize, query: usize) -> usize {
+    pub(crate) fn of(&self, shape: &Shape, sequence: usize, query: usize) -> usize {
         let causal = (query + 1 + shape.keys).saturating_sub(shape.queries).min(shape.keys);
         match self {
             Reach::All => shape.keys,

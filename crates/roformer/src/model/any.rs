@@ -7,31 +7,39 @@ use super::decoder::Decoder;
 use super::heads::HeadKind;
 use super::roformer::{RoFormer, read_config};
 use crate::error::Result;
+use crate::ops::{Backend, Cpu};
 use serde_json::Value;
 use std::path::Path;
 
 /// A model of either kind.
-pub enum Model {
+pub enum Model<B: Backend = Cpu> {
     /// RoFormer and its relatives.
-    RoFormer(Box<RoFormer>),
+    RoFormer(Box<RoFormer<f32, B>>),
     /// Llama and its relatives.
-    Decoder(Box<Decoder>),
+    Decoder(Box<Decoder<f32, B>>),
 }
 
 impl Model {
     /// Loads the model that a folder's `config.json` names in `model_type`; RoFormer where it names none.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        Self::load_on(Cpu, path)
+    }
+}
+
+impl<B: Backend> Model<B> {
+    /// Loads a model as [`load`](Model::load) does, to run on a device.
+    pub fn load_on(device: B, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let map = object(&read_config(&path.join("config.json"))?)?;
         match map.get("model_type") {
-            None | Some(Value::Null) => Ok(RoFormer::load(path)?.into()),
-            Some(name) if name == "roformer" => Ok(RoFormer::load(path)?.into()),
-            Some(_) => Ok(Decoder::load(path)?.into()),
+            None | Some(Value::Null) => Ok(RoFormer::load_on(device, path)?.into()),
+            Some(name) if name == "roformer" => Ok(RoFormer::load_on(device, path)?.into()),
+            Some(_) => Ok(Decoder::load_on(device, path)?.into()),
         }
     }
 
     /// The RoFormer, if it is one.
-    pub fn as_roformer(&self) -> Option<&RoFormer> {
+    pub fn as_roformer(&self) -> Option<&RoFormer<f32, B>> {
         match self {
             Model::RoFormer(model) => Some(model),
             Model::Decoder(_) => None,
@@ -39,7 +47,7 @@ impl Model {
     }
 
     /// The decoder, if it is one.
-    pub fn as_decoder(&self) -> Option<&Decoder> {
+    pub fn as_decoder(&self) -> Option<&Decoder<f32, B>> {
         match self {
             Model::RoFormer(_) => None,
             Model::Decoder(model) => Some(model),
@@ -110,7 +118,7 @@ impl Model {
     }
 
     /// Runs the model with all that a call can be given.
-    pub fn call(&self, input: &Input, call: Call) -> Result<Output<f32>> {
+    pub fn call(&self, input: &Input, call: Call<f32, B>) -> Result<Output<f32>> {
         match self {
             Model::RoFormer(model) => model.call(input, call),
             Model::Decoder(model) => model.call(input, call),
@@ -118,7 +126,7 @@ impl Model {
     }
 
     /// A cache for `batch` texts of at most `capacity` tokens.
-    pub fn cache(&self, batch: usize, capacity: usize) -> Result<Cache> {
+    pub fn cache(&self, batch: usize, capacity: usize) -> Result<Cache<f32, B>> {
         match self {
             Model::RoFormer(model) => model.cache(batch, capacity),
             Model::Decoder(model) => model.cache(batch, capacity),
@@ -126,7 +134,7 @@ impl Model {
     }
 
     /// The cache of one text as the start of `batch` texts.
-    pub fn repeat(&self, cache: &Cache, batch: usize) -> Result<Cache> {
+    pub fn repeat(&self, cache: &Cache<f32, B>, batch: usize) -> Result<Cache<f32, B>> {
         match self {
             Model::RoFormer(model) => model.repeat(cache, batch),
             Model::Decoder(model) => model.repeat(cache, batch),
@@ -134,14 +142,14 @@ impl Model {
     }
 }
 
-impl From<RoFormer> for Model {
-    fn from(model: RoFormer) -> Self {
+impl<B: Backend> From<RoFormer<f32, B>> for Model<B> {
+    fn from(model: RoFormer<f32, B>) -> Self {
         Model::RoFormer(Box::new(model))
     }
 }
 
-impl From<Decoder> for Model {
-    fn from(model: Decoder) -> Self {
+impl<B: Backend> From<Decoder<f32, B>> for Model<B> {
+    fn from(model: Decoder<f32, B>) -> Self {
         Model::Decoder(Box::new(model))
     }
 }

@@ -47,6 +47,13 @@ impl RoFormer {
     /// # Ok::<(), roformer::Error>(())
     /// ```
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        Self::load_on(Cpu, path)
+    }
+}
+
+impl<B: Backend> RoFormer<f32, B> {
+    /// Loads a model as [`load`](RoFormer::load) does, to run on a device.
+    pub fn load_on(device: B, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file = path.join("config.json");
         let mut config = RoFormerConfig::from_json(&read_config(&file)?)?;
@@ -54,7 +61,7 @@ impl RoFormer {
         let kind = check(&weights, &config)?;
         let source = Named::new(&weights);
         config.pooler = source.has_pooler();
-        Self::from_parameters(config, kind, &source)
+        RoFormer::on(device, config, kind, &source)
     }
 }
 

@@ -21,6 +21,7 @@ pub mod real;
 pub(crate) mod reduce;
 pub mod rotate;
 pub mod similarity;
+pub mod watched;
 
 pub use activation::Activation;
 pub use backend::{Backend, Part};
@@ -29,3 +30,4 @@ pub use gemm::Matrix;
 pub use memory::Memory;
 pub use norm::{layer_norm, rms_norm};
 pub use real::Real;
+pub use watched::{AttentionWeights, Watched};

@@ -44,12 +44,19 @@ impl Decoder {
     /// # Ok::<(), roformer::Error>(())
     /// ```
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        Self::load_on(Cpu, path)
+    }
+}
+
+impl<B: Backend> Decoder<f32, B> {
+    /// Loads a model as [`load`](Decoder::load) does, to run on a device.
+    pub fn load_on(device: B, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let mut config = DecoderConfig::from_json(&read_config(&path.join("config.json"))?)?;
         let weights = Weights::open(path)?;
         names::complete(&mut config, &weights);
         names::check(&config, &weights)?;
-        Self::from_parameters(config, &names::named(&weights))
+        Decoder::on(device, config, &names::named(&weights))
     }
 }
 

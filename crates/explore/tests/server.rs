@@ -1,0 +1,201 @@
+//! The server and whoever asks it: every route with every wrong question, foreign pages, files that are none. It refuses with a
+//! reason and goes on.
+
+use roformer_explore::exhibits::Exhibits;
+use roformer_explore::server::Server;
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+fn serve() -> SocketAddr {
+    let server = Server::bind(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)).unwrap();
+    let address = server.address();
+    std::thread::spawn(move || server.run(Exhibits::default()).unwrap());
+    address
+}
+
+/// The status and the body of the answer to a request in full; 0 if the server closed the connection without one.
+fn raw(address: SocketAddr, request: &[u8]) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    // A server that refuses early may close before all was sent.
+    let _ = stream.write_all(request);
+    if !request.windows(4).any(|end| end == b"\r\n\r\n") {
+        // The rest never comes.
+        let _ = stream.shutdown(Shutdown::Write);
+    }
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    (status, body.to_string())
+}
+
+fn ask(address: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
+    let length = body.len();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
+    );
+    raw(address, format!("{head}{body}").as_bytes())
+}
+
+fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    ask(address, "GET", path, "", "")
+}
+
+/// What a refusal says.
+fn reason(body: &str) -> String {
+    let value: Value = serde_json::from_str(body).unwrap_or_else(|_| panic!("no JSON: {body:?}"));
+    value["error"].as_str().unwrap_or_else(|| panic!("no reason: {body}")).to_string()
+}
+
+fn encode(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+#[test]
+fn every_route_answers_and_refuses_what_is_wrong() {
+    let address = serve();
+    let (status, list) = get(address, "/api");
+    assert_eq!(status, 200);
+    let list: Vec<Value> = serde_json::from_str(&list).unwrap();
+    for entry in &list {
+        let route = entry["route"].as_str().unwrap();
+        let is_given = !matches!(route, "/api/model" | "/api/comparison");
+        let (status, body) = get(address, route);
+        assert_eq!(status, if is_given { 200 } else { 400 }, "{route}: {body}");
+        let (status, body) = get(address, &format!("{route}?no_such_parameter=1"));
+        assert_eq!(status, 400, "{route}");
+        assert!(reason(&body).contains("no_such_parameter"), "{body}");
+        let (status, body) = ask(address, "POST", route, "", "{}");
+        assert_eq!(status, 405, "{route}: {body}");
+
+        for (name, default) in entry["parameters"].as_object().unwrap() {
+            let is_number = default.is_number();
+            let bad = [
+                "NaN",
+                "inf",
+                "-inf",
+                "-1",
+                "1e999",
+                "99999999999999999999999",
+                "",
+                "x",
+                "1;2",
+                "../../etc/passwd",
+                "\0",
+                "é",
+            ];
+            for value in bad {
+                let path = format!("{route}?{name}={}", encode(value));
+                let (status, body) = get(address, &path);
+                assert!(status == 200 || status == 400, "{path}: {status} {body}");
+                let is_absurd =
+                    matches!(value, "NaN" | "inf" | "-inf" | "1e999" | "99999999999999999999999" | "" | "x");
+                if is_number && is_absurd {
+                    assert_eq!(status, 400, "{path} was answered: {body:.200}");
+                }
+                if status == 400 {
+                    assert!(!reason(&body).is_empty(), "{path}");
+                }
+                assert!(!body.contains("root:"), "{path}");
+            }
+            // A parameter twice.
+            let (status, _) = get(address, &format!("{route}?{name}=1&{name}=2"));
+            assert_eq!(status, 400, "{route} {name}");
+        }
+    }
+    assert_eq!(get(address, "/").0, 200);
+}
+
+#[test]
+fn paths_lead_nowhere_else() {
+    let address = serve();
+    let tricks = [
+        "/../Cargo.toml",
+        "/js/../../Cargo.toml",
+        "/%2e%2e/Cargo.toml",
+        "/etc/passwd",
+        "//etc/passwd",
+        "/js/",
+        "/js",
+        "/index.html/",
+        "/\\..\\x",
+        "/api/",
+        "/api/nothing",
+        "/api/../api",
+    ];
+    for path in tricks {
+        let (status, body) = get(address, path);
+        assert!((400..500).contains(&status), "{path}: {status}");
+        assert!(!body.contains("[package]") && !body.contains("root:"), "{path}: {body:.100}");
+    }
+    for path in ["/", "/index.html", "/style.css", "/chart.css", "/js/main.js"] {
+        assert_eq!(get(address, path).0, 200, "{path}");
+    }
+}
+
+#[test]
+fn pages_of_others_are_refused() {
+    let address = serve();
+    let port = address.port();
+    let with = |headers: &str| {
+        raw(address, format!("GET /api/tokens HTTP/1.1\r\nConnection: close\r\n{headers}\r\n").as_bytes())
+    };
+    for host in [
+        format!("127.0.0.1:{port}"),
+        format!("localhost:{port}"),
+        format!("LocalHost:{port}"),
+        format!("[::1]:{port}"),
+    ] {
+        assert_eq!(with(&format!("Host: {host}\r\n")).0, 200, "{host}");
+        assert_eq!(with(&format!("Host: {host}\r\nOrigin: http://{host}\r\n")).0, 200, "{host}");
+    }
+    // A name that was made to point here; another port; none; two.
+    for host in ["evil.example", &format!("evil.example:{port}"), "localhost", "localhost:1", ""] {
+        let (status, body) = with(&format!("Host: {host}\r\n"));
+        assert!(status == 403 || status == 400, "{host}: {status} {body}");
+    }
+    assert!(matches!(with("").0, 400 | 403));
+    assert!(matches!(with(&format!("Host: localhost:{port}\r\nHost: evil.example\r\n")).0, 400 | 403));
+    for origin in [
+        "http://evil.example",
+        "null",
+        "https://localhost",
+        &format!("https://localhost:{port}"),
+        "http://localhost:1",
+        "",
+    ] {
+        let (status, body) = with(&format!("Host: localhost:{port}\r\nOrigin: {origin}\r\n"));
+        assert_eq!(status, 403, "{origin}: {body}");
+        assert!(reason(&body).contains("Origin"), "{body}");
+    }
+    assert_eq!(get(address, "/").0, 200);
+}
+
+#[test]
+fn broken_requests_end_alone() {
+    let address = serve();
+    let long = format!("GET /api/tokens?{} HTTP/1.1\r\nHost: {address}\r\n\r\n", "m=1&".repeat(1 << 20));
+    for request in [b"\0\xff\xfe\r\n\r\n".as_slice(), b"GET / HTTP/9.9\r\n\r\n", b"GET", b"", long.as_bytes()]
+    {
+        let (status, _) = raw(address, request);
+        assert!(status == 0 || (400..600).contains(&status), "{status}");
+    }
+    // Methods that nothing here has.
+    for method in ["PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"] {
+        assert_eq!(ask(address, method, "/api/tokens", "", "").0, 405, "{method}");
+        assert_eq!(ask(address, method, "/", "", "").0, 405, "{method}");
+    }
+    assert_eq!(get(address, "/").0, 200);
+}
+
+#[test]
+fn it_listens_on_this_machine_alone() {
+    let server = Server::bind(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)).unwrap();
+    assert!(server.address().ip().is_loopback());
+    // A port that is taken is an error that can be shown.
+    assert!(Server::bind(server.address()).is_err());
+}
