@@ -202,13 +202,23 @@ impl Chromium {
 
     /// Drags with the mouse from a place, by so much, in so many steps.
     pub fn drag(&mut self, from: (f64, f64), by: (f64, f64), steps: u32) {
-        self.mouse("mouseMoved", from);
-        self.mouse("mousePressed", from);
+        self.hold(from);
         for step in 1..=steps {
             let part = f64::from(step) / f64::from(steps);
             self.mouse("mouseMoved", (from.0 + part * by.0, from.1 + part * by.1));
         }
-        self.mouse("mouseReleased", (from.0 + by.0, from.1 + by.1));
+        self.release((from.0 + by.0, from.1 + by.1));
+    }
+
+    /// Presses the mouse's button at a place.
+    pub fn hold(&mut self, at: (f64, f64)) {
+        self.mouse("mouseMoved", at);
+        self.mouse("mousePressed", at);
+    }
+
+    /// Lets the button go at a place.
+    pub fn release(&mut self, at: (f64, f64)) {
+        self.mouse("mouseReleased", at);
     }
 
     /// Moves the mouse to a place.

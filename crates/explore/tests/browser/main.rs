@@ -2,6 +2,7 @@
 
 mod chromium;
 mod exhibits;
+mod speed;
 mod tokens;
 
 use chromium::Chromium;
