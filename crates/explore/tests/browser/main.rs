@@ -4,6 +4,7 @@ mod chromium;
 mod exhibits;
 mod speed;
 mod tokens;
+mod whole;
 
 use chromium::Chromium;
 use roformer_explore::exhibits::Exhibits;
