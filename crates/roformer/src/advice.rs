@@ -105,10 +105,7 @@ fn with_schedule(rope: &Rope, schedule: Schedule) -> Result<Rope> {
 
 fn candidate(name: &'static str, rope: Rope, seen: &Seen, context: u64) -> Candidate {
     let frequencies = rope.frequencies(context);
-    let is_unseen = |(&theta, &then): (&f64, &f64)| {
-        then < std::f64::consts::TAU && theta * context as f64 > then * (1.0 + 1e-9)
-    };
-    let unseen = frequencies.inv_freq().iter().zip(&seen.angles).filter(|&pair| is_unseen(pair)).count();
+    let unseen = seen.unseen(frequencies.inv_freq(), context);
     let slowdown = slowdown(&rope, Some(context));
     let kept = slowdown.iter().filter(|&&factor| (factor - 1.0).abs() < 1e-9).count();
     let crowding = slowdown.first().copied().unwrap_or(1.0);

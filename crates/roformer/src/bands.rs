@@ -81,6 +81,15 @@ impl Seen {
         self.angles.iter().filter(|&&angle| angle > 0.0 && angle < std::f64::consts::TAU).count()
     }
 
+    /// Pairs that never completed a turn and that frequencies `[pairs]` take further than they were, within a context: to
+    /// angles that a model cannot know.
+    pub fn unseen(&self, theta: &[f64], context: u64) -> usize {
+        let is_unseen = |(&theta, &then): (&f64, &f64)| {
+            then < std::f64::consts::TAU && theta * context as f64 > then * (1.0 + 1e-9)
+        };
+        theta.iter().zip(&self.angles).filter(|&pair| is_unseen(pair)).count()
+    }
+
     /// The part of the circle that a pair has seen.
     pub fn coverage(&self, pair: usize) -> f64 {
         (self.angles[pair] / std::f64::consts::TAU).min(1.0)
@@ -179,6 +188,18 @@ mod tests {
         assert_eq!(proportional[1], Band { first: 16, last: 63, change: Change::Still });
         let ntk = of(Schedule::NtkAware { factor: 4.0 }, 1e4);
         assert_eq!(ntk.len(), 2, "the first pair is kept, the others slowed more and more");
+    }
+
+    #[test]
+    fn what_is_unseen_begins_where_training_ended() {
+        let rope = Rope::builder(128).build().unwrap();
+        let (seen, frequencies) = (Seen::new(&rope, None, Some(4096)).unwrap(), rope.frequencies(None));
+        let theta = frequencies.inv_freq();
+        // Pairs with a wavelength above 4096: base^(2j/128)·2π > 4096 from j = 46 on.
+        let unseen = [64, 4096, 4097, 1 << 31].map(|context| seen.unseen(theta, context));
+        assert_eq!((unseen, seen.never_turned()), ([0, 0, 18, 18], 18));
+        let halved: Vec<f64> = theta.iter().map(|theta| theta / 2.0).collect();
+        assert_eq!([8192, 8193].map(|context| seen.unseen(&halved, context)), [0, 18]);
     }
 
     #[test]

@@ -2,7 +2,10 @@
 // state. Every control can be reached and moved with the keyboard.
 import { state } from "./state.js";
 
-/** A number on a slider, with a box for the exact value. `log` spreads the slider by logarithms. */
+/**
+ * A number on a slider, with a box for the exact value. `log` spreads the slider by logarithms; `most` gives the largest value
+ * from the other controls: (name => value) => number.
+ */
 export const range = (label, value, min, max, options = {}) => ({ kind: "range", label, value, min, max, step: 1, ...options });
 /** One of several: `options` is a list of [value, label]. */
 export const choice = (label, value, options) => ({ kind: "choice", label, value, options });
@@ -28,10 +31,25 @@ export function read(part, name) {
   const text = state.get(keyOf(part, name));
   if (control.kind === "range") {
     const value = Number(text);
-    return text === "" || !Number.isFinite(value) ? control.value : value;
+    const sound = text === "" || !Number.isFinite(value) ? control.value : value;
+    return Math.min(sound, most(part, control));
   }
   if (control.kind === "toggle") return text === "true";
   return text;
+}
+
+const most = (part, control) => control.most?.((name) => read(part, name)) ?? Infinity;
+
+/** Buttons that set several controls at once, below the others: `options` is a list of [label, changes]. */
+export function presets(section, label, options, set) {
+  const element = document.createElement("div");
+  element.className = "control presets";
+  element.innerHTML = `<span class="label">${label}</span><div class="choices" role="group" aria-label="${label}">${options.map(([name], index) => `<button type="button" data-preset="${index}">${name}</button>`).join("")}</div>`;
+  element.addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (button) set(options[button.dataset.preset][1]);
+  });
+  section.querySelector(".controls").append(element);
 }
 
 /** The element of a control. */
@@ -44,8 +62,8 @@ export function build(part, name) {
   const id = `${part.id}-${name}`;
   const make = { range: buildRange, choice: buildChoice, toggle: buildToggle, words: buildWords }[control.kind];
   const show = make(element, control, id, (value) => state.set({ [key]: String(value) }));
-  const refresh = () => show(read(part, name));
-  state.listen((keys) => keys.has(key) && refresh());
+  const refresh = () => show(read(part, name), most(part, control));
+  state.listen((keys) => (keys.has(key) || control.most) && refresh());
   refresh();
   return element;
 }
@@ -66,7 +84,9 @@ function buildRange(element, control, id, set) {
   const [slider, box] = element.querySelectorAll("input");
   slider.addEventListener("input", () => set(value(Number(slider.value))));
   box.addEventListener("change", () => box.value !== "" && set(Number(box.value)));
-  return (value) => {
+  return (value, most) => {
+    slider.max = place(Math.min(max, most));
+    box.max = Math.min(max, most);
     slider.value = place(value);
     slider.setAttribute("aria-valuetext", String(value));
     if (document.activeElement !== box || Number(box.value) !== value) box.value = value;

@@ -3,4 +3,8 @@
 //! One file a part. Nothing here draws, and nothing here knows of a server; every number comes from `rope` and `roformer`.
 
 pub(crate) mod check;
+pub mod clocks;
+pub mod pairing;
+pub mod precision;
 pub mod tokens;
+pub mod turning;

@@ -27,6 +27,10 @@ pub const FILES: &[(&str, &str)] = files![
     "js/parts/comparison.js"
     "js/parts/model.js"
     "js/parts/tokens.js"
+    "js/parts/turning.js"
+    "js/parts/clocks.js"
+    "js/parts/pairing.js"
+    "js/parts/precision.js"
 ];
 
 /// The file at a path of the address.

@@ -19,6 +19,10 @@ pub fn router(exhibits: Arc<Exhibits>) -> Router {
     let (all, model, comparison) = (exhibits.clone(), exhibits.clone(), exhibits);
     let figures = Figures::default()
         .figure("tokens", "two tokens on a ruler, turned, and their score", tokens::tokens)
+        .figure("turning", "a pair of features as position grows", turning::turning)
+        .figure("clocks", "every pair at a position, with what training has seen of it", clocks::clocks)
+        .figure("pairing", "one vector under both pairings", pairing::pairing)
+        .figure("precision", "angles of every pair, exact and in fewer digits", precision::precision)
         .exhibit("model", "one head's attention of the model that was given", move |ask| {
             let missing = || Error::new("no model was given: roformer explore --model FOLDER");
             model.model.as_ref().ok_or_else(missing)?.attention(ask)

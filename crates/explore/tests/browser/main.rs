@@ -1,9 +1,13 @@
 //! The page in a real browser: every interaction performed, its numbers beside those of the library.
 
 mod chromium;
+mod clocks;
 mod exhibits;
+mod pairing;
+mod precision;
 mod speed;
 mod tokens;
+mod turning;
 mod whole;
 
 use chromium::Chromium;

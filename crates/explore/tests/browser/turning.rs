@@ -1,0 +1,114 @@
+//! One pair of features that turns.
+
+use super::chromium::{Chromium, DESK, NIGHT, PHONE};
+use super::page;
+use rope::{Pairing, Rope, reference};
+use serde_json::json;
+
+/// What the page shows is what the reference makes of the controls as they stand.
+fn agrees(browser: &mut Chromium) {
+    browser.settle("turning");
+    let data = browser.data("turning");
+    let control = |browser: &mut Chromium, name: &str| {
+        let value = browser.eval(&format!("Number(document.getElementById('turning-{name}-exact').value)"));
+        value.as_f64().unwrap()
+    };
+    let [pair, position, x0, x1, base, dim] =
+        ["pair", "position", "x0", "x1", "base", "dim"].map(|name| control(browser, name));
+    let rope = Rope::builder(dim as usize).base(base).build().unwrap();
+    let theta = rope.frequencies(None).inv_freq()[pair as usize];
+    let expected = reference::rotate(&[x0, x1], position, &[theta], 1.0, Pairing::Half);
+    for (feature, expected) in expected.iter().enumerate() {
+        let shown = data["turned"][feature].as_f64().unwrap();
+        assert!((shown - expected).abs() < 1e-12, "{shown} {expected}");
+        // The formula ends with the same numbers.
+        let series = format!("#turning .formula mtr:last-child .s{feature}");
+        let text = browser.eval(&format!("[...document.querySelectorAll('{series}')].at(-1).textContent"));
+        let formula = format!("{expected:.3}").replace('-', "−").replace("−0.000", "0.000");
+        assert_eq!(text, json!(formula));
+    }
+    let wavelength = data["wavelength"].as_f64().unwrap();
+    assert!((wavelength * theta - std::f64::consts::TAU).abs() < 1e-12);
+}
+
+fn control(browser: &mut Chromium, name: &str) -> f64 {
+    let value = browser.eval(&format!("Number(document.getElementById('turning-{name}-exact').value)"));
+    value.as_f64().unwrap()
+}
+
+#[test]
+fn an_arrow_turns_and_its_features_are_waves() {
+    let Some((mut browser, url)) = page() else { return };
+    browser.part("turning");
+    agrees(&mut browser);
+    assert_eq!(browser.value("turning", "wavelength"), "19.87");
+    for (looks, name) in [(DESK, "desk"), (NIGHT, "night"), (PHONE, "phone")] {
+        browser.looks(looks);
+        browser.part("turning");
+        browser.screenshot(&format!("turning-{name}"));
+        browser.middle("#turning .drawing");
+        browser.screenshot(&format!("turning-{name}-figure"));
+    }
+    browser.looks(DESK);
+    browser.part("turning");
+
+    // The arrow is dragged to straight up, or nearly.
+    let at = browser.middle("#turning [data-drag=x] .knob");
+    let (x0, x1) = (control(&mut browser, "x0"), control(&mut browser, "x1"));
+    browser.drag(at, (-40.0, -30.0), 8);
+    agrees(&mut browser);
+    assert!(control(&mut browser, "x0") < x0 && control(&mut browser, "x1") > x1);
+    // Far beyond the circle it stays as long as an arrow may be.
+    let at = browser.middle("#turning [data-drag=x] .knob");
+    browser.drag(at, (-200.0, 10.0), 8);
+    agrees(&mut browser);
+    let long = control(&mut browser, "x0").hypot(control(&mut browser, "x1"));
+    assert!((1.48..=1.52).contains(&long), "{long}");
+
+    // Across the waves the position follows.
+    let before = control(&mut browser, "position");
+    let at = browser.middle("#turning [data-drag=position]");
+    browser.drag(at, (60.0, 0.0), 6);
+    agrees(&mut browser);
+    assert!(control(&mut browser, "position") > before + 40.0);
+
+    // Every control; pair 0 turns by a radian a token whatever the base.
+    for (name, value) in [("x0", "1"), ("x1", "0"), ("pair", "0"), ("position", "2"), ("base", "500000")] {
+        browser.set("turning", name, value);
+        agrees(&mut browser);
+    }
+    assert_eq!(browser.data("turning")["theta"].as_f64(), Some(1.0));
+    // A smaller head has fewer pairs: the slider ends with the last.
+    browser.set("turning", "pair", "40");
+    browser.set("turning", "dim", "16");
+    agrees(&mut browser);
+    assert_eq!(control(&mut browser, "pair"), 7.0);
+    assert_eq!(browser.eval("document.getElementById('turning-pair').max"), json!("7"));
+    // The keyboard, and the button that lets time pass.
+    browser.eval("document.getElementById('turning-position').focus()");
+    browser.press("ArrowRight");
+    agrees(&mut browser);
+    assert_eq!(control(&mut browser, "position"), 3.0);
+    browser.eval("document.querySelector('#turning .play').click()");
+    browser.wait_for("Number(document.getElementById('turning-position').value) >= 6");
+    browser.eval("document.querySelector('#turning .play').click()");
+    agrees(&mut browser);
+
+    // Who wants no motion gets single steps.
+    browser.reduce_motion();
+    let before = control(&mut browser, "position");
+    browser.eval("document.querySelector('#turning .play').click()");
+    let step = format!("Number(document.getElementById('turning-position').value) === {}", before + 1.0);
+    browser.wait_for(&step);
+    browser.eval("document.querySelector('#turning .play').click()");
+    agrees(&mut browser);
+
+    // The address holds what is shown.
+    let (turned, position) = (browser.data("turning")["turned"].clone(), control(&mut browser, "position"));
+    browser.wait_for(&format!("location.hash.includes('turning.position={position}')"));
+    let address = browser.eval("location.href");
+    browser.open(address.as_str().unwrap());
+    browser.part("turning");
+    assert_eq!(browser.data("turning")["turned"], turned);
+    browser.is_content(&url);
+}
