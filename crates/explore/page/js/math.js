@@ -18,9 +18,9 @@ export const under = (base, below) => `<munder>${base}${below}</munder>`;
 export const sum = (below, above) => (above ? `<munderover>${o("∑")}${below}${above}</munderover>` : under(o("∑"), below));
 export const paren = (...parts) => row(o("("), ...parts, o(")"));
 export const angle = (...parts) => row(o("⟨"), ...parts, o("⟩"));
-/** Rows of cells in round brackets. */
+/** Rows of cells in round brackets, which the style sheet draws: few fonts have tall ones. */
 export const matrix = (rows) =>
-  row(o("("), `<mtable>${rows.map((cells) => `<mtr>${cells.map((cell) => `<mtd>${cell}</mtd>`).join("")}</mtr>`).join("")}</mtable>`, o(")"));
+  `<mtable class="matrix">${rows.map((cells) => `<mtr>${cells.map((cell) => `<mtd>${cell}</mtd>`).join("")}</mtr>`).join("")}</mtable>`;
 /** Lines one below the other, aligned at their second cell. */
 export const lines = (...rows) =>
   `<mtable class="lines">${rows.map((cells) => `<mtr>${cells.map((cell) => `<mtd>${cell}</mtd>`).join("")}</mtr>`).join("")}</mtable>`;

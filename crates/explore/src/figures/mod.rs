@@ -4,7 +4,12 @@
 
 pub(crate) mod check;
 pub mod clocks;
+pub mod codes;
+pub mod complex;
+pub mod order;
 pub mod pairing;
 pub mod precision;
+mod sentence;
+pub mod terms;
 pub mod tokens;
 pub mod turning;

@@ -1,6 +1,6 @@
 //! How the server answers: figures as JSON, refusals as `{"error": "…"}`.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use axum::body::Body;
 use axum::extract::Query;
 use axum::http::{StatusCode, Uri, header};
@@ -19,16 +19,15 @@ where
 {
     match question::<Ask>(&uri) {
         Ok(ask) => computed(move || compute(&ask)).await,
-        Err(refused) => refused,
+        Err(error) => refusal(StatusCode::BAD_REQUEST, &error.to_string()),
     }
 }
 
 /// The question in an address.
-fn question<Ask: DeserializeOwned>(uri: &Uri) -> std::result::Result<Ask, Response> {
+fn question<Ask: DeserializeOwned>(uri: &Uri) -> Result<Ask> {
     Query::try_from_uri(uri).map(|Query(ask)| ask).map_err(|error| {
         let message = error.body_text();
-        let message = message.strip_prefix("Failed to deserialize query string: ").unwrap_or(&message);
-        refusal(StatusCode::BAD_REQUEST, message)
+        Error::new(message.strip_prefix("Failed to deserialize query string: ").unwrap_or(&message))
     })
 }
 

@@ -18,6 +18,10 @@ use std::sync::Arc;
 pub fn router(exhibits: Arc<Exhibits>) -> Router {
     let (all, model, comparison) = (exhibits.clone(), exhibits.clone(), exhibits);
     let figures = Figures::default()
+        .figure("order", "attention without positions to a sentence in two orders", order::order)
+        .figure("codes", "positions as scalars, integers, binary digits and sinusoids", codes::codes)
+        .figure("terms", "the four terms of a score with positions added", terms::terms)
+        .figure("complex", "a complex number as point, matrix and rotation", complex::complex)
         .figure("tokens", "two tokens on a ruler, turned, and their score", tokens::tokens)
         .figure("turning", "a pair of features as position grows", turning::turning)
         .figure("clocks", "every pair at a position, with what training has seen of it", clocks::clocks)

@@ -2,10 +2,15 @@
 
 mod chromium;
 mod clocks;
+mod codes;
+mod complex;
 mod exhibits;
+mod order;
 mod pairing;
+mod pictures;
 mod precision;
 mod speed;
+mod terms;
 mod tokens;
 mod turning;
 mod whole;

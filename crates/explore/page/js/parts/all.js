@@ -1,13 +1,21 @@
 // The parts in the order in which they teach.
 import clocks from "./clocks.js";
+import codes from "./codes.js";
 import comparison from "./comparison.js";
+import complex from "./complex.js";
 import model from "./model.js";
+import order from "./order.js";
 import pairing from "./pairing.js";
 import precision from "./precision.js";
+import terms from "./terms.js";
 import tokens from "./tokens.js";
 import turning from "./turning.js";
 
 export const parts = [
+  order,
+  codes,
+  terms,
+  complex,
   tokens,
   turning,
   clocks,
