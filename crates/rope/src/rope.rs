@@ -229,11 +229,13 @@ impl RopeBuilder {
         // Rules that depend on the length are furthest from ordinary numbers at the longest; and the precision may be
         // changed later.
         let precisions = [AnglePrecision::Exact, AnglePrecision::F32];
+        let lengths: &[Option<u64>] =
+            if rope.schedule.depends_on_length() { &[None, Some(u64::MAX)] } else { &[None] };
         let odd = precisions
             .iter()
             .flat_map(|&precision| {
                 let rope = rope.clone().with_angle_precision(precision);
-                [rope.frequencies(None), rope.frequencies(u64::MAX)]
+                lengths.iter().map(move |&length| rope.frequencies(length))
             })
             .find_map(|frequencies| frequencies.high.into_iter().find(|theta| !theta.is_finite()));
         let Some(theta) = odd else { return Ok(rope) };

@@ -62,7 +62,7 @@ export function series(chart, points, look, attributes = {}) {
 export function legend(entries, x, y, width) {
   let [left, top] = [x, y];
   const content = entries.map(([look, name, dash]) => {
-    const wide = 30 + 7.3 * name.length;
+    const wide = 30 + 7.4 * name.length;
     if (left > x && left + wide > x + width) [left, top] = [x, top + 18];
     const drawn = group({ class: `s${look}` }, line(left, top - 4, left + 16, top - 4, { class: "line", "stroke-dasharray": dash }), label(left + 21, top, name, { class: "name" }));
     left += wide;

@@ -2,14 +2,19 @@
 //!
 //! One file a part. Nothing here draws, and nothing here knows of a server; every number comes from `rope` and `roformer`.
 
+pub mod biases;
 pub(crate) mod check;
 pub mod clocks;
 pub mod codes;
 pub mod complex;
+pub mod decay;
+pub mod linear;
 pub mod order;
 pub mod pairing;
 pub mod precision;
+pub mod receptive;
 mod sentence;
+pub mod similarity;
 pub mod terms;
 pub mod tokens;
 pub mod turning;

@@ -25,8 +25,6 @@ pub const FILES: &[(&str, &str)] = files![
     "js/chart.js"
     "js/sentence.js"
     "js/parts/all.js"
-    "js/parts/comparison.js"
-    "js/parts/model.js"
     "js/parts/order.js"
     "js/parts/order/moves.js"
     "js/parts/codes.js"
@@ -36,7 +34,19 @@ pub const FILES: &[(&str, &str)] = files![
     "js/parts/turning.js"
     "js/parts/clocks.js"
     "js/parts/pairing.js"
+    "js/parts/decay.js"
+    "js/parts/decay/about.js"
+    "js/parts/decay/arrange.js"
+    "js/parts/decay/cursor.js"
+    "js/parts/decay/hands.js"
+    "js/parts/decay/kept.js"
+    "js/parts/similarity.js"
+    "js/parts/biases.js"
+    "js/parts/linear.js"
+    "js/parts/receptive.js"
     "js/parts/precision.js"
+    "js/parts/model.js"
+    "js/parts/comparison.js"
 ];
 
 /// The file at a path of the address.

@@ -26,6 +26,11 @@ pub fn router(exhibits: Arc<Exhibits>) -> Router {
         .figure("turning", "a pair of features as position grows", turning::turning)
         .figure("clocks", "every pair at a position, with what training has seen of it", clocks::clocks)
         .figure("pairing", "one vector under both pairings", pairing::pairing)
+        .figure("decay", "scores against distance, of several queries and keys", decay::decay)
+        .figure("similarity", "sinusoidal codes and their inner products", similarity::similarity)
+        .figure("biases", "what T5, ALiBi, KERPLE and Shaw add to scores, beside rotary", biases::biases)
+        .figure("linear", "the cost of softmax and linear attention, and its weights", linear::linear)
+        .figure("receptive", "the rule with a receptive field, and its Hilbert pair", receptive::receptive)
         .figure("precision", "angles of every pair, exact and in fewer digits", precision::precision)
         .exhibit("model", "one head's attention of the model that was given", move |ask| {
             let missing = || Error::new("no model was given: roformer explore --model FOLDER");

@@ -1,14 +1,19 @@
 //! The page in a real browser: every interaction performed, its numbers beside those of the library.
 
+mod biases;
 mod chromium;
 mod clocks;
 mod codes;
 mod complex;
+mod decay;
 mod exhibits;
+mod linear;
 mod order;
 mod pairing;
 mod pictures;
 mod precision;
+mod receptive;
+mod similarity;
 mod speed;
 mod terms;
 mod tokens;
