@@ -46,6 +46,12 @@ impl From<roformer::Error> for Failure {
     }
 }
 
+impl From<roformer_explore::Error> for Failure {
+    fn from(error: roformer_explore::Error) -> Self {
+        Failure::Input(error.to_string())
+    }
+}
+
 impl From<roformer::weights::Error> for Failure {
     fn from(error: roformer::weights::Error) -> Self {
         Failure::Input(error.to_string())

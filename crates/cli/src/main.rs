@@ -11,6 +11,7 @@ mod input;
 mod inspect;
 mod long;
 mod model;
+mod plot;
 mod rotate;
 mod tasks;
 mod text;
@@ -35,6 +36,7 @@ enum Command {
     Compare(compare::Arguments),
     Explore(explore::Arguments),
     Inspect(inspect::Arguments),
+    Plot(plot::Arguments),
     Rotate(rotate::Arguments),
     Info(info::Arguments),
     Forward(forward::Arguments),
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Explore(arguments) => explore::run(arguments),
         Command::Inspect(arguments) => inspect::run(arguments),
+        Command::Plot(arguments) => plot::run(arguments),
         Command::Rotate(arguments) => rotate::run(arguments),
         Command::Info(arguments) => info::run(arguments),
         Command::Forward(arguments) => forward::run(arguments),

@@ -1,11 +1,12 @@
 //! Rotary position embedding to look at.
 //!
 //! [`figures`] computes what is shown, with the code that models run on; [`server`] serves it to one page in the browser, on
-//! this machine alone.
+//! this machine alone; [`plot`] writes figures to files.
 
 pub mod error;
 pub mod exhibits;
 pub mod figures;
+pub mod plot;
 pub mod server;
 
 pub use error::{Error, Result};

@@ -11,7 +11,7 @@ pub(crate) fn broken(path: &Path, reason: impl Into<String>) -> Error {
 }
 
 /// Writes a file beside its place, and gives it its name when it is on the disk.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
     let partial = PathBuf::from(partial);

@@ -12,7 +12,7 @@ pub mod bench;
 pub mod chart;
 pub mod encoding;
 mod error;
-mod files;
+pub mod files;
 pub mod graph;
 pub mod hub;
 pub mod lab;

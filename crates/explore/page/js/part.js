@@ -98,7 +98,11 @@ export function mount(part) {
     { rootMargin: "500px 0px" },
   );
   near.observe(section);
-  state.listen((changed) => isNear && [...changed].some((key) => keys.has(key)) && refresh());
+  state.listen((changed) => {
+    if (![...changed].some((key) => keys.has(key))) return;
+    section.isSettled = false;
+    if (isNear) refresh();
+  });
   figure.onResize = () => figure.data && figure.show(figure.data, now());
   return section;
 }

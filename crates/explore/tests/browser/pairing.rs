@@ -109,6 +109,7 @@ fn the_same_numbers_paired_in_two_ways() {
     browser.middle("#pairing .drawing");
     browser.screenshot("pairing-phone-16");
     browser.looks(DESK);
+    browser.part("pairing");
     for (name, value) in [("q", "0.5,-1,2,2.5,-3,1"), ("m", "7"), ("n", "7"), ("base", "100")] {
         browser.set("pairing", name, value);
         agrees(&mut browser);

@@ -1,6 +1,6 @@
 //! Axes: from values to places, with ticks at round numbers.
 
-use super::number::{number, ticks};
+use super::number::{compact, number, ticks};
 
 /// How values are spread along an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,14 +133,16 @@ impl Placed {
             }
             Scale::Log => {
                 // Within few decades, their halves and fifths too.
-                let digits: &[f64] = if count * 3 <= wanted as i64 + 3 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+                let is_fine = step <= 1.0 && count * 3 <= wanted as i64 + 3;
+                let digits: &[f64] = if is_fine { &[1.0, 2.0, 5.0] } else { &[1.0] };
                 let powers = (0..count + 2).map(|index| (first + index as f64 - 1.0) * step);
                 let values =
                     powers.flat_map(|power| digits.iter().map(move |digit| digit * 10f64.powf(power)));
                 let inside = |value: &f64| {
                     (self.low - 1e-9..=self.high + 1e-9).contains(&value.log10()) && value.is_finite()
                 };
-                values.filter(inside).map(|value| (value, number(value))).collect()
+                let label = |value: f64| if value >= 1e4 { compact(value) } else { number(value) };
+                values.filter(inside).map(|value| (value, label(value))).collect()
             }
         }
     }

@@ -51,9 +51,8 @@ impl Panel {
 
     /// Labels beside the lines where they fit, else a legend; none on a narrow panel of a page, which has its own.
     fn names(&self, width: f64, is_alone: bool) -> Names<'_> {
-        let named = || self.named().filter(|series| !series.label.is_empty());
         let widest = |series: &Series| labels::width(&series.label).max(labels::width(&series.note) * NOTE);
-        let (widest, height) = named().fold((0.0f64, 0.0), |(wide, height), series| {
+        let (widest, height) = self.named().fold((0.0f64, 0.0), |(wide, height), series| {
             (wide.max(widest(series)), height + label_height(series))
         });
         // The axes and headings take less than this of the height.
@@ -63,7 +62,7 @@ impl Panel {
         let mut rows: Vec<Vec<(f64, &Series)>> = Vec::new();
         let mut x = f64::INFINITY;
         if width >= WIDE || is_alone {
-            for series in named() {
+            for series in self.named() {
                 let wide = labels::width(&named_fully(series)) + 30.0;
                 if x + wide > width {
                     rows.push(Vec::new());
@@ -76,9 +75,9 @@ impl Panel {
         Names::Legend(rows)
     }
 
-    /// The series that have a point that can be drawn.
+    /// The series that have a label, and a point that can be drawn.
     fn named(&self) -> impl Iterator<Item = &Series> {
-        self.series.iter().filter(|series| self.end(series).is_some())
+        self.series.iter().filter(|series| !series.label.is_empty() && self.end(series).is_some())
     }
 
     /// Draws it with its left upper corner at a place.

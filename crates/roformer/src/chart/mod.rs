@@ -26,7 +26,7 @@ pub use heat::{HeatMap, HeatRow};
 pub use interval::{Interval, interval};
 pub use number::{compact, fixed, number, signed};
 pub use panel::{Level, Mark, Panel, Point, Range, Series};
-pub use svg::{escape, marker};
+pub use svg::{document, escape, marker, px, text};
 
 /// The style sheet that charts in a page need: colours, light and dark, and how marks look.
 pub const STYLE: &str = include_str!("style.css");

@@ -23,7 +23,7 @@ pub fn escape(text: &str) -> String {
 }
 
 /// A coordinate, to a tenth of a pixel.
-pub(super) fn px(value: f64) -> String {
+pub fn px(value: f64) -> String {
     let text = format!("{value:.1}");
     let text = text.strip_suffix(".0").unwrap_or(&text);
     if text == "-0" { "0".into() } else { text.into() }
@@ -89,7 +89,7 @@ pub fn marker(look: usize, x: f64, y: f64, size: f64) -> String {
 }
 
 /// A whole SVG around a drawing. Alone it brings its style and its paper.
-pub(super) fn document(title: &str, (width, height): (f64, f64), body: &str, is_alone: bool) -> String {
+pub fn document(title: &str, (width, height): (f64, f64), body: &str, is_alone: bool) -> String {
     let (width, height, title) = (px(width), px(height), escape(title));
     let mut out = format!(
         "<svg class=\"chart\" viewBox=\"0 0 {width} {height}\" role=\"group\" aria-label=\"{title}\" xmlns=\"http://www.w3.org/2000/svg\""
@@ -108,7 +108,7 @@ pub(super) fn document(title: &str, (width, height): (f64, f64), body: &str, is_
 }
 
 /// A text with its anchor at a place.
-pub(super) fn text(out: &mut String, class: &str, (x, y): (f64, f64), anchor: &str, text: &str) {
+pub fn text(out: &mut String, class: &str, (x, y): (f64, f64), anchor: &str, text: &str) {
     if text.is_empty() {
         return;
     }

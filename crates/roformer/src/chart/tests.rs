@@ -223,6 +223,14 @@ fn labels_that_do_not_fit_become_a_legend() {
 }
 
 #[test]
+fn a_line_without_a_label_has_nothing_beside_its_end() {
+    let mut panel = panel(&[(0.0, 1.0), (1.0, 2.0)]);
+    assert!(Figure::of("", panel.clone()).file(800.0).contains("class=\"leader\""));
+    panel.series.iter_mut().for_each(|series| series.label.clear());
+    assert!(!Figure::of("", panel).file(800.0).contains("class=\"leader\""));
+}
+
+#[test]
 fn many_points_show_some_markers_only() {
     let points: Vec<(f64, f64)> = (0..500).map(|x| (x as f64, (x as f64).sqrt())).collect();
     let svg = Figure::of("t", panel(&points)).inline(700.0);
@@ -249,6 +257,7 @@ fn ticks_are_round() {
     assert_eq!(labels(Axis::new(""), &[-0.02, 0.01], 3), ["−0.02", "−0.01", "0", "0.01"]);
     assert_eq!(labels(Axis::new("").log(), &[0.001, 100.0], 5), ["0.001", "0.01", "0.1", "1", "10", "100"]);
     assert_eq!(labels(Axis::new("").log(), &[10.0, 100.0], 6), ["10", "20", "50", "100"]);
+    assert_eq!(labels(Axis::new("").log(), &[6.0, 4e7], 5), ["100", "10k", "1M"]);
 }
 
 #[test]

@@ -1,0 +1,84 @@
+//! `roformer plot`: files by their names, and what is refused without a file.
+
+mod common;
+
+use common::{Folder, refused, succeeds};
+use std::fs;
+
+#[test]
+fn every_figure_is_written_as_its_name_says() {
+    let folder = Folder::new("plots");
+    for figure in ["decay", "wavelengths", "rotation", "scores", "similarity", "table"] {
+        for (end, begins) in [("svg", &b"<svg"[..]), ("png", b"\x89PNG"), ("gif", b"GIF89a")] {
+            let path = folder.path(&format!("{figure}.{end}"));
+            if end == "gif" && figure != "rotation" {
+                refused(&["plot", figure, "-o", &path], &["only rotation moves", ".svg or .png"]);
+                continue;
+            }
+            let said = succeeds(&["plot", figure, "-o", &path]);
+            assert!(said.contains("kB written to") && said.contains(&path), "{said}");
+            let bytes = fs::read(&path).unwrap();
+            assert!(bytes.starts_with(begins), "{path}");
+            // Over a file that is there, and with the same bytes.
+            succeeds(&["plot", figure, "--output", &path]);
+            assert_eq!(fs::read(&path).unwrap(), bytes);
+            succeeds(&["plot", figure, "-o", &path, "--dark", "--width", "400"]);
+            assert_ne!(fs::read(&path).unwrap(), bytes);
+        }
+    }
+    assert_eq!(folder.names().len(), 13, "{:?}", folder.names());
+}
+
+#[test]
+fn a_configuration_is_drawn() {
+    let folder = Folder::new("plot-config");
+    let (config, path) = ("examples/llama-3.1-8b.json", folder.path("llama.svg"));
+    succeeds(&["plot", "decay", "--config", config, "-o", &path]);
+    let drawn = fs::read_to_string(&path).unwrap();
+    // The distance that `inspect` prints.
+    assert!(drawn.contains("first negative at Δ = 85,133") && drawn.contains("llama: d = 128, base 500,000"));
+    succeeds(&["plot", "wavelengths", "--config", config, "-o", &path]);
+    let drawn = fs::read_to_string(&path).unwrap();
+    assert!(
+        drawn.contains("its own: llama3")
+            && drawn.contains("trained at 8,192")
+            && drawn.contains("used at 131,072")
+    );
+    refused(
+        &["plot", "decay", "--config", config, "--layer-type", "x", "-o", &path],
+        &[config, "share one rope"],
+    );
+    refused(
+        &["plot", "decay", "--config", config, "--dim", "64", "-o", &path],
+        &["--dim", "cannot be used with"],
+    );
+    refused(&["plot", "decay", "--config", "nowhere.json", "-o", &path], &["nowhere.json"]);
+    refused(&["plot", "decay", "--layer-type", "x", "-o", &path], &["--config"]);
+}
+
+#[test]
+fn what_is_refused_leaves_nothing() {
+    let folder = Folder::new("plot-refused");
+    let path = folder.path("a.svg");
+    let (gif, picture) = (folder.path("a.gif"), folder.path("a.png"));
+    refused(&["plot", "decay"], &["--output"]);
+    refused(&["plot", "spiral", "-o", &path], &["spiral"]);
+    refused(&["plot", "decay", "-o", &folder.path("a.jpg")], &["a.jpg", ".svg, .png and .gif"]);
+    refused(&["plot", "decay", "-o", &folder.path("a")], &["ends in none of"]);
+    refused(&["plot", "decay", "-o", &folder.path("none/a.svg")], &["none/a.svg"]);
+    fs::create_dir(folder.path("folder.svg")).unwrap();
+    refused(&["plot", "decay", "-o", &folder.path("folder.svg")], &["folder.svg"]);
+    for (flag, value) in
+        [("--base", "NaN"), ("--base", "inf"), ("--base", "-3"), ("--dim", "0"), ("--dim", "99999999")]
+    {
+        refused(&["plot", "decay", &format!("{flag}={value}"), "-o", &path], &[&flag[2..]]);
+    }
+    refused(&["plot", "decay", "--reach", "99999999999", "-o", &path], &["reach is 99999999999", "1048576"]);
+    refused(&["plot", "rotation", "--pairs", "0,64", "-o", &path], &["pair 64", "0 to 63"]);
+    refused(&["plot", "rotation", "--pairs", "0,x", "-o", &path], &["--pairs"]);
+    refused(&["plot", "rotation", "--frames", "100000", "-o", &gif], &["frames is 100000"]);
+    refused(&["plot", "rotation", "--width", "5000", "-o", &gif], &["width is 5000"]);
+    refused(&["plot", "table", "--width", "100000", "-o", &picture], &["width is 100000"]);
+    refused(&["plot", "table", "--length", "100000", "-o", &picture], &["length is 100000"]);
+    assert_eq!(folder.names(), ["folder.svg"]);
+}
