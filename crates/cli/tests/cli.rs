@@ -253,3 +253,18 @@ fn every_command_has_help_with_an_example() {
         assert!(run.out.contains("Example") && run.out.contains("roformer "), "{}", run.out);
     }
 }
+
+/// Where there is no GPU, or none may be seen, that is one line.
+#[test]
+fn a_bench_without_a_gpu_is_refused_in_one_line() {
+    let output = Command::new(env!("CARGO_BIN_EXE_roformer"))
+        .args(["bench", "rope", "--device", "cuda"])
+        .env("CUDA_VISIBLE_DEVICES", "")
+        .output()
+        .unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(output.stdout.is_empty());
+    let says = ["no NVIDIA GPU can be used: ", "built without the feature `cuda`"];
+    assert!(says.iter().any(|says| error.contains(says)) && error.lines().count() == 1, "{error}");
+}

@@ -56,6 +56,25 @@ pub enum Error {
         /// The bytes asked for.
         bytes: u128,
     },
+    /// No NVIDIA GPU can be used, and why.
+    #[cfg(feature = "cuda")]
+    NoDevice(String),
+    /// A buffer too large for the memory of the GPU that is free.
+    #[cfg(feature = "cuda")]
+    DeviceMemory {
+        /// The bytes asked for.
+        bytes: u128,
+        /// The bytes that were free.
+        free: u64,
+    },
+    /// The GPU's driver reported an error.
+    #[cfg(feature = "cuda")]
+    Driver {
+        /// What was being done.
+        what: &'static str,
+        /// The driver's words.
+        message: String,
+    },
 }
 
 /// `Result` with this crate's [`Error`].
@@ -111,6 +130,16 @@ impl fmt::Display for Error {
             Error::Memory { bytes } => {
                 write!(f, "a table of {bytes} bytes does not fit in memory; ask for fewer positions")
             }
+            #[cfg(feature = "cuda")]
+            Error::NoDevice(why) => write!(f, "no NVIDIA GPU can be used: {why}; the CPU can"),
+            #[cfg(feature = "cuda")]
+            Error::DeviceMemory { bytes, free } => write!(
+                f,
+                "{bytes} bytes do not fit in the GPU's memory, of which {free} are free; \
+                 free what is held there, or ask for less"
+            ),
+            #[cfg(feature = "cuda")]
+            Error::Driver { what, message } => write!(f, "{what} failed on the GPU: {message}"),
         }
     }
 }

@@ -4,6 +4,8 @@
 pub mod analysis;
 #[cfg(feature = "hf")]
 pub mod config;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod element;
 mod error;
 mod gradient;

@@ -273,6 +273,12 @@ impl<P: Precision> Table<P> {
         }
     }
 
+    /// The cosines and sines of the inverse, where an attention factor makes them others.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn undo(&self) -> Option<(&[P], &[P])> {
+        self.undo.as_ref().map(|(cos, sin)| (&cos[..], &sin[..]))
+    }
+
     #[inline]
     pub(crate) fn covered(&self) -> Covered {
         self.covered

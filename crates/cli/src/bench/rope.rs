@@ -1,7 +1,7 @@
 //! `roformer bench rope`.
 
 use crate::error::{Failure, Outcome};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use roformer::bench::rope::{self, LENGTH, ROUNDS, Sample};
 use serde_json::json;
 use std::io::Write;
@@ -11,15 +11,96 @@ use std::io::Write;
 /// Each line is the median of 15 rounds that alternate with an in-place multiply over the same buffers, threads and
 /// pieces; `fraction` is the multiply's time over the rotation's: 1 is the speed of memory. Every result is checked
 /// against the f64 reference before it is timed.
+///
+/// With `--device cuda`: q [4, 4096, 32, 128] and [1, 131072, 32, 128], k with 8 heads, on the first NVIDIA GPU, in
+/// rounds that alternate with a copy of the same bytes there; and one token, by a graph of 100 launches and by 1000 calls.
 #[derive(Args)]
-#[command(after_help = "Example:\n  roformer bench rope --threads 2 --json > rope.jsonl")]
+#[command(
+    after_help = "Examples:\n  roformer bench rope --threads 2 --json > rope.jsonl\n  roformer bench rope --device cuda"
+)]
 pub struct Arguments {
     #[command(flatten)]
     options: super::Options,
+    /// Where to rotate
+    #[arg(long, value_enum, default_value_t = Device::Cpu)]
+    device: Device,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Device {
+    /// The processor
+    Cpu,
+    /// The first NVIDIA GPU
+    Cuda,
 }
 
 pub fn run(arguments: Arguments) -> Outcome {
-    arguments.options.run(measure)
+    arguments.options.run(match arguments.device {
+        Device::Cpu => measure,
+        Device::Cuda => measure_cuda,
+    })
+}
+
+#[cfg(not(feature = "cuda"))]
+fn measure_cuda(_json: bool) -> Outcome {
+    Err(Failure::Other("built without the feature `cuda`; build with it to use a GPU".into()))
+}
+
+#[cfg(feature = "cuda")]
+fn measure_cuda(json: bool) -> Outcome {
+    let mut out = std::io::stdout().lock();
+    super::each(|report| rope::cuda::run(report), |line| print_cuda(&mut out, line, json))
+}
+
+#[cfg(feature = "cuda")]
+fn print_cuda(out: &mut impl Write, line: &rope::cuda::Line, json: bool) -> std::io::Result<()> {
+    use rope::cuda::{Line, ROUNDS, Sample, Token};
+    match line {
+        Line::Device { name, kernels } if json => {
+            writeln!(out, "{}", json!({"what": "device", "name": name, "kernels": kernels}))
+        }
+        Line::Device { name, kernels } => {
+            writeln!(out, "{name}, kernels from {kernels}")?;
+            writeln!(out, "32 + 8 heads of 128, q and k in place in one launch, {ROUNDS} rounds")?;
+            let [a, b, c, d, e, f, g, h, i] =
+                ["type", "pairing", "batch", "length", "µs", "(quartiles)", "GB/s", "copy", "fraction"];
+            writeln!(out, "{a:5} {b:12} {c:>5} {d:>7} {e:>9} {f:>19} {g:>7} {h:>7} {i:>9}")
+        }
+        Line::Sample(sample) => {
+            let Sample { dtype, pairing, batch, length, us, quartiles, gb_s, copy_gb_s, fraction } = sample;
+            let pairing = pairing.name();
+            if json {
+                let line = json!({
+                    "what": "rotate", "device": "cuda", "dtype": dtype, "pairing": pairing, "batch": batch,
+                    "length": length, "us": us, "us_quartiles": [quartiles.0, quartiles.1], "gb_s": gb_s,
+                    "copy_gb_s": copy_gb_s, "fraction": fraction,
+                });
+                writeln!(out, "{line}")
+            } else {
+                let spread = format!("({:.1} – {:.1})", quartiles.0, quartiles.1);
+                writeln!(
+                    out,
+                    "{dtype:5} {pairing:12} {batch:>5} {length:>7} {us:>9.1} {spread:>19} {gb_s:>7.0} {copy_gb_s:>7.0} {fraction:>9.3}"
+                )
+            }
+        }
+        Line::Token(Token { dtype, pairing, kernel_us, call_us }) => {
+            let pairing = pairing.name();
+            if json {
+                let line = json!({
+                    "what": "one token", "device": "cuda", "dtype": dtype, "pairing": pairing,
+                    "kernel_us": kernel_us, "call_us": call_us,
+                });
+                writeln!(out, "{line}")
+            } else {
+                writeln!(
+                    out,
+                    "{dtype:5} {pairing:12} one token: kernel {kernel_us:.2} µs, whole call {call_us:.2} µs"
+                )
+            }
+        }
+    }?;
+    out.flush()
 }
 
 fn measure(json: bool) -> Outcome {

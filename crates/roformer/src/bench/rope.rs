@@ -1,5 +1,8 @@
 //! `roformer bench rope`: the rotation beside an in-place multiply over the same bytes.
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
+
 use super::{median, quantile, seconds};
 use ::rope::{
     Element, Pairing, Positions, Precision, Result, Rope, Table, Turn, ViewMut, bf16, f16, reference,
@@ -221,21 +224,35 @@ fn check<T: Number>(
                 Order::Blhd => (token * heads + head) * HEAD_DIM,
                 Order::Bhld => (head * length + token) * HEAD_DIM,
             };
-            let x: Vec<f64> = before[at..at + HEAD_DIM].iter().map(|x| x.value()).collect();
             let position = (first + token as i64) as f64;
-            let exact = reference::rotate(&x, position, theta.inv_freq(), 1.0, rope.pairing());
-            for (exact, got) in exact.iter().zip(&after[at..at + HEAD_DIM]) {
-                // Inputs are below 2, so a pair is below 2√2; the table and both products add an f32 rounding each.
-                let bound = 2.83 * (T::ROUNDING + 4.0 * f32::ROUNDING);
-                if (exact - got.value()).abs() > bound {
-                    let value = format!("{} where {exact} is right", got.value());
-                    return Err(::rope::Error::Argument {
-                        name: "a timed rotation",
-                        value,
-                        expected: "the f64 reference's value".into(),
-                    });
-                }
-            }
+            let (before, after) = (&before[at..at + HEAD_DIM], &after[at..at + HEAD_DIM]);
+            check_vector(before, after, position, theta.inv_freq(), rope.pairing())?;
+        }
+    }
+    Ok(())
+}
+
+/// Compares one rotated vector with the f64 reference.
+fn check_vector<T: Number>(
+    before: &[T],
+    after: &[T],
+    position: f64,
+    theta: &[f64],
+    pairing: Pairing,
+) -> Result<()> {
+    let x: Vec<f64> = before.iter().map(|x| x.value()).collect();
+    let exact = reference::rotate(&x, position, theta, 1.0, pairing);
+    for (exact, got) in exact.iter().zip(after) {
+        // Inputs are below 2, so a pair is below 2√2; the table and both products add an f32 rounding each.
+        let bound = 2.83 * (T::ROUNDING + 4.0 * f32::ROUNDING);
+        let error = (exact - got.value()).abs();
+        if error > bound || error.is_nan() {
+            let value = format!("{} where {exact} is right", got.value());
+            return Err(::rope::Error::Argument {
+                name: "a timed rotation",
+                value,
+                expected: "the f64 reference's value".into(),
+            });
         }
     }
     Ok(())

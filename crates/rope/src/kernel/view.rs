@@ -163,13 +163,13 @@ impl<'a, T: Element> ViewMut<'a, T> {
     }
 }
 
-fn blhd(len: usize, [batch, length, heads, head_dim]: [usize; 4]) -> Result<(Shape, Strides)> {
+pub(crate) fn blhd(len: usize, [batch, length, heads, head_dim]: [usize; 4]) -> Result<(Shape, Strides)> {
     let shape = Shape { batch, length, heads, head_dim };
     fills("[batch, length, heads, head_dim]", len, shape)?;
     Ok((shape, Strides { batch: length * heads * head_dim, length: heads * head_dim, heads: head_dim }))
 }
 
-fn bhld(len: usize, [batch, heads, length, head_dim]: [usize; 4]) -> Result<(Shape, Strides)> {
+pub(crate) fn bhld(len: usize, [batch, heads, length, head_dim]: [usize; 4]) -> Result<(Shape, Strides)> {
     let shape = Shape { batch, length, heads, head_dim };
     fills("[batch, heads, length, head_dim]", len, shape)?;
     Ok((shape, Strides { batch: length * heads * head_dim, length: head_dim, heads: length * head_dim }))
@@ -191,7 +191,7 @@ fn fills(what: &'static str, len: usize, shape: Shape) -> Result<()> {
 }
 
 /// Checks that the last element that shape and strides reach is within `len`.
-fn strided(len: usize, shape: [usize; 4], strides: [usize; 3]) -> Result<(Shape, Strides)> {
+pub(crate) fn strided(len: usize, shape: [usize; 4], strides: [usize; 3]) -> Result<(Shape, Strides)> {
     let [batch, length, heads, head_dim] = shape;
     let shape = Shape { batch, length, heads, head_dim };
     let strides = Strides { batch: strides[0], length: strides[1], heads: strides[2] };
@@ -215,7 +215,7 @@ fn strided(len: usize, shape: [usize; 4], strides: [usize; 3]) -> Result<(Shape,
 }
 
 /// Checks that no two vectors share an element: each axis must step over all that the finer axes reach.
-fn disjoint((shape, strides): (Shape, Strides)) -> Result<(Shape, Strides)> {
+pub(crate) fn disjoint((shape, strides): (Shape, Strides)) -> Result<(Shape, Strides)> {
     let mut axes =
         [(strides.batch, shape.batch), (strides.length, shape.length), (strides.heads, shape.heads)];
     axes.sort_unstable();

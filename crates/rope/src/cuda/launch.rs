@@ -1,0 +1,242 @@
+//! From a rotation to a launch: which kernel, how many threads, and its one argument. Nothing is allocated.
+
+use super::driver::check;
+use super::module::{Function, Number};
+use super::stream::Stream;
+use super::table::Rows;
+use super::view::{View, ViewMut};
+use crate::error::{Error, Result};
+use crate::kernel::view::{Shape, Strides};
+use crate::pairing::Order;
+use crate::rotate::Turn;
+use cudarc::driver::sys;
+use std::ffi::c_void;
+
+/// Threads of a block, at most. What is best was measured (docs/gpu.md): a token's 40 heads of 128 in 16 bits, in halves.
+const THREADS: usize = 320;
+/// Threads of other blocks.
+const SMALL: usize = 64;
+/// Bytes of a wide access.
+const WIDE: usize = 16;
+/// Blocks that a launch may have along its second and third axes.
+const MOST: usize = 65_535;
+/// Threads that a block may have along its third axis.
+const MOST_DEEP: usize = 64;
+
+/// Queries or keys: where they are read and where they are written, as addresses.
+#[derive(Clone, Copy)]
+pub(super) struct Tensor {
+    pub shape: Shape,
+    pub source: u64,
+    pub from: Strides,
+    pub target: u64,
+    pub to: Strides,
+}
+
+impl Tensor {
+    pub fn in_place<T>(x: &ViewMut<T>) -> Tensor {
+        Tensor { shape: x.shape, source: x.pointer, from: x.strides, target: x.pointer, to: x.strides }
+    }
+
+    pub fn between<T>(x: &View<T>, y: &ViewMut<T>) -> Tensor {
+        Tensor { shape: x.shape, source: x.pointer, from: x.strides, target: y.pointer, to: y.strides }
+    }
+
+    /// Whether every vector, read and written, begins at a multiple of a wide access.
+    fn is_wide(&self, size: usize) -> bool {
+        let steps = |strides: Strides| {
+            let Shape { batch, length, heads, .. } = self.shape;
+            [(batch, strides.batch), (length, strides.length), (heads, strides.heads)]
+                .iter()
+                .all(|&(count, stride)| count <= 1 || (stride * size).is_multiple_of(WIDE))
+        };
+        (self.source | self.target).is_multiple_of(WIDE as u64) && steps(self.from) && steps(self.to)
+    }
+}
+
+/// As `Side` in kernels.cu.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct Side {
+    source: u64,
+    target: u64,
+    from: [i64; 3],
+    to: [i64; 3],
+    heads: u32,
+    groups: u32,
+}
+
+/// As `Work` in kernels.cu.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct Work {
+    sides: [Side; 2],
+    table: u64,
+    ids: u64,
+    count: i64,
+    start: i64,
+    rows: u32,
+    batch: u32,
+    length: u32,
+    positions: u32,
+    by_batch: u32,
+    pairs: u32,
+    offset: u32,
+    lanes: u32,
+    copies: u32,
+    blocks: u32,
+    reciprocal: u32,
+    conjugate: u32,
+}
+
+const _: () = assert!(size_of::<Side>() == 72 && size_of::<Work>() == 224, "as in kernels.cu");
+
+impl Side {
+    fn new(tensor: &Tensor, size: usize) -> Result<Side> {
+        let bytes = |s: Strides| [s.batch, s.length, s.heads].map(|stride| (stride * size) as i64);
+        Ok(Side {
+            source: tensor.source,
+            target: tensor.target,
+            from: bytes(tensor.from),
+            to: bytes(tensor.to),
+            heads: narrow("heads", tensor.shape.heads)?,
+            groups: 0,
+        })
+    }
+}
+
+impl Work {
+    /// All that does not depend on how the work is divided. Positions were checked against the shape.
+    pub fn new<T: Number>(rows: &Rows, turn: Turn, q: &Tensor, k: Option<&Tensor>) -> Result<Work> {
+        let (table, lookup, size) = (rows.table, rows.lookup, size_of::<T>());
+        let k = k.map_or(Ok(Side::default()), |k| Side::new(k, size))?;
+        Ok(Work {
+            sides: [Side::new(q, size)?, k],
+            table: table.numbers(turn),
+            ids: lookup.ids,
+            count: lookup.count as i64,
+            start: lookup.start,
+            rows: narrow("rows of a table", table.rows())?,
+            batch: narrow("batch", q.shape.batch)?,
+            length: narrow("length", q.shape.length)?,
+            positions: lookup.kind,
+            by_batch: lookup.by_batch.into(),
+            pairs: table.rope().pairs() as u32,
+            offset: narrow("rotary_offset", table.rope().rotary_offset().saturating_mul(size))?,
+            conjugate: (turn != Turn::Forward).into(),
+            ..Work::default()
+        })
+    }
+}
+
+fn narrow(name: &'static str, value: usize) -> Result<u32> {
+    let fits = i32::try_from(value).map(|value| value as u32);
+    fits.map_err(|_| Error::argument(name, value, "less than 2^31 on a GPU; rotate in parts"))
+}
+
+/// Rotates q, and k if there is one, in one launch. Shapes and devices have been checked.
+pub(super) fn rotate<T: Number>(
+    rows: &Rows,
+    stream: &Stream,
+    turn: Turn,
+    q: &Tensor,
+    k: Option<&Tensor>,
+) -> Result<()> {
+    let rope = rows.table.rope();
+    let (pairs, offset, head_dim) = (rope.pairs(), rope.rotary_offset(), rope.head_dim());
+    let (input, output) = (rope.pairing().input(), rope.pairing().output());
+    let (from, to) = if turn == Turn::Forward { (input, output) } else { (output, input) };
+    let Shape { batch, length, .. } = q.shape;
+    if q.shape.is_empty() && k.is_none_or(|k| k.shape.is_empty()) || batch * length == 0 {
+        return Ok(());
+    }
+    let size = size_of::<T>();
+    let in_place = q.source == q.target;
+    let halves = from == Order::Half && to == Order::Half;
+    let chunk = if halves { WIDE / size } else { WIDE / 2 / size };
+    let beyond = if in_place { 0 } else { head_dim - 2 * pairs };
+    let wide = pairs.is_multiple_of(chunk)
+        && (offset * size).is_multiple_of(WIDE)
+        && (beyond * size).is_multiple_of(WIDE)
+        && q.is_wide(size)
+        && k.is_none_or(|k| k.is_wide(size))
+        && pairs / chunk + beyond * size / WIDE <= THREADS;
+    let lanes = if wide { pairs / chunk } else { pairs };
+
+    let mut work = Work::new::<T>(rows, turn, q, k)?;
+    let kernels = rows.table.device.all_kernels();
+    if in_place && from != to && !(lanes <= 32 && lanes.is_power_of_two()) {
+        // A warp a vector, as many as fit in the shared memory that every chip has.
+        let vector = 2 * pairs * size_of::<f32>();
+        let warps = (32 * 1024 / vector).clamp(1, 8);
+        let vectors = (batch * length).saturating_mul(q.shape.heads + k.map_or(0, |k| k.shape.heads));
+        let blocks = vectors.div_ceil(warps).min(64 * rows.table.device.multiprocessors());
+        let (function, shared) = (kernels.reorder::<T>(from), warps * vector);
+        return launch(stream, function, [blocks, 1, 1], [32, warps, 1], shared, &mut [pointer(&work)]);
+    }
+    let copies = if wide { beyond * size / WIDE } else { beyond };
+    (work.lanes, work.copies) = (lanes as u32, narrow("head_dim", copies)?);
+    // Heads of a thread, as in kernels.cu.
+    let heads_a_thread = if wide && !halves { 8 / size as u32 } else { 1 };
+    work.sides.iter_mut().for_each(|side| side.groups = side.heads.div_ceil(heads_a_thread));
+    let groups = (work.sides[0].groups + work.sides[1].groups) as usize;
+
+    let across = (lanes + copies).min(THREADS);
+    let threads = if halves && size == 2 { THREADS } else { SMALL };
+    let most = (threads / across).max(1);
+    // A block takes all heads of a few tokens where heads are side by side, else many tokens of a few heads.
+    let together = if q.to.heads <= q.to.length { groups.min(most) } else { 1 };
+    let blocks = groups.div_ceil(together);
+    let together = groups.div_ceil(blocks);
+    let tokens = (most / together).clamp(1, length.min(MOST_DEEP));
+    work.blocks = narrow("heads", blocks)?;
+    work.reciprocal = (1u64 << 32).div_ceil(blocks as u64) as u32;
+    // The second axis of a launch is short; the third takes what is beyond it.
+    let grid = [blocks.saturating_mul(length.div_ceil(tokens)), batch.min(MOST), batch.div_ceil(MOST)];
+    if grid[0] > i32::MAX as usize || grid[2] > MOST {
+        let expected = "fewer sequences, tokens or heads: rotate them in parts";
+        return Err(Error::shape("a launch", q.shape.to_string(), expected));
+    }
+    let function = kernels.rotate::<T>(from, to, wide, in_place);
+    launch(stream, function, grid, [across, together, tokens], 0, &mut [pointer(&work)])
+}
+
+/// A kernel's argument as the driver takes it.
+pub(super) fn pointer<A>(argument: &A) -> *mut c_void {
+    std::ptr::from_ref(argument).cast_mut().cast()
+}
+
+/// Launches a kernel. Its arguments are read before this returns.
+#[inline]
+pub(super) fn launch(
+    stream: &Stream,
+    function: Function,
+    grid: [usize; 3],
+    block: [usize; 3],
+    shared: usize,
+    arguments: &mut [*mut c_void],
+) -> Result<()> {
+    let _current = stream.device().enter()?;
+    let ([x, y, z], [across, down, deep]) = (grid.map(|size| size as u32), block.map(|size| size as u32));
+    // SAFETY: the arguments are those that the kernel has in kernels.cu, made by the callers in this folder; what they
+    // point to lies within views and tables that live, or that the caller of an unsafe function promised; buffers are
+    // not freed before the GPU is done with them.
+    let result = unsafe {
+        let none = std::ptr::null_mut();
+        let raw = stream.raw();
+        sys::cuLaunchKernel(
+            function.0,
+            x,
+            y,
+            z,
+            across,
+            down,
+            deep,
+            shared as u32,
+            raw,
+            arguments.as_mut_ptr(),
+            none,
+        )
+    };
+    check("a launch", result)
+}

@@ -1,0 +1,228 @@
+//! The kernels: compiled for the exact chip where NVRTC is found and kept on disk, else the crate's PTX.
+
+use super::driver::{check, name};
+use super::nvrtc;
+use crate::element::Element;
+use crate::error::{Error, Result};
+use crate::pairing::Order;
+use cudarc::driver::sys::{self, CUfunction, CUmodule};
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
+
+/// The source of the kernels.
+pub(super) const SOURCE: &str = include_str!("kernels.cu");
+/// What `make-ptx` made of it, for chips from compute capability 8.0 on.
+pub(super) const PTX: &str = include_str!("kernels.ptx");
+
+/// The number types of the kernels, in the order of `Kernels::types`.
+const TYPES: [&str; 3] = ["f32", "f16", "bf16"];
+
+/// A number that the kernels rotate: `f32`, `f16` or `bf16`. Sealed.
+pub trait Number: Element<Table = f32> + super::Plain {
+    /// Its place among the kernels' types.
+    #[doc(hidden)]
+    const TYPE: usize;
+}
+
+impl Number for f32 {
+    const TYPE: usize = 0;
+}
+impl Number for half::f16 {
+    const TYPE: usize = 1;
+}
+impl Number for half::bf16 {
+    const TYPE: usize = 2;
+}
+
+/// All kernels, loaded.
+pub(super) struct Kernels {
+    module: CUmodule,
+    /// Where they come from, in words.
+    pub origin: String,
+    types: [OfType; 3],
+    pub gradient_total: Function,
+}
+
+/// The kernels of one number type. `HALF` and `INTERLEAVED` index what they read and write.
+#[derive(Clone, Copy)]
+struct OfType {
+    /// `[wide][in place][from][to]`
+    rotate: [[[[Function; 2]; 2]; 2]; 2],
+    /// `[from]`: in place into the other order, through shared memory.
+    reorder: [Function; 2],
+    gradient: [Function; 2],
+}
+
+/// A kernel that can be launched.
+#[derive(Clone, Copy)]
+pub(super) struct Function(pub CUfunction);
+
+// SAFETY: modules and functions of the driver may be used from any thread, and from several at a time.
+unsafe impl Send for Kernels {}
+// SAFETY: as above.
+unsafe impl Sync for Kernels {}
+
+fn index(order: Order) -> usize {
+    match order {
+        Order::Half => 0,
+        Order::Interleaved => 1,
+    }
+}
+
+impl Kernels {
+    /// Loads the kernels into the current context, for a chip (90 is compute capability 9.0) and a driver's version.
+    pub fn load(chip: i32, driver: i32) -> Result<Kernels> {
+        // What NVRTC makes may be newer than the driver, or NVRTC older than the chip: then the driver compiles the PTX.
+        let own = image(chip, driver)
+            .and_then(|image| Some((module(&image).ok()?, format!("NVRTC for sm_{chip}"))));
+        let (module, origin) = match own {
+            Some(loaded) => loaded,
+            None => {
+                // A text for the driver ends in 0.
+                let ptx = [PTX.as_bytes(), &[0]].concat();
+                let words = format!(
+                    "PTX for compute_80, compiled for sm_{chip} by the driver (CUDA {})",
+                    name(driver)
+                );
+                (module(&ptx)?, words)
+            }
+        };
+        let find = |name: &str| function(module, name);
+        let mut types = Vec::with_capacity(TYPES.len());
+        for kind in TYPES {
+            let orders = ["half", "interleaved"];
+            let all = |end: &str| -> Result<[[Function; 2]; 2]> {
+                let named =
+                    |from: usize, to: usize| find(&format!("{kind}_{}_{}{end}", orders[from], orders[to]));
+                Ok([[named(0, 0)?, named(0, 1)?], [named(1, 0)?, named(1, 1)?]])
+            };
+            types.push(OfType {
+                rotate: [[all("")?, all("_in_place")?], [all("_wide")?, all("_wide_in_place")?]],
+                reorder: [
+                    find(&format!("{kind}_half_interleaved_reorder"))?,
+                    find(&format!("{kind}_interleaved_half_reorder"))?,
+                ],
+                gradient: [
+                    find(&format!("{kind}_half_gradient"))?,
+                    find(&format!("{kind}_interleaved_gradient"))?,
+                ],
+            });
+        }
+        let types = [types[0], types[1], types[2]];
+        Ok(Kernels { module, origin, types, gradient_total: find("gradient_total")? })
+    }
+
+    /// Unloads them from the current context; they are not used again.
+    pub fn unload(&mut self) {
+        // SAFETY: loaded once, into the context that is current.
+        let _ = unsafe { sys::cuModuleUnload(self.module) };
+    }
+
+    #[inline]
+    pub fn rotate<T: Number>(&self, from: Order, to: Order, wide: bool, in_place: bool) -> Function {
+        self.types[T::TYPE].rotate[usize::from(wide)][usize::from(in_place)][index(from)][index(to)]
+    }
+
+    pub fn reorder<T: Number>(&self, from: Order) -> Function {
+        self.types[T::TYPE].reorder[index(from)]
+    }
+
+    pub fn gradient<T: Number>(&self, order: Order) -> Function {
+        self.types[T::TYPE].gradient[index(order)]
+    }
+}
+
+fn module(image: &[u8]) -> Result<CUmodule> {
+    let mut module = std::ptr::null_mut();
+    // SAFETY: a context is current, and the image is one that NVRTC made, whole, or PTX that ends in 0.
+    check("loading the kernels", unsafe { sys::cuModuleLoadData(&mut module, image.as_ptr().cast()) })?;
+    Ok(module)
+}
+
+fn function(module: CUmodule, name: &str) -> Result<Function> {
+    let text = CString::new(name).map_err(|_| Error::argument("kernel", name, "a name without 0"))?;
+    let mut function = std::ptr::null_mut();
+    // SAFETY: the module is loaded, and the name ends in 0.
+    check("finding a kernel", unsafe { sys::cuModuleGetFunction(&mut function, module, text.as_ptr()) })?;
+    Ok(Function(function))
+}
+
+/// The kernels compiled for a chip: from the cache, or by NVRTC and then put there. None without NVRTC.
+fn image(chip: i32, driver: i32) -> Option<Vec<u8>> {
+    let compiler = nvrtc::find()?;
+    let key = format!("{:016x}-sm_{chip}-driver_{driver}-nvrtc_{compiler}", fnv(SOURCE.as_bytes()));
+    let path = cache().map(|folder| folder.join(format!("{key}.cubin")));
+    if let Some(image) = path.as_deref().and_then(read) {
+        return Some(image);
+    }
+    let image = nvrtc::compile(SOURCE, chip)?;
+    if let Some(path) = path {
+        // A cache that cannot be written is done without.
+        let _ = write(&path, &image);
+    }
+    Some(image)
+}
+
+/// The user's cache folder.
+fn cache() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
+    Some(folder.or_else(|| set("LOCALAPPDATA"))?.join("roformer").join("cuda"))
+}
+
+/// A file of the cache, if it is whole: its last 8 bytes are the hash of the others.
+fn read(path: &Path) -> Option<Vec<u8>> {
+    let mut image = std::fs::read(path).ok()?;
+    let hash = image.split_off(image.len().checked_sub(8)?);
+    (hash == fnv(&image).to_le_bytes() && !image.is_empty()).then_some(image)
+}
+
+/// Writes a file of the cache beside its name and then under it, so that no other process reads half of it.
+fn write(path: &Path, image: &[u8]) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let beside = path.with_extension(format!("{}.part", std::process::id()));
+    let written = std::fs::write(&beside, [image, &fnv(image).to_le_bytes()].concat());
+    let written = written.and_then(|()| std::fs::rename(&beside, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
+}
+
+/// FNV-1a of 64 bits, as `make-ptx` has it: tells sources apart that nobody made alike on purpose.
+pub(super) fn fnv(data: &[u8]) -> u64 {
+    data.iter()
+        .fold(0xCBF2_9CE4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `kernels.ptx` is what `make-ptx` made of this `kernels.cu`: if this fails, run it.
+    #[test]
+    fn ptx_is_of_this_source() {
+        let (head, body) = PTX.split_at(PTX.match_indices('\n').nth(1).unwrap().0 + 1);
+        let expected =
+            format!("// source {:016x}, below {:016x}\n", fnv(SOURCE.as_bytes()), fnv(body.as_bytes()));
+        assert!(head.ends_with(&expected), "run crates/rope/src/cuda/make-ptx: {head}expected {expected}");
+        assert!(body.contains("\n.target sm_80\n") || body.starts_with(".version"), "{}", &body[..80]);
+    }
+
+    #[test]
+    fn a_damaged_file_of_the_cache_is_not_read() {
+        let folder = std::env::temp_dir().join(format!("rope-cuda-cache-{}", std::process::id()));
+        let path = folder.join("kernels.cubin");
+        assert_eq!(read(&path), None);
+        write(&path, b"kernels").unwrap();
+        assert_eq!(read(&path).as_deref(), Some(&b"kernels"[..]));
+        let whole = std::fs::read(&path).unwrap();
+        for damaged in [&whole[..0], &whole[..7], &whole[1..], &whole[..whole.len() - 1]] {
+            std::fs::write(&path, damaged).unwrap();
+            assert_eq!(read(&path), None, "{damaged:?}");
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,74 @@
+//! NVRTC, the compiler as a library: used where it is found, done without where it is not.
+
+use cudarc::nvrtc::sys::{self, nvrtcProgram, nvrtcResult};
+use std::ffi::CString;
+use std::sync::OnceLock;
+
+/// All that is called of it.
+const FUNCTIONS: [&str; 6] = [
+    "nvrtcVersion",
+    "nvrtcCreateProgram",
+    "nvrtcCompileProgram",
+    "nvrtcGetCUBINSize",
+    "nvrtcGetCUBIN",
+    "nvrtcDestroyProgram",
+];
+
+/// Looks for NVRTC once: its version, if it is there with all that is called of it.
+pub(super) fn find() -> Option<String> {
+    static FOUND: OnceLock<Option<String>> = OnceLock::new();
+    let look = || {
+        // SAFETY: opens a library by the name of NVRTC's, then asks for names in it without calling them.
+        let there = unsafe {
+            sys::is_culib_present()
+                && FUNCTIONS.iter().all(|name| sys::culib().get::<*const ()>(name.as_bytes()).is_ok())
+        };
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: the function is there and sets two numbers.
+        if !there || unsafe { sys::nvrtcVersion(&mut major, &mut minor) } != nvrtcResult::NVRTC_SUCCESS {
+            return None;
+        }
+        Some(format!("{major}.{minor}"))
+    };
+    FOUND.get_or_init(look).clone()
+}
+
+/// A source compiled for a chip (90 is compute capability 9.0); None if NVRTC cannot, for example because it is older
+/// than the chip. `find` has found it.
+pub(super) fn compile(source: &str, chip: i32) -> Option<Vec<u8>> {
+    let source = CString::new(source).ok()?;
+    let mut program = std::ptr::null_mut();
+    // SAFETY: a text that ends in 0, which NVRTC copies; no name and no headers.
+    let result = unsafe {
+        let none = std::ptr::null();
+        sys::nvrtcCreateProgram(&mut program, source.as_ptr(), none, 0, std::ptr::null(), std::ptr::null())
+    };
+    if result != nvrtcResult::NVRTC_SUCCESS {
+        return None;
+    }
+    let image = cubin(program, chip);
+    // SAFETY: made above, destroyed once.
+    unsafe { sys::nvrtcDestroyProgram(&mut program) };
+    image
+}
+
+fn cubin(program: nvrtcProgram, chip: i32) -> Option<Vec<u8>> {
+    // As `make-ptx` compiles, but for the chip itself.
+    let options = [format!("--gpu-architecture=sm_{chip}"), "--std=c++17".into(), "--fmad=false".into()];
+    let options: Vec<CString> = options.into_iter().filter_map(|option| CString::new(option).ok()).collect();
+    let pointers: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
+    // SAFETY: as many options as there are, each ending in 0; the program lives.
+    let result = unsafe { sys::nvrtcCompileProgram(program, pointers.len() as i32, pointers.as_ptr()) };
+    if result != nvrtcResult::NVRTC_SUCCESS {
+        return None;
+    }
+    let mut size = 0;
+    // SAFETY: the program is compiled.
+    if unsafe { sys::nvrtcGetCUBINSize(program, &mut size) } != nvrtcResult::NVRTC_SUCCESS || size == 0 {
+        return None;
+    }
+    let mut image = vec![0u8; size];
+    // SAFETY: as many bytes as NVRTC asked for.
+    let result = unsafe { sys::nvrtcGetCUBIN(program, image.as_mut_ptr().cast()) };
+    (result == nvrtcResult::NVRTC_SUCCESS).then_some(image)
+}

@@ -1,0 +1,114 @@
+//! Tensors of queries or keys in a GPU's memory: an address, a shape and strides, as on the CPU.
+
+use super::buffer::{Slice, SliceMut};
+use super::device::Device;
+use super::module::Number;
+use crate::error::Result;
+use crate::kernel::view::{Shape, Strides, bhld, blhd, disjoint, strided};
+use std::marker::PhantomData;
+
+/// Queries or keys to read.
+#[derive(Clone, Copy)]
+pub struct View<'a, T> {
+    pub(super) device: Option<&'a Device>,
+    pub(super) pointer: u64,
+    pub(super) shape: Shape,
+    pub(super) strides: Strides,
+    borrow: PhantomData<&'a [T]>,
+}
+
+/// Queries or keys to rotate in place, or to write to. No two of its elements share memory.
+pub struct ViewMut<'a, T> {
+    pub(super) device: Option<&'a Device>,
+    pub(super) pointer: u64,
+    pub(super) shape: Shape,
+    pub(super) strides: Strides,
+    borrow: PhantomData<&'a mut [T]>,
+}
+
+impl<'a, T: Number> View<'a, T> {
+    /// A tensor `[batch, length, heads, head_dim]` that fills the slice or buffer.
+    pub fn blhd(data: impl Into<Slice<'a, T>>, shape: [usize; 4]) -> Result<Self> {
+        let data = data.into();
+        let (shape, strides) = blhd(data.len, shape)?;
+        Ok(View { device: data.device, pointer: data.pointer, shape, strides, borrow: PhantomData })
+    }
+
+    /// A tensor `[batch, heads, length, head_dim]` that fills the slice or buffer.
+    pub fn bhld(data: impl Into<Slice<'a, T>>, shape: [usize; 4]) -> Result<Self> {
+        let data = data.into();
+        let (shape, strides) = bhld(data.len, shape)?;
+        Ok(View { device: data.device, pointer: data.pointer, shape, strides, borrow: PhantomData })
+    }
+
+    /// A tensor of shape `[batch, length, heads, head_dim]` whose neighbours along batch, length and heads are
+    /// `strides` elements apart. Elements may repeat (a stride of 0).
+    pub fn strided(data: impl Into<Slice<'a, T>>, shape: [usize; 4], strides: [usize; 3]) -> Result<Self> {
+        let data = data.into();
+        let (shape, strides) = strided(data.len, shape, strides)?;
+        Ok(View { device: data.device, pointer: data.pointer, shape, strides, borrow: PhantomData })
+    }
+
+    /// As [`strided`](View::strided), from an address: for tensors of other libraries.
+    ///
+    /// # Safety
+    ///
+    /// The address is aligned for `T` and on the GPU that the view is used with, and every element that shape and strides
+    /// reach is valid for reads, and not written to, for as long as work that uses the view runs.
+    pub unsafe fn from_raw(pointer: u64, shape: [usize; 4], strides: [usize; 3]) -> Result<Self> {
+        let (shape, strides) = strided(isize::MAX as usize / size_of::<T>(), shape, strides)?;
+        Ok(View { device: None, pointer, shape, strides, borrow: PhantomData })
+    }
+
+    /// The shape.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+}
+
+impl<'a, T: Number> ViewMut<'a, T> {
+    /// A tensor `[batch, length, heads, head_dim]` that fills the slice or buffer.
+    pub fn blhd(data: impl Into<SliceMut<'a, T>>, shape: [usize; 4]) -> Result<Self> {
+        let data = data.into();
+        let (shape, strides) = blhd(data.len, shape)?;
+        Ok(ViewMut { device: data.device, pointer: data.pointer, shape, strides, borrow: PhantomData })
+    }
+
+    /// A tensor `[batch, heads, length, head_dim]` that fills the slice or buffer.
+    pub fn bhld(data: impl Into<SliceMut<'a, T>>, shape: [usize; 4]) -> Result<Self> {
+        let data = data.into();
+        let (shape, strides) = bhld(data.len, shape)?;
+        Ok(ViewMut { device: data.device, pointer: data.pointer, shape, strides, borrow: PhantomData })
+    }
+
+    /// A tensor of shape `[batch, length, heads, head_dim]` whose neighbours along batch, length and heads are
+    /// `strides` elements apart, for example the q and k part of a fused QKV row. Vectors that overlap are an error.
+    pub fn strided(data: impl Into<SliceMut<'a, T>>, shape: [usize; 4], strides: [usize; 3]) -> Result<Self> {
+        let data = data.into();
+        let (shape, strides) = disjoint(strided(data.len, shape, strides)?)?;
+        Ok(ViewMut { device: data.device, pointer: data.pointer, shape, strides, borrow: PhantomData })
+    }
+
+    /// As [`strided`](ViewMut::strided), from an address: for tensors of other libraries.
+    ///
+    /// # Safety
+    ///
+    /// The address is aligned for `T` and on the GPU that the view is used with, and every element that shape and strides
+    /// reach is valid for reads and writes, by this view alone, for as long as work that uses the view runs.
+    pub unsafe fn from_raw(pointer: u64, shape: [usize; 4], strides: [usize; 3]) -> Result<Self> {
+        let limit = isize::MAX as usize / size_of::<T>();
+        let (shape, strides) = disjoint(strided(limit, shape, strides)?)?;
+        Ok(ViewMut { device: None, pointer, shape, strides, borrow: PhantomData })
+    }
+
+    /// The shape.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The same tensor to read.
+    pub fn as_view(&self) -> View<'_, T> {
+        let ViewMut { device, pointer, shape, strides, .. } = *self;
+        View { device, pointer, shape, strides, borrow: PhantomData }
+    }
+}

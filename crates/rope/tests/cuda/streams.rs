@@ -1,0 +1,83 @@
+//! Other people's pointers and streams, graphs, and threads.
+
+use crate::common::*;
+use rope::cuda::{Event, Stream, Table, ViewMut};
+use rope::{Pairing, Positions, Turn, bf16};
+
+/// What a table of 64 rows makes of `[1, 64, 2, 128]`.
+fn expected(x: &[bf16]) -> (rope::Table<f32>, Vec<bf16>) {
+    let host = rope_of(0, 64, 0, Pairing::Half, false).table::<f32>(0..64, None).unwrap();
+    let mut y = x.to_vec();
+    let mut view = rope::ViewMut::blhd(&mut y, [1, 64, 2, 128]).unwrap();
+    host.at(Positions::From(0)).unwrap().rotate(Turn::Forward, &mut view).unwrap();
+    (host, y)
+}
+
+#[test]
+fn small_foreign_pointer_and_stream() {
+    let Some((device, own)) = gpu() else { return };
+    let x: Vec<bf16> = moderate(64 * 2 * 128, 8);
+    let (host, y) = expected(&x);
+    let table = Table::new(&device, &host).unwrap();
+    // SAFETY: a stream of this device that outlives the result; and null, the default stream.
+    let streams = unsafe {
+        [Stream::from_raw(&device, own.pointer()), Stream::from_raw(&device, std::ptr::null_mut())]
+    };
+    for stream in &streams {
+        let buffer = device.upload(&x).unwrap();
+        // SAFETY: all elements of a buffer that nothing else uses.
+        let mut view =
+            unsafe { ViewMut::<bf16>::from_raw(buffer.pointer(), [1, 64, 2, 128], [64 * 256, 256, 128]) }
+                .unwrap();
+        table.at(Positions::From(0)).unwrap().rotate(stream, Turn::Forward, &mut view).unwrap();
+        same(&buffer.download(stream).unwrap(), &y, "foreign");
+    }
+}
+
+#[test]
+fn recorded_work_runs_again() {
+    let Some((device, stream)) = gpu() else { return };
+    let x: Vec<bf16> = moderate(64 * 2 * 128, 8);
+    let (host, y) = expected(&x);
+    let table = Table::new(&device, &host).unwrap();
+    let mut buffer = device.upload(&x).unwrap();
+    let mut graph = {
+        let mut view = ViewMut::blhd(&mut buffer, [1, 64, 2, 128]).unwrap();
+        stream.capture(|| table.at(Positions::From(0))?.rotate(&stream, Turn::Forward, &mut view)).unwrap()
+    };
+    same(&buffer.download(&stream).unwrap(), &x, "recorded, not run");
+    let (before, after) = (Event::new(&device).unwrap(), Event::new(&device).unwrap());
+    stream.record(&before).unwrap();
+    // SAFETY: the table and the buffer are there, and nothing else uses them.
+    unsafe { graph.launch(&stream) }.unwrap();
+    stream.record(&after).unwrap();
+    same(&buffer.download(&stream).unwrap(), &y, "run");
+    assert!(after.milliseconds_since(&before).unwrap() > 0.0);
+    // Work that fails is not a graph, and the stream can be used again.
+    let mut view = ViewMut::blhd(&mut buffer, [1, 64, 2, 128]).unwrap();
+    assert!(
+        stream.capture(|| table.at(Positions::From(9))?.rotate(&stream, Turn::Forward, &mut view)).is_err()
+    );
+    stream.synchronise().unwrap();
+}
+
+#[test]
+fn many_threads_share_a_table() {
+    let Some((device, _)) = gpu() else { return };
+    let x: Vec<bf16> = moderate(64 * 2 * 128, 8);
+    let (host, y) = expected(&x);
+    let table = Table::new(&device, &host).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let stream = device.stream().unwrap();
+                for _ in 0..50 {
+                    let mut buffer = device.upload(&x).unwrap();
+                    let mut view = ViewMut::blhd(&mut buffer, [1, 64, 2, 128]).unwrap();
+                    table.at(Positions::From(0)).unwrap().rotate(&stream, Turn::Forward, &mut view).unwrap();
+                    same(&buffer.download(&stream).unwrap(), &y, "a thread");
+                }
+            });
+        }
+    });
+}
