@@ -64,6 +64,22 @@ fn inspect_prints_the_stable_object() {
     assert_eq!((inv_freq.len(), inv_freq[0].as_f64()), (64, Some(1.0)));
 }
 
+/// The page of `roformer explore` asks the library for the same object.
+#[test]
+fn inspect_prints_the_object_of_the_library() {
+    for example in ["llama-3.1-8b", "qwen2.5-7b", "gemma-3-4b", "roformer-base"] {
+        let path = format!("examples/{example}.json");
+        let bytes =
+            std::fs::read(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(&path)).unwrap();
+        let config = rope::HfConfig::read(&bytes, &rope::HfOptions::default()).unwrap();
+        assert_eq!(json(&["inspect", &path, "--json"], ""), roformer::inspect::object(&config, None));
+        assert_eq!(
+            json(&["inspect", &path, "--json", "--context", "65536"], ""),
+            roformer::inspect::object(&config, Some(65_536))
+        );
+    }
+}
+
 #[test]
 fn inspect_prints_one_object_a_layer_type_and_null_for_none() {
     let object = json(&["inspect", "examples/gemma-3-4b.json", "--json"], "");

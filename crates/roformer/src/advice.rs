@@ -1,16 +1,24 @@
 //! What each rule would do to a model at a longer context, and the settings that ask for it.
 
 use crate::bands::{Seen, slowdown};
-use rope::{Result, Rope, Schedule, Yarn};
+use rope::{Frequencies, Result, Rope, Schedule, Yarn};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// What a rule would do at a context length.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Candidate {
     /// The rule's name as people say it.
     pub name: &'static str,
     /// The rope under that rule.
+    #[serde(skip)]
     pub rope: Rope,
+    /// Its frequencies at that length.
+    #[serde(skip)]
+    pub frequencies: Frequencies,
+    /// By how much each pair is slowed, θ/θ′. `[pairs]`
+    #[serde(skip)]
+    pub slowdown: Vec<f64>,
     /// Pairs whose angles go beyond all that were seen in training: pairs that never completed a turn then and now reach
     /// further. A model cannot know what those angles mean.
     pub unseen: usize,
@@ -22,8 +30,27 @@ pub struct Candidate {
     pub attention_factor: f64,
 }
 
+impl Candidate {
+    /// What a rope does at `context` tokens to a model that has `seen` some angles.
+    pub fn new(name: &'static str, rope: Rope, seen: &Seen, context: u64) -> Candidate {
+        let frequencies = rope.frequencies(context);
+        let unseen = seen.unseen(frequencies.inv_freq(), context);
+        let slowdown = slowdown(&rope, &frequencies);
+        Candidate {
+            name,
+            unseen,
+            kept: slowdown.iter().filter(|&&factor| (factor - 1.0).abs() < 1e-9).count(),
+            crowding: slowdown.first().copied().unwrap_or(1.0),
+            attention_factor: frequencies.attention_factor(),
+            rope,
+            frequencies,
+            slowdown,
+        }
+    }
+}
+
 /// A setting to paste.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Setting {
     /// The program it is for.
     pub tool: &'static str,
@@ -34,7 +61,7 @@ pub struct Setting {
 }
 
 /// Advice for one rope at one context length.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Advice {
     /// The length the frequencies were trained at.
     pub trained: u64,
@@ -59,13 +86,13 @@ pub fn advise(
 ) -> Advice {
     let trained = seen.length;
     let factor = context as f64 / trained as f64;
-    let own = candidate("the model's own rule", rope.clone(), seen, context);
+    let own = Candidate::new("the model's own rule", rope.clone(), seen, context);
     let mut candidates = vec![own];
     if context > trained {
         for (name, schedule) in rivals(rope, trained, factor) {
             // Rules that cannot be applied to this base or dimension are left out.
             if let Ok(rope) = with_schedule(rope, schedule) {
-                candidates.push(candidate(name, rope, seen, context));
+                candidates.push(Candidate::new(name, rope, seen, context));
             }
         }
     }
@@ -101,15 +128,6 @@ fn with_schedule(rope: &Rope, schedule: Schedule) -> Result<Rope> {
         .pairing(rope.pairing())
         .schedule(schedule)
         .build()
-}
-
-fn candidate(name: &'static str, rope: Rope, seen: &Seen, context: u64) -> Candidate {
-    let frequencies = rope.frequencies(context);
-    let unseen = seen.unseen(frequencies.inv_freq(), context);
-    let slowdown = slowdown(&rope, Some(context));
-    let kept = slowdown.iter().filter(|&&factor| (factor - 1.0).abs() < 1e-9).count();
-    let crowding = slowdown.first().copied().unwrap_or(1.0);
-    Candidate { name, unseen, kept, crowding, attention_factor: frequencies.attention_factor(), rope }
 }
 
 /// A rule that reaches further, ready to be written down.

@@ -1,6 +1,6 @@
 //! What a rule does to each band of frequencies, and where single precision gives out.
 
-use rope::{AnglePrecision, Axes, Rope, Schedule};
+use rope::{AnglePrecision, Frequencies, Rope, Schedule};
 
 /// Neighbouring pairs that a rule treats alike.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,26 +31,16 @@ pub enum Change {
     Still,
 }
 
-/// By how much a rule slows each pair: θ_j without the rule over θ_j with it; infinite for a pair that stands still.
-pub fn slowdown(rope: &Rope, length: Option<u64>) -> Vec<f64> {
-    let ruled = rope.frequencies(length);
-    plain(rope).iter().zip(ruled.inv_freq()).map(|(plain, ruled)| plain / ruled).collect()
+/// By how much a rule slows each pair: θ_j without the rule over θ_j with it, as the rope's `frequencies` at some length are;
+/// infinite for a pair that stands still.
+pub fn slowdown(rope: &Rope, frequencies: &Frequencies) -> Vec<f64> {
+    plain(rope).iter().zip(frequencies.inv_freq()).map(|(plain, ruled)| plain / ruled).collect()
 }
 
 /// θ_j without the rule.
 fn plain(rope: &Rope) -> Vec<f64> {
-    let axes = match rope.axes() {
-        axial @ Axes::Axial { .. } => axial.clone(),
-        _ => Axes::One,
-    };
-    let plain = Rope::builder(rope.head_dim())
-        .rotary_dim(rope.rotary_dim())
-        .rotary_offset(rope.rotary_offset())
-        .base(rope.base())
-        .axes(axes)
-        .build();
-    // The default rule takes whatever another rule took.
-    plain.map_or(vec![1.0; rope.pairs()], |plain| plain.frequencies(None).inv_freq().to_vec())
+    let plain = rope.clone().without_rule().with_angle_precision(AnglePrecision::Exact);
+    plain.frequencies(None).inv_freq().to_vec()
 }
 
 /// The angles that a model has seen in training.
@@ -81,13 +71,16 @@ impl Seen {
         self.angles.iter().filter(|&&angle| angle > 0.0 && angle < std::f64::consts::TAU).count()
     }
 
-    /// Pairs that never completed a turn and that frequencies `[pairs]` take further than they were, within a context: to
-    /// angles that a model cannot know.
+    /// Whether a pair that turns this far leaves all that it has seen: one that completed a turn has seen every angle.
+    pub fn is_left(&self, pair: usize, angle: f64) -> bool {
+        self.angles.get(pair).is_some_and(|&then| then < std::f64::consts::TAU && angle > then * (1.0 + 1e-9))
+    }
+
+    /// Pairs that frequencies `[pairs]` take beyond all that they have seen within a context: to angles that a model cannot
+    /// know.
     pub fn unseen(&self, theta: &[f64], context: u64) -> usize {
-        let is_unseen = |(&theta, &then): (&f64, &f64)| {
-            then < std::f64::consts::TAU && theta * context as f64 > then * (1.0 + 1e-9)
-        };
-        theta.iter().zip(&self.angles).filter(|&pair| is_unseen(pair)).count()
+        let angles = theta.iter().map(|theta| theta * context as f64);
+        angles.enumerate().filter(|&(pair, angle)| self.is_left(pair, angle)).count()
     }
 
     /// The part of the circle that a pair has seen.
@@ -161,7 +154,7 @@ mod tests {
 
     fn of(schedule: Schedule, base: f64) -> Vec<Band> {
         let rope = Rope::builder(128).base(base).schedule(schedule).build().unwrap();
-        bands(&slowdown(&rope, None))
+        bands(&slowdown(&rope, &rope.frequencies(None)))
     }
 
     #[test]

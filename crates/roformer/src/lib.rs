@@ -3,7 +3,7 @@
 //! [`model::RoFormer`] loads a checkpoint as transformers saves it and runs it on the processor. It stands on [`rope`],
 //! which computes the rotation, and on [`ops`], [`attention`] and [`weights`], which know nothing of models.
 //! [`Pipeline`] takes text and gives answers; [`tokenizer`] and [`hub`] are its other parts. [`advice`] is about stretching a
-//! model's context, [`mod@bench`] about time.
+//! model's context, [`inspect`] about what a configuration does, [`mod@bench`] about time.
 
 pub mod advice;
 pub mod attention;
@@ -15,6 +15,7 @@ mod error;
 pub mod files;
 pub mod graph;
 pub mod hub;
+pub mod inspect;
 pub mod lab;
 pub mod model;
 pub mod network;

@@ -228,16 +228,13 @@ impl RopeBuilder {
         };
         // Rules that depend on the length are furthest from ordinary numbers at the longest; and the precision may be
         // changed later.
-        let precisions = [AnglePrecision::Exact, AnglePrecision::F32];
-        let lengths: &[Option<u64>] =
-            if rope.schedule.depends_on_length() { &[None, Some(u64::MAX)] } else { &[None] };
-        let odd = precisions
-            .iter()
-            .flat_map(|&precision| {
-                let rope = rope.clone().with_angle_precision(precision);
-                lengths.iter().map(move |&length| rope.frequencies(length))
-            })
-            .find_map(|frequencies| frequencies.high.into_iter().find(|theta| !theta.is_finite()));
+        let lengths = if rope.schedule.depends_on_length() { &[None, Some(u64::MAX)][..] } else { &[None] };
+        let odd = lengths.iter().find_map(|&length| {
+            let exact = rope.clone().with_angle_precision(AnglePrecision::Exact).frequencies(length).high;
+            let ladder = &rope.ladder;
+            let single = parity::frequencies(&rope.schedule, ladder, length, &exact[..ladder.pairs]);
+            exact.into_iter().chain(single.into_iter().map(f64::from)).find(|theta| !theta.is_finite())
+        });
         let Some(theta) = odd else { return Ok(rope) };
         let (name, value) = match rope.schedule {
             Schedule::ReceptiveField { rho, .. } => ("rho", rho),
@@ -314,6 +311,13 @@ impl Rope {
     /// xPos scaling, if any.
     pub fn xpos(&self) -> Option<XPos> {
         self.xpos
+    }
+
+    /// The same rope without its rule: θ_j = base^(−2j/d), in the same precision.
+    pub fn without_rule(mut self) -> Self {
+        // The default rule takes whatever another rule took.
+        self.schedule = Schedule::Default;
+        self
     }
 
     /// The same rope with another way of forming angles.

@@ -204,10 +204,10 @@ pub(crate) struct Ladder {
 }
 
 impl Ladder {
-    /// θ_j for another base, to 106 bits.
-    fn theta(&self, base: Wide, pair: usize) -> Wide {
+    /// θ_j for the base with this logarithm, to 106 bits.
+    fn theta(&self, ln_base: Wide, pair: usize) -> Wide {
         let exponent = Wide::from(-2.0 * pair as f64) / Wide::from(self.dim as f64);
-        base.pow(exponent)
+        (ln_base * exponent).exp()
     }
 }
 
@@ -302,21 +302,22 @@ impl Schedule {
         let base = Wide::from(ladder.base);
         let dim = Wide::from(ladder.dim as f64);
         let pairs = 0..ladder.pairs;
-        let theta = |pair| ladder.theta(base, pair);
-        let ntk = |growth: Wide| base * growth.pow(dim / (dim - Wide::from(2.0)));
+        let ln_base = base.ln();
+        let theta = |pair| ladder.theta(ln_base, pair);
+        let ntk = |growth: Wide| (base * growth.pow(dim / (dim - Wide::from(2.0)))).ln();
         out.clear();
         match self {
             Schedule::Default => out.extend(pairs.map(theta)),
             Schedule::Linear { factor } => out.extend(pairs.map(|j| theta(j) / Wide::from(*factor))),
             Schedule::NtkAware { factor } => {
-                let base = ntk(Wide::from(*factor));
-                out.extend(pairs.map(|j| ladder.theta(base, j)));
+                let ln_base = ntk(Wide::from(*factor));
+                out.extend(pairs.map(|j| ladder.theta(ln_base, j)));
             }
             Schedule::DynamicNtk { factor, trained_length } => {
                 let (factor, trained) = (Wide::from(*factor), Wide::from(*trained_length as f64));
                 let length = Wide::from(sequence_length.unwrap_or(0).max(*trained_length) as f64);
-                let base = ntk(factor * length / trained - (factor - Wide::ONE));
-                out.extend(pairs.map(|j| ladder.theta(base, j)));
+                let ln_base = ntk(factor * length / trained - (factor - Wide::ONE));
+                out.extend(pairs.map(|j| ladder.theta(ln_base, j)));
             }
             Schedule::Yarn(yarn) => out.extend(pairs.map(|j| {
                 let theta = theta(j);

@@ -62,6 +62,26 @@ fn the_first_negative_distance_is_what_looking_at_each_gives() -> Result<()> {
     Ok(())
 }
 
+/// Distances that are passed over, and blocks that are summed one after another, hide nothing.
+#[test]
+fn the_first_negative_distance_is_found_far_out() -> Result<()> {
+    let far = [
+        Schedule::Linear { factor: 32.0 },
+        Schedule::Linear { factor: 300.0 },
+        Schedule::Proportional { fraction: 0.25, factor: 1.0 },
+        Schedule::Proportional { fraction: 0.75, factor: 1.0 },
+        Schedule::NtkAware { factor: 64.0 },
+    ];
+    for schedule in far {
+        let frequencies = Rope::builder(64).schedule(schedule.clone()).build()?.frequencies(None);
+        let theta = frequencies.inv_freq();
+        let limit = 100_000;
+        let expected = (0..=limit).find(|&distance| analysis::cosine_sum(theta, distance as f64) < 0.0);
+        assert_eq!(analysis::first_negative(theta, limit), expected, "{schedule}");
+    }
+    Ok(())
+}
+
 /// A larger base does not always reach farther: 32,000 fails before 27,000 does.
 #[test]
 fn the_base_that_a_length_needs_is_not_monotonic() -> Result<()> {

@@ -5,8 +5,8 @@ mod page;
 use crate::error::{Failure, Outcome};
 use crate::input;
 use clap::Args;
-use rope::{HfConfig, HfLayer, HfOptions, Pairing};
-use serde_json::{Map, Value, json};
+use roformer::inspect::Report;
+use rope::{HfConfig, HfOptions, Pairing};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -50,38 +50,9 @@ pub fn run(arguments: Arguments) -> Outcome {
         HfConfig::read(&bytes, &options).map_err(|error| Failure::Input(format!("{name}: {error}")))?;
     let mut out = std::io::stdout().lock();
     if arguments.json {
-        writeln!(out, "{}", as_json(&config, arguments.context))?;
+        writeln!(out, "{}", roformer::inspect::object(&config, arguments.context))?;
     } else {
-        page::print(&mut out, &config, arguments.context)?;
+        page::print(&mut out, &Report::new(&config, arguments.context))?;
     }
     Ok(())
-}
-
-/// The stable interface: one object, or one a layer type.
-fn as_json(config: &HfConfig, context: Option<u64>) -> Value {
-    match &config.layers[..] {
-        [layer @ HfLayer { layer_type: None, .. }] => layer_json(config, layer, context),
-        layers => {
-            let entry = |layer: &HfLayer| {
-                (layer.layer_type.clone().unwrap_or_default(), layer_json(config, layer, context))
-            };
-            json!({ "layer_types": layers.iter().map(entry).collect::<Map<_, _>>() })
-        }
-    }
-}
-
-fn layer_json(config: &HfConfig, layer: &HfLayer, context: Option<u64>) -> Value {
-    let Some(rope) = &layer.rope else { return Value::Null };
-    let frequencies = rope.frequencies(context);
-    json!({
-        "rope_type": layer.rope_type,
-        "base": rope.base(),
-        "head_dim": rope.head_dim(),
-        "rotary_dim": rope.rotary_dim(),
-        "pairing": config.pairing.map(Pairing::name),
-        "attention_factor": frequencies.attention_factor(),
-        "inv_freq": frequencies.inv_freq(),
-        "max_position_embeddings": config.max_position_embeddings,
-        "warnings": config.warnings,
-    })
 }

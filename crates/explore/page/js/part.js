@@ -5,6 +5,7 @@
 //   text           HTML: the idea, in a few sentences; elements with data-value="name" show a value
 //   controls       { name: control }, see controls.js
 //   route          what it asks of the server: /api/<route>, with ask(state) as the query (all controls if there is none)
+//   load           async (state) => data, instead of route, for a part that asks in a way of its own
 //   draw           (data, state, width) => { height, content }: SVG as text, drawn anew for every change
 //   formula        (data, state) => MathML, see math.js
 //   values         (data, state) => { name: text } for the elements with data-value
@@ -75,7 +76,7 @@ export function mount(part) {
       isStale = false;
       const state = now();
       try {
-        const data = await ask(part.route, part.ask ? part.ask(state) : state);
+        const data = part.load ? await part.load(state) : await ask(part.route, part.ask ? part.ask(state) : state);
         if (data) show(data, state);
       } catch (error) {
         refuse(error.message);

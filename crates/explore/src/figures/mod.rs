@@ -8,6 +8,8 @@ pub mod clocks;
 pub mod codes;
 pub mod complex;
 pub mod decay;
+pub mod extension;
+pub mod inspect;
 pub mod linear;
 pub mod order;
 pub mod pairing;

@@ -28,8 +28,7 @@ pub use table::Table;
 pub use wavelengths::Wavelengths;
 
 use crate::error::{Error, Result};
-use std::fmt::Display;
-use std::ops::RangeInclusive;
+use crate::figures::check::within;
 use std::path::Path;
 
 /// How wide charts are, in pixels of the drawing. Each figure is laid out once, and scaled to the width that is wanted.
@@ -117,13 +116,4 @@ impl Plot {
             }
         }
     }
-}
-
-/// Checks that a number is within limits; NaN is not.
-fn within<T: PartialOrd + Display>(name: &str, value: T, limits: RangeInclusive<T>) -> Result<T> {
-    if limits.contains(&value) {
-        return Ok(value);
-    }
-    let (low, high) = limits.into_inner();
-    Err(Error::new(format!("{name} is {value}; expected a number from {low} to {high}")))
 }

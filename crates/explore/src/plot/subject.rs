@@ -2,6 +2,7 @@
 
 use super::within;
 use crate::error::{Error, Result};
+use crate::figures::check;
 use roformer::chart::number;
 use rope::{HfConfig, HfOptions, Rope};
 
@@ -21,9 +22,7 @@ pub struct Subject {
 impl Subject {
     /// A rope without a rule.
     pub fn plain(dim: usize, base: f64) -> Result<Self> {
-        within("dim", dim, 2..=512)?;
-        within("base", base, 2.0..=1e12)?;
-        let rope = Rope::builder(dim).base(base).build()?;
+        let rope = check::rope(dim, base)?;
         let name = format!("d = {dim}, base {}", number(base));
         Ok(Subject { rope, original: None, longest: None, name })
     }

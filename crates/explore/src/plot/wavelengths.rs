@@ -3,7 +3,7 @@
 use super::{Subject, WIDTH, within};
 use crate::error::{Error, Result};
 use roformer::advice::{Candidate, advise};
-use roformer::bands::{Seen, slowdown};
+use roformer::bands::Seen;
 use roformer::chart::{Axis, Figure, Level, Panel, Series, number};
 use rope::Schedule;
 
@@ -33,7 +33,7 @@ impl Wavelengths {
         let default =
             longest.filter(|&longest| longest > seen.length).unwrap_or(seen.length.saturating_mul(8));
         let context = within("context", self.context.unwrap_or(default.min(MAX_CONTEXT)), 1..=MAX_CONTEXT)?;
-        let rules = rules(&advise(rope, None, &seen, longest, context).candidates, context);
+        let rules = rules(&advise(rope, None, &seen, longest, context).candidates);
 
         let lines = |values: fn(&Rule) -> &Vec<f64>| {
             let series = |(look, rule): (usize, &Rule)| Series {
@@ -82,7 +82,7 @@ struct Rule {
 }
 
 /// One for each rule; rules that do the same to every pair are one.
-fn rules(candidates: &[Candidate], context: u64) -> Vec<Rule> {
+fn rules(candidates: &[Candidate]) -> Vec<Rule> {
     let mut rules: Vec<Rule> = Vec::new();
     for (index, candidate) in candidates.iter().enumerate() {
         let label = match candidate.rope.schedule() {
@@ -93,17 +93,14 @@ fn rules(candidates: &[Candidate], context: u64) -> Vec<Rule> {
         };
         let is_own = index == 0 && candidate.rope.schedule() != &Schedule::Default;
         let label = if is_own { format!("its own: {label}") } else { label };
-        let frequencies = candidate.rope.frequencies(context);
-        let wavelengths: Vec<f64> =
-            frequencies.inv_freq().iter().map(|theta| std::f64::consts::TAU / theta).collect();
+        let theta = candidate.frequencies.inv_freq();
+        let wavelengths: Vec<f64> = theta.iter().map(|theta| std::f64::consts::TAU / theta).collect();
         let same = |rule: &&mut Rule| {
             rule.wavelengths.iter().zip(&wavelengths).all(|(a, b)| a == b || (a / b - 1.0).abs() < 1e-9)
         };
         match rules.iter_mut().find(same) {
             Some(rule) => rule.label += &format!(", {label}"),
-            None => {
-                rules.push(Rule { label, wavelengths, slowdown: slowdown(&candidate.rope, Some(context)) })
-            }
+            None => rules.push(Rule { label, wavelengths, slowdown: candidate.slowdown.clone() }),
         }
     }
     rules

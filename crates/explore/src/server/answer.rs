@@ -24,7 +24,7 @@ where
 }
 
 /// The question in an address.
-fn question<Ask: DeserializeOwned>(uri: &Uri) -> Result<Ask> {
+pub fn question<Ask: DeserializeOwned>(uri: &Uri) -> Result<Ask> {
     Query::try_from_uri(uri).map(|Query(ask)| ask).map_err(|error| {
         let message = error.body_text();
         Error::new(message.strip_prefix("Failed to deserialize query string: ").unwrap_or(&message))

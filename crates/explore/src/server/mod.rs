@@ -1,6 +1,7 @@
 //! The server of the page: on this machine alone, unless it is told otherwise.
 
 mod answer;
+mod config;
 mod files;
 mod guard;
 mod routes;

@@ -1,14 +1,14 @@
 //! The routes: the page, a figure each, and `/api`, which lists them with their parameters.
 
 use super::answer::{computed, figure, refusal};
-use super::files;
+use super::{config, files};
 use crate::error::{Error, Result};
 use crate::exhibits::{Comparison, Exhibits, Model};
 use crate::figures::*;
 use axum::Router;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{get, post};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// All that can be asked.
 pub fn router(exhibits: Arc<Exhibits>) -> Router {
-    let (all, model, comparison) = (exhibits.clone(), exhibits.clone(), exhibits);
+    let [all, given, model, comparison] = std::array::from_fn(|_| exhibits.clone());
     let figures = Figures::default()
         .figure("order", "attention without positions to a sentence in two orders", order::order)
         .figure("codes", "positions as scalars, integers, binary digits and sinusoids", codes::codes)
@@ -31,6 +31,7 @@ pub fn router(exhibits: Arc<Exhibits>) -> Router {
         .figure("biases", "what T5, ALiBi, KERPLE and Shaw add to scores, beside rotary", biases::biases)
         .figure("linear", "the cost of softmax and linear attention, and its weights", linear::linear)
         .figure("receptive", "the rule with a receptive field, and its Hilbert pair", receptive::receptive)
+        .figure("extension", "every rule at a longer context", extension::extension)
         .figure("precision", "angles of every pair, exact and in fewer digits", precision::precision)
         .exhibit("model", "one head's attention of the model that was given", move |ask| {
             let missing = || Error::new("no model was given: roformer explore --model FOLDER");
@@ -44,6 +45,9 @@ pub fn router(exhibits: Arc<Exhibits>) -> Router {
     router
         .route("/api", get(|| computed(move || Ok(list))))
         .route("/api/exhibits", get(move || listed(all)))
+        .route("/api/inspect", post(config::inspected).fallback(config::not_sent))
+        .route("/api/examples", get(|| computed(|| Ok(inspect::EXAMPLES))))
+        .route("/api/given", get(move || config::given(given)))
         .fallback(get(file))
         .method_not_allowed_fallback(|| async {
             refusal(StatusCode::METHOD_NOT_ALLOWED, "this address is not asked in this way; see /api")

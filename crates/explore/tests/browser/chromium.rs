@@ -163,7 +163,13 @@ impl Chromium {
 
     /// Waits until a part has drawn the answer to its last question.
     pub fn settle(&mut self, id: &str) {
-        self.wait_for(&format!("document.getElementById('{id}').isSettled === true"));
+        // A part asks when it is in view, and parts above it that grow can push it out of there.
+        self.wait_for(&format!(
+            "(() => {{ const part = document.getElementById('{id}'); if (part.isSettled) return true;
+              const {{ top, bottom }} = part.getBoundingClientRect();
+              if (bottom < 0 || top > innerHeight) part.scrollIntoView({{ behavior: 'instant' }});
+              return false; }})()"
+        ));
     }
 
     /// Sets a control of a part to a value, as a reader does.

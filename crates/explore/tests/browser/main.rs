@@ -7,6 +7,8 @@ mod codes;
 mod complex;
 mod decay;
 mod exhibits;
+mod extension;
+mod inspect;
 mod linear;
 mod order;
 mod pairing;

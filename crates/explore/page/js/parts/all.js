@@ -5,6 +5,8 @@ import codes from "./codes.js";
 import comparison from "./comparison.js";
 import complex from "./complex.js";
 import decay from "./decay.js";
+import extension from "./extension.js";
+import inspect from "./inspect.js";
 import linear from "./linear.js";
 import model from "./model.js";
 import order from "./order.js";
@@ -30,7 +32,9 @@ export const parts = [
   biases,
   linear,
   receptive,
+  extension,
   precision,
+  inspect,
   model,
   comparison,
 ];

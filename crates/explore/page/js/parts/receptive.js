@@ -21,7 +21,7 @@ function chartOf(data, { reach }, width) {
 const part = {
   id: "receptive",
   title: "A receptive field for rotary embedding",
-  text: `<p>One of the notes proposes other frequencies: each is moved towards a frequency that all pairs share,
+  text: `<p>A variant of rotary embedding takes other frequencies: each is moved towards a frequency that all pairs share,
     θ*<sub>j</sub> = α/10000<sup>ρ</sup> + (1 − α)θ<sub>j</sub>. The score a* then has two parts: a′ and b′, the real and the imaginary
     part of the sum with the frequencies (1 − α)θ<sub>j</sub>, mixed by an angle that grows with the distance.</p>
     <p>The shared frequency φ = α/10000<sup>ρ</sup> is <output data-value="phi"></output>: it depends on α as well as on ρ. Raise ρ until φ

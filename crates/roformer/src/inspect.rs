@@ -1,0 +1,380 @@
+//! What a configuration's rotary embedding does: what `roformer inspect` prints and `roformer explore` draws.
+//!
+//! [`object`] is the stable interface, one JSON object. [`Report`] is the verdict for people: numbers, and sentences about
+//! them.
+
+use crate::advice::{Advice, advise};
+use crate::bands::{Change, Seen, bands, single_precision_error, slowdown};
+use rope::analysis::{PairReport, first_negative, pairs};
+use rope::{Axes, Frequencies, HfConfig, HfLayer, Pairing, Rope, Schedule};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// One object, or one a layer type under `layer_types`; `null` for layers without rotary embedding. The frequencies are
+/// those for sequences of `context` tokens.
+pub fn object(config: &HfConfig, context: Option<u64>) -> Value {
+    match &config.layers[..] {
+        [layer @ HfLayer { layer_type: None, .. }] => layer_object(config, layer, context),
+        layers => {
+            let entry = |layer: &HfLayer| {
+                (layer.layer_type.clone().unwrap_or_default(), layer_object(config, layer, context))
+            };
+            json!({ "layer_types": layers.iter().map(entry).collect::<Map<_, _>>() })
+        }
+    }
+}
+
+fn layer_object(config: &HfConfig, layer: &HfLayer, context: Option<u64>) -> Value {
+    let Some(rope) = &layer.rope else { return Value::Null };
+    let frequencies = rope.frequencies(context);
+    json!({
+        "rope_type": layer.rope_type,
+        "base": rope.base(),
+        "head_dim": rope.head_dim(),
+        "rotary_dim": rope.rotary_dim(),
+        "pairing": config.pairing.map(Pairing::name),
+        "attention_factor": frequencies.attention_factor(),
+        "inv_freq": frequencies.inv_freq(),
+        "max_position_embeddings": config.max_position_embeddings,
+        "warnings": config.warnings,
+    })
+}
+
+/// The verdict on a configuration.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The `model_type` whose rules were followed.
+    pub model_type: Option<String>,
+    /// Which features turn together, in words.
+    pub pairing: &'static str,
+    /// The longest sequence the file says the model takes.
+    pub max_position_embeddings: Option<u64>,
+    /// What is odd but usable.
+    pub warnings: Vec<String>,
+    /// One for the whole model, or one a layer type.
+    pub layers: Vec<Layer>,
+}
+
+/// The layers of one type.
+#[derive(Clone, Debug, Serialize)]
+pub struct Layer {
+    /// The layer type, or `None` where all layers are alike.
+    pub layer_type: Option<String>,
+    /// What their rotary embedding does; `None` if they have none.
+    pub turning: Option<Turning>,
+}
+
+/// What one rope does.
+#[derive(Clone, Debug, Serialize)]
+pub struct Turning {
+    /// The rule's name and what it does, in words.
+    pub rule: String,
+    /// The base of the frequencies.
+    pub base: f64,
+    /// Features of a head.
+    pub head_dim: usize,
+    /// Those that turn.
+    pub rotary_dim: usize,
+    /// The features of a head, in words.
+    pub head: String,
+    /// The scale of rotated vectors.
+    pub attention_factor: f64,
+    /// The length that is looked at: the one asked for, else the longest the model takes, else that of training.
+    pub length: Option<u64>,
+    /// `[pairs]`, fastest first.
+    pub pairs: Vec<Pair>,
+    /// Neighbouring pairs that the rule treats alike.
+    pub bands: Vec<Band>,
+    /// What training has seen and what `length` makes of it; `None` where no length is known.
+    pub training: Option<Training>,
+    /// What each rule would do at the context asked for.
+    pub advice: Option<Advice>,
+}
+
+/// One pair of features.
+#[derive(Clone, Debug, Serialize)]
+pub struct Pair {
+    /// The two features of a head that turn together, before the rotation; `None` if the pairing is unknown.
+    pub features: Option<(usize, usize)>,
+    /// The frequency, in radians a position.
+    pub theta: f64,
+    /// Positions that a full turn takes.
+    pub wavelength: f64,
+    /// Full turns within the length.
+    pub turns: Option<f64>,
+    /// The part of the circle that training has seen.
+    pub seen: Option<f64>,
+    /// Whether the length takes it to angles that training has not seen.
+    pub is_beyond: bool,
+}
+
+/// Neighbouring pairs that a rule treats alike. Numbers are those of the first and of the last pair.
+#[derive(Clone, Debug, Serialize)]
+pub struct Band {
+    /// The first pair and the last.
+    pub pairs: [usize; 2],
+    /// Their wavelengths.
+    pub wavelengths: [f64; 2],
+    /// Their turns within the length.
+    pub turns: Option<[f64; 2]>,
+    /// What the rule does to them, in words.
+    pub change: String,
+}
+
+/// What training has seen, and what a length makes of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Training {
+    /// The length of the training sequences.
+    pub length: u64,
+    /// Pairs that turn but never completed a turn in training.
+    pub never_turned: usize,
+    /// The first distance at which the sum of all cosines is negative.
+    pub negative: Option<u64>,
+    /// How far that was searched for.
+    pub searched: u64,
+    /// How far an angle formed in `f32` is off at the end of the length, in radians.
+    pub single_precision_error: f64,
+    /// All of it in sentences.
+    pub findings: Vec<String>,
+}
+
+impl Report {
+    /// The verdict for sequences of `context` tokens, or of the longest that the model takes.
+    pub fn new(config: &HfConfig, context: Option<u64>) -> Report {
+        let layer = |layer: &HfLayer| Layer {
+            layer_type: layer.layer_type.clone(),
+            turning: layer.rope.as_ref().map(|rope| Turning::new(config, layer, rope, context)),
+        };
+        Report {
+            model_type: config.model_type.clone(),
+            pairing: pairing_words(config.pairing),
+            max_position_embeddings: config.max_position_embeddings,
+            warnings: config.warnings.clone(),
+            layers: config.layers.iter().map(layer).collect(),
+        }
+    }
+}
+
+impl Turning {
+    fn new(config: &HfConfig, layer: &HfLayer, rope: &Rope, context: Option<u64>) -> Turning {
+        let longest = config.max_position_embeddings;
+        let seen = Seen::new(rope, layer.original_length, longest);
+        let length = context.or(longest).or(layer.original_length);
+        let frequencies = rope.frequencies(length);
+        // Without a length the turns mean nothing and are not shown.
+        let reports = pairs(frequencies.inv_freq(), length.unwrap_or(0));
+        let (offset, count) = (rope.rotary_offset(), rope.pairs());
+        let features = |pairing: Pairing, pair: usize| {
+            let (first, second) = pairing.features(pair, count);
+            (offset + first, offset + second)
+        };
+        let pair = |&PairReport { pair, theta, wavelength, turns, .. }: &PairReport| Pair {
+            features: config.pairing.map(|pairing| features(pairing, pair)),
+            theta,
+            wavelength,
+            turns: length.map(|_| turns),
+            seen: seen.as_ref().map(|seen| seen.coverage(pair)),
+            is_beyond: seen
+                .as_ref()
+                .zip(length)
+                .is_some_and(|(seen, length)| seen.is_left(pair, theta * length as f64)),
+        };
+        let pairs: Vec<Pair> = reports.iter().map(pair).collect();
+        Turning {
+            rule: rule_words(rope.schedule()),
+            base: rope.base(),
+            head_dim: rope.head_dim(),
+            rotary_dim: rope.rotary_dim(),
+            head: head_words(rope),
+            attention_factor: frequencies.attention_factor(),
+            length,
+            bands: Band::all(&slowdown(rope, &frequencies), &pairs),
+            training: seen
+                .as_ref()
+                .zip(length)
+                .map(|(seen, length)| Training::new(rope, &frequencies, seen, length)),
+            advice: seen
+                .as_ref()
+                .zip(context)
+                .map(|(seen, context)| advise(rope, layer.layer_type.as_deref(), seen, longest, context)),
+            pairs,
+        }
+    }
+}
+
+impl Band {
+    fn all(slowdown: &[f64], pairs: &[Pair]) -> Vec<Band> {
+        let band = |band: &crate::bands::Band| {
+            let (first, last) = (&pairs[band.first], &pairs[band.last]);
+            Band {
+                pairs: [band.first, band.last],
+                wavelengths: [first.wavelength, last.wavelength],
+                turns: first.turns.zip(last.turns).map(|(first, last)| [first, last]),
+                change: match band.change {
+                    Change::Kept => "nothing".to_string(),
+                    Change::Slowed(factor) if factor < 1.0 => format!("{} times faster", brief(1.0 / factor)),
+                    Change::Slowed(factor) => format!("{} times slower", brief(factor)),
+                    Change::Blended { from, to } => format!("{} to {} times slower", brief(from), brief(to)),
+                    Change::Still => "stand still".to_string(),
+                },
+            }
+        };
+        bands(slowdown).iter().map(band).collect()
+    }
+}
+
+impl Training {
+    fn new(rope: &Rope, frequencies: &Frequencies, seen: &Seen, length: u64) -> Training {
+        let theta = frequencies.inv_freq();
+        // A longer search than a person waits for is not made.
+        let searched = length.min(1 << 22);
+        let negative = first_negative(theta, searched);
+        let single_precision_error = single_precision_error(rope, length);
+        let never_turned = seen.never_turned();
+        let mut findings = vec![
+            format!(
+                "{never_turned} of {} pairs never completed a turn within the {} tokens of training: beyond it they would \
+                 reach angles the model has not seen",
+                theta.len(),
+                seen.length
+            ),
+            match negative {
+                Some(distance) => format!(
+                    "the sum of all cosines turns negative at distance {distance}: beyond it like can score below unlike"
+                ),
+                None => format!("the sum of all cosines stays positive up to distance {searched}"),
+            },
+            format!(
+                "angles formed in f32, as transformers forms them, are off by up to {single_precision_error:.1e} rad at \
+                 position {}; the tables here by 3e-8 at every position",
+                length.saturating_sub(1)
+            ),
+        ];
+        if length > 256 {
+            findings.push("positions kept in bf16 cannot tell 256 from 257".to_string());
+        }
+        match rope.schedule() {
+            Schedule::DynamicNtk { trained_length, .. } => findings.push(format!(
+                "beyond {trained_length} tokens every new token changes all frequencies: cached keys must be moved along \
+                 (`Rope::rerotation`) or kept unrotated"
+            )),
+            Schedule::LongRope(long) => findings.push(format!(
+                "crossing {} tokens changes all frequencies at once: cached keys must be moved along \
+                 (`Rope::rerotation`) or computed again",
+                long.original_length
+            )),
+            _ => {}
+        }
+        Training { length: seen.length, never_turned, negative, searched, single_precision_error, findings }
+    }
+}
+
+fn pairing_words(pairing: Option<Pairing>) -> &'static str {
+    match pairing {
+        Some(Pairing::Interleaved) => "interleaved: features 2j and 2j+1 turn together",
+        Some(Pairing::Half) => "half: features j and j + d/2 turn together",
+        Some(Pairing::InterleavedToHalf) => "interleaved_to_half: reads 2j and 2j+1, writes j and j + d/2",
+        None => "unknown",
+    }
+}
+
+fn head_words(rope: &Rope) -> String {
+    let (dim, rotary) = (rope.head_dim(), rope.rotary_dim());
+    let part =
+        if dim == rotary { "all of them turn".to_string() } else { format!("the first {rotary} turn") };
+    let axes = match rope.axes() {
+        Axes::One => String::new(),
+        Axes::Sections(sections) => format!("; axes of a position in sections {sections:?}"),
+        Axes::Interleaved(sections) => format!("; axes of a position interleaved, {sections:?}"),
+        Axes::Axial { axes } => format!("; {axes} axes with frequencies of their own"),
+    };
+    format!("{dim} features, {part}: {} pairs{axes}", rope.pairs())
+}
+
+fn rule_words(schedule: &Schedule) -> String {
+    let words = match schedule {
+        Schedule::Default => "θ_j = base^(−2j/d), at every length".to_string(),
+        Schedule::Linear { factor } => format!("every position divided by {factor}"),
+        Schedule::NtkAware { factor } => format!("a larger base: the slowest pair {factor} times slower"),
+        Schedule::DynamicNtk { factor, trained_length } => {
+            format!("beyond {trained_length} tokens the base grows with the length (factor {factor})")
+        }
+        Schedule::Yarn(yarn) => format!(
+            "pairs with {} turns or more within {} kept, with {} or fewer divided by {}",
+            yarn.beta_fast, yarn.original_length, yarn.beta_slow, yarn.factor
+        ),
+        Schedule::LongRope(long) => {
+            format!("a divisor of its own for each pair; another list beyond {} tokens", long.original_length)
+        }
+        Schedule::Llama3(llama) => format!(
+            "pairs with {} turns or more within {} kept, with {} or fewer divided by {}",
+            llama.high_freq_factor, llama.original_length, llama.low_freq_factor, llama.factor
+        ),
+        Schedule::Proportional { fraction, factor } => {
+            format!(
+                "the fastest {:.0} % of the pairs turn, divided by {factor}; the others stand still",
+                fraction * 100.0
+            )
+        }
+        other => other.to_string(),
+    };
+    format!("{}: {words}", schedule.name())
+}
+
+/// A number in at most seven characters.
+pub fn brief(value: f64) -> String {
+    match value.abs() {
+        size if size.is_infinite() => "∞".to_string(),
+        size if size >= 1e7 || (size < 1e-3 && size > 0.0) => format!("{value:.1e}"),
+        size if size >= 100.0 || value.fract() == 0.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        size if size >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rope::HfOptions;
+
+    fn read(file: &str) -> HfConfig {
+        HfConfig::read(file.as_bytes(), &HfOptions::default()).unwrap()
+    }
+
+    #[test]
+    fn a_pair_is_the_two_features_that_the_pairing_names() {
+        let features = |file: &str, pair: usize| {
+            Report::new(&read(file), None).layers[0].turning.clone().unwrap().pairs[pair].features
+        };
+        assert_eq!(features(r#"{"model_type": "llama", "head_dim": 128}"#, 0), Some((0, 64)));
+        assert_eq!(features(r#"{"model_type": "gptj", "n_embd": 4096, "n_head": 16}"#, 3), Some((6, 7)));
+        assert_eq!(features(r#"{"model_type": "mystery", "head_dim": 64}"#, 0), None);
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_out() {
+        let config = read(r#"{"model_type": "llama", "head_dim": 64}"#);
+        let turning = Report::new(&config, None).layers[0].turning.clone().unwrap();
+        assert!(turning.length.is_none() && turning.training.is_none() && turning.advice.is_none());
+        assert!(turning.pairs.iter().all(|pair| pair.turns.is_none() && pair.seen.is_none()));
+        let config = read(r#"{"model_type": "bloom", "alibi": true}"#);
+        assert!(Report::new(&config, Some(4096)).layers[0].turning.is_none());
+        assert_eq!(object(&config, Some(4096)), Value::Null);
+    }
+
+    #[test]
+    fn the_report_and_the_object_are_about_the_same_frequencies() {
+        let config = read(
+            r#"{"model_type": "llama", "head_dim": 64, "max_position_embeddings": 2048,
+                "rope_scaling": {"type": "dynamic", "factor": 2.0}}"#,
+        );
+        for context in [1000, 65536] {
+            let theta = object(&config, Some(context))["inv_freq"].clone();
+            let turning = Report::new(&config, Some(context)).layers[0].turning.clone().unwrap();
+            assert_eq!(json!(turning.pairs.iter().map(|pair| pair.theta).collect::<Vec<_>>()), theta);
+            assert_eq!(turning.training.unwrap().length, 2048);
+            assert_eq!(turning.advice.unwrap().context, context);
+        }
+    }
+}
