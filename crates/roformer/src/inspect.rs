@@ -233,8 +233,8 @@ impl Training {
         let never_turned = seen.never_turned();
         let mut findings = vec![
             format!(
-                "{never_turned} of {} pairs never completed a turn within the {} tokens of training: beyond it they would \
-                 reach angles the model has not seen",
+                "{never_turned} of {} pairs never completed a turn within the {} tokens of training: beyond it, without a rule, \
+                 they would reach angles the model has not seen",
                 theta.len(),
                 seen.length
             ),

@@ -17,7 +17,7 @@ pub enum AnglePrecision {
     /// In `f32`, as Hugging Face decoders do: the frequency and the product are rounded to `f32`, to the same bits (on
     /// x86-64 with AVX-512: torch's `pow` gives other last bits on narrower machines for some dimensions). The
     /// cosine and sine of that angle are correctly rounded, within one unit of torch's. To match such a model
-    /// bit for bit at long range; the angle is off by up to 4e-2 rad at position 1,000,000.
+    /// bit for bit at long range; the angle is off by several hundredths of a radian near position 1,000,000.
     F32,
 }
 

@@ -5,6 +5,7 @@ export class Figure {
   #part;
   #frame = 0;
   #drawn = null;
+  #tell = null;
   /** The last data shown, as the server gave it. */
   data = null;
   /** A promise that the last data is drawn. */
@@ -45,6 +46,7 @@ export class Figure {
       this.svg.innerHTML = content;
       const about = this.#part.describe?.(data, state);
       if (about) this.svg.setAttribute("aria-label", about);
+      this.#tell?.();
       this.#drawn();
     });
   }
@@ -80,12 +82,21 @@ export class Figure {
     this.svg.addEventListener("pointercancel", release);
   }
 
+  /** Says what lies under the pointer, also when that changes and the pointer does not. */
   #hovers(now) {
-    this.svg.addEventListener("pointermove", (event) => {
-      if (!this.data) return;
+    let at = null;
+    this.#tell = () => {
+      if (!this.data || !at) return;
       const context = { state: now(), data: this.data, width: this.drawn };
-      this.#caption.textContent = this.#part.hover(this.#point(event), context) ?? "";
+      this.#caption.textContent = this.#part.hover(at, context) ?? "";
+    };
+    this.svg.addEventListener("pointermove", (event) => {
+      at = this.#point(event);
+      this.#tell();
     });
-    this.svg.addEventListener("pointerleave", () => (this.#caption.textContent = ""));
+    this.svg.addEventListener("pointerleave", () => {
+      at = null;
+      this.#caption.textContent = "";
+    });
   }
 }

@@ -19,8 +19,8 @@ export function number(value, digits = 4) {
 /** A number with so many digits after the point. */
 export const fixed = (value, digits = 3) => (Number.isFinite(value) ? value.toFixed(digits).replace(/^-(?=.*[1-9])/, "−").replace(/^-/, "") : number(value));
 
-/** A whole number with thin spaces between thousands. */
-export const count = (value) => String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, "\u2009").replace(/^-/, "−");
+/** A whole number with narrow spaces between thousands, at which no line breaks. */
+export const count = (value) => String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, "\u202f").replace(/^-/, "−");
 
 const trim = (text) => (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
 

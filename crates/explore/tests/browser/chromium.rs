@@ -197,11 +197,19 @@ impl Chromium {
         text.as_str().unwrap().to_string()
     }
 
-    /// The middle of an element, in the window.
+    /// The middle of an element, in the window, once it stands still: parts above it may grow when they come near.
     pub fn middle(&mut self, selector: &str) -> (f64, f64) {
         let place = self.eval(&format!(
-            "(() => {{ const e = document.querySelector('{selector}'); e.scrollIntoView({{ block: 'center', behavior: 'instant' }});
-              const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; }})()"
+            "(async () => {{ let last = '';
+              for (;;) {{
+                const element = document.querySelector('{selector}');
+                element.scrollIntoView({{ block: 'center', behavior: 'instant' }});
+                for (let frame = 0; frame < 4; frame++) await new Promise(requestAnimationFrame);
+                const box = document.querySelector('{selector}').getBoundingClientRect();
+                const now = `${{box.x}},${{box.y}}`;
+                if (now === last) return [box.x + box.width / 2, box.y + box.height / 2];
+                last = now;
+              }} }})()"
         ));
         (place[0].as_f64().unwrap(), place[1].as_f64().unwrap())
     }

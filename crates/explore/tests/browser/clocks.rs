@@ -74,7 +74,7 @@ fn grey_was_seen_and_orange_was_not() {
     browser.point((x, y));
     let caption = browser.eval("document.querySelector('#clocks figcaption').textContent");
     let caption = caption.as_str().unwrap();
-    assert!(caption.starts_with("Pair ") && caption.contains("turns within 4\u{2009}096"), "{caption}");
+    assert!(caption.starts_with("Pair ") && caption.contains("turns within 4\u{202f}096"), "{caption}");
     browser.drag((x, y), (0.0, 0.0), 1);
     browser.settle("clocks");
     assert_eq!(browser.value("clocks", "about").split(':').next(), caption.split(':').next());

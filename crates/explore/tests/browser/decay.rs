@@ -91,7 +91,7 @@ fn every_curve_is_read_at_the_cursor() {
     browser.set("decay", "curve", "ones");
     assert_eq!(shown(&mut browser, "reach"), 2000.0);
     assert!(
-        browser.value("decay", "about").contains("At Δ = 1\u{2009}707 it is negative for the first time")
+        browser.value("decay", "about").contains("At Δ = 1\u{202f}707 it is negative for the first time")
     );
     browser.set("decay", "at", "1000");
     assert_eq!(browser.value("decay", "value"), fixed(analysis::cosine_sum(&usual, 1000.0), 4));

@@ -26,7 +26,7 @@ fn numbers(values: &Value) -> Vec<f64> {
 
 /// A number as the page writes it.
 fn read(text: &str) -> f64 {
-    text.replace('−', "-").replace('\u{2009}', "").parse().unwrap()
+    text.replace('−', "-").replace('\u{202f}', "").parse().unwrap()
 }
 
 /// Every line of the figure beside the rule of the library, and every number beside the advice.

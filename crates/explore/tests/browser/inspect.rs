@@ -63,7 +63,7 @@ fn is_right(browser: &mut Chromium, file: &str, context: u64, pairing: Option<Pa
     assert_eq!(rows.as_array().unwrap().len(), advice.candidates.len());
     for (row, candidate) in rows.as_array().unwrap().iter().zip(&advice.candidates) {
         let number =
-            |index: usize| row[index].as_str().unwrap().replace('\u{2009}', "").parse::<f64>().unwrap();
+            |index: usize| row[index].as_str().unwrap().replace('\u{202f}', "").parse::<f64>().unwrap();
         assert_eq!(row[0].as_str().unwrap(), candidate.name);
         assert_eq!((number(1), number(2)), (candidate.unseen as f64, candidate.kept as f64));
         assert!((number(3) / candidate.crowding - 1.0).abs() < 1e-3);

@@ -41,7 +41,7 @@ fn single_precision_and_bf16_lose_their_way() {
     let Some((mut browser, url)) = page() else { return };
     browser.part("precision");
     agrees(&mut browser);
-    assert_eq!(browser.value("precision", "rounded"), "999\u{2009}424");
+    assert_eq!(browser.value("precision", "rounded"), "999\u{202f}424");
     let single: f64 = browser.value("precision", "single").parse().unwrap();
     assert!((1e-2..1e-1).contains(&single), "{single}");
     for (looks, name) in [(DESK, "desk"), (NIGHT, "night"), (PHONE, "phone")] {

@@ -48,7 +48,7 @@ export default {
   id: "clocks",
   title: "A wall of clocks",
   text: `<p>A whole head is a wall of clocks, one for each pair of features, the fastest first. At position m the hand of pair j
-    has turned by m·θ<sub>j</sub>, from the right and against the clock. Together the hands tell the position, as the hands for
+    has turned by m·θ<sub>j</sub>, from the right and anticlockwise. Together the hands tell the position, as the hands for
     seconds, minutes and hours tell the time.</p>
     <p><strong>What the base does.</strong> It makes the slow clocks slow. A turn takes 6.28 tokens for the first pair, whatever
     the base; for the last one here it takes <output data-value="slowest"></output>. With a larger base every clock but the first goes

@@ -38,7 +38,7 @@ export default {
     matrix does the same to the pair (x, y), and that is all that rotary embedding does to a pair of features.</p>
     <p>By length and angle, z = r (cos φ + i sin φ) with r = <output data-value="radius"></output> and
     φ = atan2(y, x) = <output data-value="phase"></output>; arctan(y/x) would give <output data-value="arctangent"></output>: it
-    does not tell a point from the one opposite.</p>
+    does not tell a point from the one opposite (drag z to the left half).</p>
     <p>Every z is a matrix, which turns by φ and stretches by r. The unit square becomes a square of side r, so the determinant
     of the matrix is its area, |z|² = <output data-value="determinant"></output>.</p>
     <p>The conjugate k* has the angle of k with the other sign. In z·k* the angles are subtracted, and the real part is the

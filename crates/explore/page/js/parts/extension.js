@@ -25,7 +25,8 @@ export default {
     pairs never came round once: of their circle the model knows only a part.</p>
     <p><strong>Past the trained length these slow pairs turn on, to angles that the model has never met.</strong> Nothing in its
     weights says what they mean, and answers fall apart there. The fast pairs are no trouble: they only see known angles again.</p>
-    <p>So every method slows pairs down until <output data-value="context"></output> tokens fit into the angles that were seen. They
+    <p>So every method slows pairs down, to fit <output data-value="context"></output> tokens into the angles that were seen, and not every method
+    gets there: the table counts the pairs that still reach beyond. They
     differ in which pairs they slow, and fast pairs have a price: they tell neighbouring tokens apart, and slowed down they do so
     less well.</p>
     <p data-value="about"></p>
@@ -76,7 +77,7 @@ export default {
       return `<tr><th scope="row">${isChosen ? `<strong>${name}</strong>` : name}</th>${cells.map((cell) => `<td>${cell}</td>`).join("")}</tr>`;
     };
     return `<table><thead><tr><th scope="col">method</th><th scope="col">unseen pairs</th><th scope="col">unchanged pairs</th>
-      <th scope="col">closer by</th><th scope="col">attention factor</th></tr></thead><tbody>${data.methods.map(row).join("")}</tbody></table>`;
+      <th scope="col">neighbours closer by</th><th scope="col">attention factor</th></tr></thead><tbody>${data.methods.map(row).join("")}</tbody></table>`;
   },
 
   drag: Object.fromEntries(

@@ -25,7 +25,7 @@ export default {
   text: `<p>A rotary embedding turns the query at position m by m·θ and the key at position n by n·θ, pair of features by pair of
     features, each pair with its own θ. The score is the product of the two turned vectors.</p>
     <p>Drag the query or the key: the score changes. Drag the bar between them: both turn, by the same angle, and the angle
-    between them stays. <strong>So the score depends on m − n alone.</strong></p>
+    between them stays: of the turns e<sup>imθ</sup> and e<sup>−inθ</sup>, e<sup>i(m−n)θ</sup> is left. <strong>So the score depends on m − n alone.</strong></p>
     <p>Score: <output class="big" data-value="score"></output> at distance <output data-value="distance"></output>;
     without positions <output data-value="unturned"></output>.</p>`,
   controls: {

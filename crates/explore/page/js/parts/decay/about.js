@@ -62,7 +62,7 @@ export function formula(data, { curve, at, theta, phase }) {
   const cosine = (factor) => row(i("cos"), o("⁡"), factor === 1 ? delta : row(n(factor), delta));
   const shown = {
     bound: () => [
-      [row(o("|"), score, o("|")), row(o("≤"), i("C"), o("·"), i("B"), o("("), delta, o(")"))],
+      [row(o("|"), score, o("|")), row(o("≤"), i("C"), o("·"), i("B"), o("("), delta, o(")"), words(", C of q and k alone"))],
       [row(i("B"), o("("), delta, o(")")), tall(o("="), frac(n(2), i("d")), sum(row(i("j"), o("="), n(1)), row(i("d"), o("/"), n(2))), o("|"), sum(row(i("l"), o("<"), i("j"))), sup(i("e"), row(i("i"), delta, sub(i("θ"), i("l")))), o("|"))],
       ["", row(o("="), value)],
     ],

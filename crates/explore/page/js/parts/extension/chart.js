@@ -5,7 +5,7 @@ import { lengthMarks, nameRows, powersOfTen } from "../lengths.js";
 import { HIGHEST, METHODS, POWERS } from "./methods.js";
 
 /** What a dot's colour says about its pair at the target. */
-const SEEN = ["every angle seen", "part of the circle seen, no more reached", "angles never seen"];
+const SEEN = ["saw every angle in training", "saw a part, reaches no more", "reaches angles never seen"];
 
 /** The frame, below its rows of names. */
 export function geometry(data, state, width) {

@@ -43,6 +43,6 @@ function advice({ trained, context, candidates, verdict, settings }) {
     `<div class="setting"><h4>${escape(tool)}</h4><p class="soft">${escape(reason)}</p><pre>${escape(text)}</pre><button type="button" class="button" data-copy>Copy</button></div>`;
   return `<h3>At ${count(context)} tokens, ${number(context / trained, 4)} times the ${count(trained)} of training</h3>
     <p class="verdict"><strong>${escape(verdict)}</strong></p>
-    ${table(["rule", "unseen pairs", "unchanged pairs", "closer by", "attention factor"], rows)}
+    ${table(["rule", "unseen pairs", "unchanged pairs", "neighbours closer by", "attention factor"], rows)}
     ${settings.length ? `<h3>Settings to paste</h3>${settings.map(setting).join("")}` : ""}`;
 }
