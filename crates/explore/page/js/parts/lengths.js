@@ -23,7 +23,7 @@ export function lengthMarks(chart, trained, target) {
   };
   const shade = trained ? rect(chart.left, chart.top, chart.right - chart.left, chart.y(trained) - chart.top, { class: "range" }) : "";
   const isRoomy = trained && chart.y(Math.max(trained, target ?? 0)) - chart.top > 44;
-  return { shade, lines: marks.map(draw).join("") + (isRoomy ? label(chart.left + 14, chart.top + 16, "at this speed a turn is longer than a training text") : "") };
+  return { shade, lines: marks.map(draw).join("") + (isRoomy ? label(chart.left + 14, chart.top + 16, "now a turn is longer than a training text") : "") };
 }
 
 /** Names in rows: entries are { look, name, dash, isDot }; gives the drawing and its height. */
