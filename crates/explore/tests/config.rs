@@ -79,7 +79,7 @@ fn what_cannot_be_read_is_refused_with_a_reason() {
     for path in ["/api/given", "/api/examples", "/api/extension"] {
         let (status, answer) = post(path, b"{}");
         assert_eq!(status, 405);
-        says(&answer, "GET");
+        says(&answer, "/api");
     }
 }
 
