@@ -1,6 +1,6 @@
 //! Score against distance: the paper's bound, what it leaves open, and vectors of one's own.
 
-use super::check::{self, List, within};
+use super::check::{self, List, MAX_DIM, within};
 use crate::error::{Error, Result};
 use rope::{Pairing, analysis, reference};
 use serde::{Deserialize, Serialize};
@@ -129,6 +129,13 @@ const SEARCH: u64 = 1 << 21;
 pub fn decay(ask: &Ask) -> Result<Decay> {
     let reach = within("reach", ask.reach, 1.0..=MAX_REACH)?;
     let at = within("at", ask.at, 0.0..=MAX_REACH)?;
+    // Also what this curve does not use: a question is right or wrong as a whole.
+    within("share", ask.share, 0.0..=4.0)?;
+    within("aim", ask.aim, 0.0..=MAX_REACH)?;
+    within("theta", ask.theta, 1e-6..=PI)?;
+    within("phase", ask.phase, -PI..=PI)?;
+    within("dim", ask.dim, 2..=MAX_DIM)?;
+    within("base", ask.base, 2.0..=1e12)?;
     match ask.curve {
         Curve::Bound => bound(ask, reach, at),
         Curve::Ones => ones(ask, reach, at),
@@ -177,7 +184,7 @@ fn ones(ask: &Ask, reach: f64, at: f64) -> Result<Decay> {
 
 fn random(ask: &Ask, reach: f64, at: f64) -> Result<Decay> {
     let theta = frequencies(ask.dim, ask.base)?;
-    let share = within("share", ask.share, 0.0..=4.0)?;
+    let share = ask.share;
     let mean = vec![share; ask.dim];
     let pairing = Pairing::Interleaved;
     let expected =
@@ -218,7 +225,7 @@ fn own(ask: &Ask, reach: f64, at: f64) -> Result<Decay> {
     for &number in q.iter().chain(k) {
         within("a feature of q or k", number, -100.0..=100.0)?;
     }
-    let aim = within("aim", ask.aim, 0.0..=MAX_REACH)?;
+    let aim = ask.aim;
     let theta = frequencies(q.len(), ask.base)?;
     // Lengths are right: they were counted above.
     let score = |distance: f64| {
@@ -237,8 +244,7 @@ fn own(ask: &Ask, reach: f64, at: f64) -> Result<Decay> {
 }
 
 fn one(ask: &Ask, reach: f64, at: f64) -> Result<Decay> {
-    let theta = within("theta", ask.theta, 1e-6..=PI)?;
-    let phase = within("phase", ask.phase, -PI..=PI)?;
+    let (theta, phase) = (ask.theta, ask.phase);
     let (q, k) = ([1.0, 0.0], [phase.cos(), phase.sin()]);
     let score = |distance: f64| {
         analysis::score(&q, &k, &[theta], distance, Pairing::Interleaved).expect("two features for one pair")
