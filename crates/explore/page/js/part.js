@@ -91,10 +91,10 @@ export function mount(part) {
 
   let isNear = false;
   const near = new IntersectionObserver(
-    ([entry]) => {
-      const was = isNear;
-      isNear = entry.isIntersecting;
-      if (isNear && !was) refresh();
+    (entries) => {
+      // Of several that came at once the last is how it stands now.
+      isNear = entries.at(-1).isIntersecting;
+      if (isNear && !section.isSettled) refresh();
     },
     { rootMargin: "500px 0px" },
   );
