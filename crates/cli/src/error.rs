@@ -40,7 +40,9 @@ impl From<roformer::Error> for Failure {
     fn from(error: roformer::Error) -> Self {
         match error {
             // All that was given may be right, and the machine too small.
-            roformer::Error::Memory { .. } => Failure::Other(error.to_string()),
+            roformer::Error::Memory { .. }
+            | roformer::Error::DeviceMemory { .. }
+            | roformer::Error::Device(_) => Failure::Other(error.to_string()),
             _ => Failure::Input(error.to_string()),
         }
     }

@@ -1,10 +1,13 @@
 //! `roformer forward`: runs a model on token ids and prints what comes out.
 
+use crate::device::{DeviceOptions, Found};
 use crate::error::{Failure, Outcome};
 use crate::model::ModelOptions;
 use clap::Args;
 use roformer::model::{HeadKind, Input, Logits, Model, Output};
+use roformer::ops::{Backend, Cpu};
 use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::str::FromStr;
 
 /// Run a model on token ids
@@ -25,6 +28,8 @@ use std::str::FromStr;
 pub struct Arguments {
     #[command(flatten)]
     model: ModelOptions,
+    #[command(flatten)]
+    device: DeviceOptions,
     /// The token ids of a text, separated by commas (may be repeated: one text each)
     #[arg(long, required = true, value_name = "LIST", allow_hyphen_values = true)]
     ids: Vec<String>,
@@ -59,21 +64,35 @@ pub fn run(arguments: Arguments) -> Outcome {
     }
     let mask: Option<Vec<bool>> = mask.map(|mask| mask.iter().map(|&flag| flag == 1).collect());
 
-    let model = Model::load(arguments.model.folder()?)?;
     let input = Input { ids: &ids, batch, token_types: token_types.as_deref(), mask: mask.as_deref() };
-    let mut output = model.forward(&input)?;
-    if let (HeadKind::MultipleChoice, Some(logits)) = (model.head(), &mut output.logits) {
+    let folder = arguments.model.folder()?;
+    let (mut output, head, hidden) = match arguments.device.find()? {
+        Found::Cpu => forward(Cpu, &folder, &input)?,
+        #[cfg(feature = "cuda")]
+        Found::Cuda(gpu) => forward(gpu, &folder, &input)?,
+    };
+    if let (HeadKind::MultipleChoice, Some(logits)) = (head, &mut output.logits) {
         // The texts are the choices of one question.
         logits.shape.insert(0, 1);
     }
-    let shape = [batch, length, model.hidden_size()];
+    let shape = [batch, length, hidden];
     let mut out = BufWriter::new(std::io::stdout().lock());
     if arguments.json {
         as_json(&mut out, &output, &shape)?;
     } else {
-        page(&mut out, &output, &shape, &ids, model.head())?;
+        page(&mut out, &output, &shape, &ids, head)?;
     }
     Ok(out.flush()?)
+}
+
+/// Loads a model on a device and runs it: what comes out, the head, and the width of the hidden states.
+fn forward<B: Backend>(
+    device: B,
+    folder: &Path,
+    input: &Input,
+) -> roformer::Result<(Output<f32>, HeadKind, usize)> {
+    let model = Model::load_on(device, folder)?;
+    Ok((model.forward(input)?, model.head(), model.hidden_size()))
 }
 
 /// Numbers separated by commas, one list for each time that the flag was given.

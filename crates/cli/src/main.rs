@@ -3,6 +3,7 @@
 mod bench;
 mod compare;
 mod convert;
+mod device;
 mod error;
 mod explore;
 mod forward;

@@ -56,6 +56,17 @@ pub enum Error {
         /// For what.
         what: &'static str,
     },
+    /// Not enough memory on a GPU.
+    DeviceMemory {
+        /// For what.
+        what: &'static str,
+        /// The bytes asked for.
+        bytes: u128,
+        /// The bytes that were free.
+        free: u64,
+    },
+    /// A GPU that cannot be used for models, or that failed: why, and what to do.
+    Device(String),
 }
 
 /// `Result` with this crate's [`Error`].
@@ -107,6 +118,14 @@ impl fmt::Display for Error {
             Error::Memory { what } => {
                 write!(f, "not enough memory for {what}; use a shorter or smaller input")
             }
+            Error::DeviceMemory { what, bytes, free } => write!(
+                f,
+                "not enough memory on the GPU for {what}: {:.1} MB asked for, {:.1} MB free; \
+                 use a smaller batch or shorter texts",
+                *bytes as f64 / 1e6,
+                *free as f64 / 1e6
+            ),
+            Error::Device(why) => write!(f, "{why}"),
         }
     }
 }

@@ -46,7 +46,7 @@ struct Options {
 
 impl Options {
     /// Runs a benchmark on its threads, and tells it whether to print JSON.
-    fn run(&self, benchmark: fn(bool) -> Outcome) -> Outcome {
+    fn run(&self, benchmark: impl FnOnce(bool) -> Outcome + Send) -> Outcome {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(self.threads.map_or(0, usize::from)).build();
         let pool = pool.map_err(|error| Failure::Other(format!("no threads: {error}")))?;
         pool.install(|| benchmark(self.json))

@@ -1,5 +1,8 @@
 //! `roformer bench model`: RoFormer-base's forward pass beside what the chip can do.
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
+
 use super::{median, quantile, seconds};
 use crate::error::{Error, Result};
 use crate::model::{Hashed, HeadKind, Input, RoFormer, RoFormerConfig};

@@ -2,7 +2,7 @@
 
 use super::call::{Encoded, Input};
 use crate::error::{Error, Result};
-use crate::ops::memory::{filled, is_available};
+use crate::ops::memory::filled;
 use crate::ops::{Backend, Cpu, Part, Real};
 
 /// The cache of one batch of sequences. Keys are stored rotated.
@@ -38,7 +38,7 @@ impl<T: Real, B: Backend> Cache<T, B> {
         let none = || Error::Memory { what: "the cache" };
         let tokens = batch.checked_mul(capacity).ok_or_else(none)?;
         let len = tokens.checked_mul(width).ok_or_else(none)?;
-        if !is_available(2 * layers as u128 * len as u128 * size_of::<T>() as u128) {
+        if !device.has_room::<T>(2 * layers as u128 * len as u128) {
             return Err(none());
         }
         let mask = filled(tokens, false).ok_or_else(none)?;

@@ -4,7 +4,6 @@ use super::config::RoFormerConfig;
 use super::layer::{Norm, linear, vector};
 use super::parameters::Parameters;
 use crate::error::{Error, Result};
-use crate::ops::memory::filled;
 use crate::ops::{Activation, Backend, Memory, Part, Real};
 
 /// The heads that Hugging Face defines for RoFormer.
@@ -192,10 +191,9 @@ impl<T: Real, B: Backend> Head<T, B> {
                 (each(classifier, &x, plain, batch, 1)?, vec![batch])
             }
         };
-        let list = filled(shape.iter().product(), T::ZERO);
-        let mut list = list.ok_or(Error::Memory { what: "the scores" })?;
-        device.download(&scores, &mut list);
-        Ok(Some(Logits { scores: list, shape }))
+        let list = device.list(&scores, shape.iter().product());
+        let scores = list.ok_or(Error::Memory { what: "the scores" })?;
+        Ok(Some(Logits { scores, shape }))
     }
 }
 
@@ -261,9 +259,7 @@ impl<T: Real, B: Backend> Pooler<T, B> {
         let first = pick(device, hidden, [batch, length, width], 0)?;
         let mut out = device.zeros(batch * width).ok_or_else(out_of_memory)?;
         device.product(&self.0, &first, config.pooler_activation, &mut out);
-        let mut list = filled(batch * width, T::ZERO).ok_or_else(out_of_memory)?;
-        device.download(&out, &mut list);
-        Ok(list)
+        device.list(&out, batch * width).ok_or_else(out_of_memory)
     }
 }
 

@@ -6,7 +6,6 @@ use super::config::RoFormerConfig;
 use super::parameters::Parameters;
 use crate::attention::softmax::{Mask, Shape};
 use crate::error::{Error, Result};
-use crate::ops::memory::is_available;
 use crate::ops::{Activation, Backend, Memory, Part, Real};
 use rope::Table;
 
@@ -147,7 +146,7 @@ impl<T: Real, B: Backend> Buffers<T, B> {
     pub fn fit(&mut self, device: &B, config: &RoFormerConfig, tokens: usize) -> Result<()> {
         let hidden = config.hidden_size;
         let numbers = tokens as u128 * (6 * hidden + config.intermediate_size) as u128;
-        if !is_available(numbers * size_of::<T>() as u128) {
+        if !device.has_room::<T>(numbers) {
             return Err(Error::Memory { what: "the activations" });
         }
         for (buffer, width) in [

@@ -8,7 +8,6 @@ use super::layer::{Buffers, Layer, Norm, Other, Pass, linear};
 use super::parameters::{Named, Parameters, check_pairing};
 use crate::attention::softmax::{Mask, Reach};
 use crate::error::{Error, Result};
-use crate::ops::memory::{filled, is_available};
 use crate::ops::{Activation, Backend, Cpu, Memory, Real};
 use crate::weights::Weights;
 use rayon::prelude::*;
@@ -124,41 +123,14 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
     ) -> Result<Self> {
         config.check()?;
         let rope = Rope::builder(config.head_dim()).pairing(Pairing::Interleaved).build()?;
-        let width = config.embedding_size;
-        let out_of_memory = || Error::Memory { what: "the embeddings" };
-        let read = |name: &str, rows: usize| {
-            let mut list = rows.checked_mul(width).and_then(Memory::zeros).ok_or_else(out_of_memory)?;
-            source.read(&format!("roformer.embeddings.{name}.weight"), &[rows, width], &mut list)?;
-            let mut buffer = device.zeros(list.len()).ok_or_else(out_of_memory)?;
-            device.upload(&list, &mut buffer);
-            Ok::<_, Error>((list, buffer))
-        };
         // A file of another size says more than a lack of memory does.
         let name = "roformer.embeddings.word_embeddings.weight";
-        source.check(name, &[config.vocab_size, width])?;
-        if !is_available(config.parameters() * size_of::<T>() as u128) {
+        source.check(name, &[config.vocab_size, config.embedding_size])?;
+        if !device.has_room::<T>(config.parameters()) {
             return Err(Error::Memory { what: "the weights" });
         }
-        let (list, words) = read("word_embeddings", config.vocab_size)?;
-        let (_, types) = read("token_type_embeddings", config.type_vocab_size)?;
-        let norm = Norm::load(&device, source, &config, "roformer.embeddings.LayerNorm", width)?;
-        let project = match width == config.hidden_size {
-            true => None,
-            false => {
-                let name = "roformer.embeddings_project".to_string();
-                Some(linear(&device, source, &[name], [config.hidden_size, width], true)?)
-            }
-        };
-        let head = Head::load(&device, source, &config, kind, &list)?;
-        drop(list);
-        let pooler = match config.pooler {
-            true => Some(Pooler::load(&device, source, &config)?),
-            false => None,
-        };
-        let layers = (0..config.num_hidden_layers)
-            .into_par_iter()
-            .map(|layer| Layer::load(&device, source, &config, &format!("roformer.encoder.layer.{layer}")))
-            .collect::<Result<_>>()?;
+        let parts = Loaded::from(&device, &config, kind, source);
+        let Loaded { words, types, norm, project, layers, head, pooler } = device.settle(parts)?;
         Ok(RoFormer {
             device,
             config,
@@ -209,12 +181,13 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
                 "one whose is_decoder is true, or RoFormer-Sim: only those can use a cache",
             ));
         }
-        Cache::new(&self.device, self.layers.len(), self.config.hidden_size, batch, capacity)
+        let cache = Cache::new(&self.device, self.layers.len(), self.config.hidden_size, batch, capacity);
+        self.device.settle(cache)
     }
 
     /// The cache of one text as the start of `batch` texts.
     pub fn repeat(&self, cache: &Cache<T, B>, batch: usize) -> Result<Cache<T, B>> {
-        cache.repeat(&self.device, batch)
+        self.device.settle(cache.repeat(&self.device, batch))
     }
 
     /// Runs a decoder on the tokens that follow those in the cache, and adds them to it. RoFormer-Sim reads what comes
@@ -230,6 +203,10 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
 
     /// Runs the model with all that a call can be given.
     pub fn call(&self, input: &Input, call: Call<T, B>) -> Result<Output<T>> {
+        self.device.settle(self.run(input, call))
+    }
+
+    fn run(&self, input: &Input, call: Call<T, B>) -> Result<Output<T>> {
         let Call { encoded, mut cache, prefix, scores } = call;
         let config = &self.config;
         let (batch, length) = self.check(input, encoded.as_ref())?;
@@ -247,9 +224,10 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
         let device = &self.device;
         let mut buffers = self.buffers.take(|| Buffers::new(device))?;
         buffers.fit(device, config, batch * length)?;
-        self.embed(input, &mut buffers.x)?;
+        // Before the first work, so that a device does not wait for it.
         let end = (past + length) as i64;
         let table = self.rope.table::<T>(past as i64..end, None)?;
+        self.embed(input, &mut buffers.x)?;
         // `[batch, past + length]`
         let mask: Option<Vec<bool>> = match &cache {
             Some(cache) => Some(cache.mask_of(past + length)),
@@ -285,9 +263,8 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
             }
             _ => None,
         };
-        let list = filled(batch * length * config.hidden_size, T::ZERO);
-        let mut last_hidden_state = list.ok_or(Error::Memory { what: "the output" })?;
-        device.download(&buffers.x, &mut last_hidden_state);
+        let list = device.list(&buffers.x, batch * length * config.hidden_size);
+        let last_hidden_state = list.ok_or(Error::Memory { what: "the output" })?;
         // Last, so that a step that fails leaves the cache as it was.
         if let Some(cache) = cache {
             cache.length = past + length;
@@ -340,5 +317,56 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
             }
         }
         Ok((batch, length))
+    }
+}
+
+/// What a model loads.
+struct Loaded<T: Real, B: Backend> {
+    words: B::Buffer<T>,
+    types: B::Buffer<T>,
+    norm: Norm<T, B>,
+    project: Option<B::Matrix<T>>,
+    layers: Vec<Layer<T, B>>,
+    head: Head<T, B>,
+    pooler: Option<Pooler<T, B>>,
+}
+
+impl<T: Real, B: Backend> Loaded<T, B> {
+    fn from(
+        device: &B,
+        config: &RoFormerConfig,
+        kind: HeadKind,
+        source: &impl Parameters<T>,
+    ) -> Result<Self> {
+        let width = config.embedding_size;
+        let out_of_memory = || Error::Memory { what: "the embeddings" };
+        let read = |name: &str, rows: usize| {
+            let mut list = rows.checked_mul(width).and_then(Memory::zeros).ok_or_else(out_of_memory)?;
+            source.read(&format!("roformer.embeddings.{name}.weight"), &[rows, width], &mut list)?;
+            let mut buffer = device.zeros(list.len()).ok_or_else(out_of_memory)?;
+            device.upload(&list, &mut buffer);
+            Ok::<_, Error>((list, buffer))
+        };
+        let (list, words) = read("word_embeddings", config.vocab_size)?;
+        let (_, types) = read("token_type_embeddings", config.type_vocab_size)?;
+        let norm = Norm::load(device, source, config, "roformer.embeddings.LayerNorm", width)?;
+        let project = match width == config.hidden_size {
+            true => None,
+            false => {
+                let name = "roformer.embeddings_project".to_string();
+                Some(linear(device, source, &[name], [config.hidden_size, width], true)?)
+            }
+        };
+        let head = Head::load(device, source, config, kind, &list)?;
+        drop(list);
+        let pooler = match config.pooler {
+            true => Some(Pooler::load(device, source, config)?),
+            false => None,
+        };
+        let layers = (0..config.num_hidden_layers)
+            .into_par_iter()
+            .map(|layer| Layer::load(device, source, config, &format!("roformer.encoder.layer.{layer}")))
+            .collect::<Result<_>>()?;
+        Ok(Loaded { words, types, norm, project, layers, head, pooler })
     }
 }

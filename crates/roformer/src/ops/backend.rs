@@ -4,8 +4,10 @@
 //! results back or takes a closure, and sums have an order that does not depend on the number of threads. Every operation
 //! is generic over `f32`, which runs, and `f64`, which checks it.
 
+use super::memory::{filled, is_available};
 use super::{Activation, Real};
 use crate::attention::softmax::{Mask, Shape};
+use crate::error::Result;
 use rope::Table;
 
 /// A device.
@@ -22,10 +24,26 @@ pub trait Backend: Send + Sync {
     /// Makes a buffer `len` numbers long, of any values, without allocating where it was as long before; `false` if there
     /// is not enough memory.
     fn fit<T: Real>(&self, buffer: &mut Self::Buffer<T>, len: usize) -> bool;
+    /// Whether there is memory for so many numbers now; asked before much is asked for.
+    fn has_room<T: Real>(&self, numbers: u128) -> bool {
+        is_available(numbers.saturating_mul(size_of::<T>() as u128))
+    }
+    /// The outcome of work with what the device knows of it. Operations return nothing: one that failed on the device, or
+    /// memory it did not have, is reported here. Asked once, at the end of the work.
+    fn settle<R>(&self, outcome: Result<R>) -> Result<R> {
+        outcome
+    }
     /// Copies numbers to the device; the buffer has their length.
     fn upload<T: Real>(&self, from: &[T], to: &mut Self::Buffer<T>);
     /// Copies a buffer back; `to` has its length.
     fn download<T: Real>(&self, from: &Self::Buffer<T>, to: &mut [T]);
+
+    /// Copies a buffer of this length back into a new list; `None` if there is not enough memory.
+    fn list<T: Real>(&self, from: &Self::Buffer<T>, len: usize) -> Option<Vec<T>> {
+        let mut list = filled(len, T::ZERO)?;
+        self.download(from, &mut list);
+        Some(list)
+    }
 
     /// Room for a weight `[outputs, inputs]` and its bias.
     fn matrix<T: Real>(&self, outputs: usize, inputs: usize) -> Option<Self::Matrix<T>>;

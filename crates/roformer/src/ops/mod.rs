@@ -5,6 +5,8 @@ pub mod backend;
 #[cfg(test)]
 pub(crate) mod check;
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub(crate) mod dispatch;
 pub mod dropout;
 pub mod embedding;
@@ -26,6 +28,8 @@ pub mod watched;
 pub use activation::Activation;
 pub use backend::{Backend, Part};
 pub use cpu::Cpu;
+#[cfg(feature = "cuda")]
+pub use cuda::{Arithmetic, Cuda};
 pub use gemm::Matrix;
 pub use memory::Memory;
 pub use norm::{layer_norm, rms_norm};

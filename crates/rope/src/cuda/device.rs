@@ -23,6 +23,10 @@ struct Inner {
     name: String,
     multiprocessors: usize,
     l2_bytes: usize,
+    /// 90 is compute capability 9.0.
+    chip: i32,
+    /// The CUDA version of the driver: 12040 is 12.4.
+    driver: i32,
 }
 
 impl Drop for Inner {
@@ -53,7 +57,7 @@ impl Drop for Context {
 }
 
 /// While this lives, the thread's current context is a device's.
-pub(super) struct Current {
+pub struct Current {
     pushed: bool,
     /// Contexts are current for a thread, so this stays on its own.
     thread: PhantomData<*const ()>,
@@ -143,7 +147,15 @@ impl Device {
         let kernels = Kernels::load(10 * major + minor, version)?;
         drop(current);
         let (multiprocessors, l2_bytes) = (multiprocessors as usize, l2_bytes as usize);
-        Ok(Device(Arc::new(Inner { context, kernels, name, multiprocessors, l2_bytes })))
+        Ok(Device(Arc::new(Inner {
+            context,
+            kernels,
+            name,
+            multiprocessors,
+            l2_bytes,
+            chip: 10 * major + minor,
+            driver: version,
+        })))
     }
 
     /// The name, as "NVIDIA H200".
@@ -189,7 +201,7 @@ impl Device {
 
     /// Makes the GPU's context the thread's current one until the result is dropped.
     #[inline]
-    pub(super) fn enter(&self) -> Result<Current> {
+    pub fn enter(&self) -> Result<Current> {
         self.0.context.enter()
     }
 
@@ -218,7 +230,13 @@ impl Device {
         &self.0.kernels
     }
 
-    pub(super) fn multiprocessors(&self) -> usize {
+    /// The chip and the driver's version, as [`Kernels::load`] takes them.
+    pub(super) fn versions(&self) -> (i32, i32) {
+        (self.0.chip, self.0.driver)
+    }
+
+    /// How many multiprocessors there are.
+    pub fn multiprocessors(&self) -> usize {
         self.0.multiprocessors
     }
 

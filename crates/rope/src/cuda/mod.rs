@@ -36,9 +36,9 @@ mod table;
 mod view;
 
 pub use buffer::{Buffer, Plain, Slice, SliceMut};
-pub use device::Device;
+pub use device::{Current, Device};
 pub use gradient::FrequencyGradient;
-pub use module::Number;
+pub use module::{Function, Module, Number};
 pub use stream::{Event, Graph, Stream};
 pub use table::{Ids, Positions, Rows, Table};
 pub use view::{View, ViewMut};

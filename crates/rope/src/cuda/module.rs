@@ -1,18 +1,24 @@
 //! The kernels: compiled for the exact chip where NVRTC is found and kept on disk, else the crate's PTX.
 
+use super::device::Device;
 use super::driver::{check, name};
+use super::launch::launch;
 use super::nvrtc;
+use super::stream::Stream;
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::pairing::Order;
 use cudarc::driver::sys::{self, CUfunction, CUmodule};
-use std::ffi::CString;
+use std::ffi::{CString, c_void};
 use std::path::{Path, PathBuf};
 
 /// The source of the kernels.
-pub(super) const SOURCE: &str = include_str!("kernels.cu");
+const SOURCE: &str = include_str!("kernels.cu");
 /// What `make-ptx` made of it, for chips from compute capability 8.0 on.
-pub(super) const PTX: &str = include_str!("kernels.ptx");
+const PTX: &str = include_str!("kernels.ptx");
+
+/// What NVRTC is told besides the chip, as `make-ptx` does.
+const OPTIONS: [&str; 1] = ["--fmad=false"];
 
 /// The number types of the kernels, in the order of `Kernels::types`.
 const TYPES: [&str; 3] = ["f32", "f16", "bf16"];
@@ -55,7 +61,95 @@ struct OfType {
 
 /// A kernel that can be launched.
 #[derive(Clone, Copy)]
-pub(super) struct Function(pub CUfunction);
+pub struct Function(pub(super) CUfunction);
+
+// SAFETY: functions of the driver may be used from any thread, and from several at a time.
+unsafe impl Send for Function {}
+// SAFETY: as above.
+unsafe impl Sync for Function {}
+
+impl Function {
+    /// Lets a launch use this many bytes of shared memory; needed beyond 48 KB.
+    pub fn allow_shared(&self, device: &Device, bytes: usize) -> Result<()> {
+        let _current = device.enter()?;
+        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: a function of a module that is loaded.
+        check("asking for shared memory", unsafe { sys::cuFuncSetAttribute(self.0, attribute, bytes as i32) })
+    }
+
+    /// Launches the kernel on a stream: blocks, threads of a block, bytes of shared memory, and a pointer to each of its
+    /// arguments, which are read before this returns.
+    ///
+    /// # Safety
+    ///
+    /// The arguments are those that the kernel has, the sizes those it can have, and what the kernel reads and writes is
+    /// memory of this GPU that is there until the work is done, and that nothing else writes in the meantime. The module
+    /// is still there.
+    #[inline]
+    pub unsafe fn launch(
+        &self,
+        stream: &Stream,
+        grid: [usize; 3],
+        block: [usize; 3],
+        shared: usize,
+        arguments: &mut [*mut c_void],
+    ) -> Result<()> {
+        launch(stream, *self, grid, block, shared, arguments)
+    }
+}
+
+/// Kernels of another source than this crate's, loaded as its own are: compiled for the chip where NVRTC is found, and
+/// kept on disk, else from PTX by the driver.
+pub struct Module {
+    device: Device,
+    module: CUmodule,
+    origin: String,
+}
+
+// SAFETY: modules of the driver may be used from any thread, and from several at a time.
+unsafe impl Send for Module {}
+// SAFETY: as above.
+unsafe impl Sync for Module {}
+
+impl Module {
+    /// Loads kernels from their CUDA source and from what `make-ptx` made of it.
+    pub fn load(device: &Device, source: &str, ptx: &str) -> Result<Module> {
+        let (chip, driver) = device.versions();
+        let _current = device.enter()?;
+        let (module, origin) = load(chip, driver, source, ptx, &[])?;
+        Ok(Module { device: device.clone(), module, origin })
+    }
+
+    /// Whether PTX is what `make-ptx` made of this source, unchanged: it has both their hashes in its second line. For
+    /// tests, which need no GPU for it.
+    pub fn is_made_from(ptx: &str, source: &str) -> bool {
+        let Some((end, _)) = ptx.match_indices('\n').nth(1) else { return false };
+        let (head, body) = ptx.split_at(end + 1);
+        let expected =
+            format!("// source {:016x}, below {:016x}\n", fnv(source.as_bytes()), fnv(body.as_bytes()));
+        head.ends_with(&expected)
+    }
+
+    /// A kernel by its name.
+    pub fn function(&self, name: &str) -> Result<Function> {
+        let _current = self.device.enter()?;
+        function(self.module, name)
+    }
+
+    /// Where the kernels come from, in words.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        if let Ok(_current) = self.device.enter() {
+            // SAFETY: loaded once, into the context that is current.
+            let _ = unsafe { sys::cuModuleUnload(self.module) };
+        }
+    }
+}
 
 // SAFETY: modules and functions of the driver may be used from any thread, and from several at a time.
 unsafe impl Send for Kernels {}
@@ -72,21 +166,7 @@ fn index(order: Order) -> usize {
 impl Kernels {
     /// Loads the kernels into the current context, for a chip (90 is compute capability 9.0) and a driver's version.
     pub fn load(chip: i32, driver: i32) -> Result<Kernels> {
-        // What NVRTC makes may be newer than the driver, or NVRTC older than the chip: then the driver compiles the PTX.
-        let own = image(chip, driver)
-            .and_then(|image| Some((module(&image).ok()?, format!("NVRTC for sm_{chip}"))));
-        let (module, origin) = match own {
-            Some(loaded) => loaded,
-            None => {
-                // A text for the driver ends in 0.
-                let ptx = [PTX.as_bytes(), &[0]].concat();
-                let words = format!(
-                    "PTX for compute_80, compiled for sm_{chip} by the driver (CUDA {})",
-                    name(driver)
-                );
-                (module(&ptx)?, words)
-            }
-        };
+        let (module, origin) = load(chip, driver, SOURCE, PTX, &OPTIONS)?;
         let find = |name: &str| function(module, name);
         let mut types = Vec::with_capacity(TYPES.len());
         for kind in TYPES {
@@ -132,6 +212,23 @@ impl Kernels {
     }
 }
 
+/// Loads a source into the current context; says where the kernels come from.
+fn load(chip: i32, driver: i32, source: &str, ptx: &str, options: &[&str]) -> Result<(CUmodule, String)> {
+    // What NVRTC makes may be newer than the driver, or NVRTC older than the chip: then the driver compiles the PTX.
+    let own = image(chip, driver, source, options)
+        .and_then(|image| Some((module(&image).ok()?, format!("NVRTC for sm_{chip}"))));
+    match own {
+        Some(loaded) => Ok(loaded),
+        None => {
+            // A text for the driver ends in 0.
+            let ptx = [ptx.as_bytes(), &[0]].concat();
+            let words =
+                format!("PTX for compute_80, compiled for sm_{chip} by the driver (CUDA {})", name(driver));
+            Ok((module(&ptx)?, words))
+        }
+    }
+}
+
 fn module(image: &[u8]) -> Result<CUmodule> {
     let mut module = std::ptr::null_mut();
     // SAFETY: a context is current, and the image is one that NVRTC made, whole, or PTX that ends in 0.
@@ -148,14 +245,14 @@ fn function(module: CUmodule, name: &str) -> Result<Function> {
 }
 
 /// The kernels compiled for a chip: from the cache, or by NVRTC and then put there. None without NVRTC.
-fn image(chip: i32, driver: i32) -> Option<Vec<u8>> {
+fn image(chip: i32, driver: i32, source: &str, options: &[&str]) -> Option<Vec<u8>> {
     let compiler = nvrtc::find()?;
-    let key = format!("{:016x}-sm_{chip}-driver_{driver}-nvrtc_{compiler}", fnv(SOURCE.as_bytes()));
+    let key = format!("{:016x}-sm_{chip}-driver_{driver}-nvrtc_{compiler}", fnv(source.as_bytes()));
     let path = cache().map(|folder| folder.join(format!("{key}.cubin")));
     if let Some(image) = path.as_deref().and_then(read) {
         return Some(image);
     }
-    let image = nvrtc::compile(SOURCE, chip)?;
+    let image = nvrtc::compile(source, chip, options)?;
     if let Some(path) = path {
         // A cache that cannot be written is done without.
         let _ = write(&path, &image);
@@ -204,11 +301,8 @@ mod tests {
     /// `kernels.ptx` is what `make-ptx` made of this `kernels.cu`: if this fails, run it.
     #[test]
     fn ptx_is_of_this_source() {
-        let (head, body) = PTX.split_at(PTX.match_indices('\n').nth(1).unwrap().0 + 1);
-        let expected =
-            format!("// source {:016x}, below {:016x}\n", fnv(SOURCE.as_bytes()), fnv(body.as_bytes()));
-        assert!(head.ends_with(&expected), "run crates/rope/src/cuda/make-ptx: {head}expected {expected}");
-        assert!(body.contains("\n.target sm_80\n") || body.starts_with(".version"), "{}", &body[..80]);
+        assert!(Module::is_made_from(PTX, SOURCE), "run crates/rope/src/cuda/make-ptx");
+        assert!(PTX.contains("\n.target sm_80\n"));
     }
 
     #[test]

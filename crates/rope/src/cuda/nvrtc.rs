@@ -35,7 +35,7 @@ pub(super) fn find() -> Option<String> {
 
 /// A source compiled for a chip (90 is compute capability 9.0); None if NVRTC cannot, for example because it is older
 /// than the chip. `find` has found it.
-pub(super) fn compile(source: &str, chip: i32) -> Option<Vec<u8>> {
+pub(super) fn compile(source: &str, chip: i32, options: &[&str]) -> Option<Vec<u8>> {
     let source = CString::new(source).ok()?;
     let mut program = std::ptr::null_mut();
     // SAFETY: a text that ends in 0, which NVRTC copies; no name and no headers.
@@ -46,16 +46,17 @@ pub(super) fn compile(source: &str, chip: i32) -> Option<Vec<u8>> {
     if result != nvrtcResult::NVRTC_SUCCESS {
         return None;
     }
-    let image = cubin(program, chip);
+    let image = cubin(program, chip, options);
     // SAFETY: made above, destroyed once.
     unsafe { sys::nvrtcDestroyProgram(&mut program) };
     image
 }
 
-fn cubin(program: nvrtcProgram, chip: i32) -> Option<Vec<u8>> {
+fn cubin(program: nvrtcProgram, chip: i32, more: &[&str]) -> Option<Vec<u8>> {
     // As `make-ptx` compiles, but for the chip itself.
-    let options = [format!("--gpu-architecture=sm_{chip}"), "--std=c++17".into(), "--fmad=false".into()];
-    let options: Vec<CString> = options.into_iter().filter_map(|option| CString::new(option).ok()).collect();
+    let all = [format!("--gpu-architecture=sm_{chip}"), "--std=c++17".into()];
+    let options = all.into_iter().chain(more.iter().map(|option| option.to_string()));
+    let options: Vec<CString> = options.filter_map(|option| CString::new(option).ok()).collect();
     let pointers: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
     // SAFETY: as many options as there are, each ending in 0; the program lives.
     let result = unsafe { sys::nvrtcCompileProgram(program, pointers.len() as i32, pointers.as_ptr()) };

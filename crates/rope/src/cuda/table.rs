@@ -5,7 +5,7 @@ use super::device::Device;
 use super::stream::Stream;
 use crate::error::{Error, Result};
 use crate::position::Covered;
-use crate::rope::Rope;
+use crate::rope::{Frequencies, Rope};
 use crate::rotate::Turn;
 use crate::{Positions as HostPositions, Shape};
 
@@ -15,6 +15,7 @@ pub struct Table {
     pub(super) device: Device,
     rope: Rope,
     covered: Covered,
+    frequencies: Frequencies,
     /// `[rows, 2, pairs]`: a row's cosines, then its sines, so that a token's numbers are read from one place.
     numbers: Buffer<f32>,
     /// The same with the inverse scale, where there is one.
@@ -119,6 +120,7 @@ impl Table {
             device: device.clone(),
             rope: table.rope().clone(),
             covered: table.covered(),
+            frequencies: table.frequencies().clone(),
             numbers: device.upload(&rows(table.cos(), table.sin(), pairs)?)?,
             undo: match table.undo() {
                 Some((cos, sin)) => Some(device.upload(&rows(cos, sin, pairs)?)?),
@@ -148,7 +150,17 @@ impl Table {
         }
         self.rope = table.rope().clone();
         self.covered = table.covered();
+        self.frequencies = table.frequencies().clone();
         Ok(())
+    }
+
+    /// Whether this holds the numbers of a table of the processor's: of the same range of positions and the same
+    /// frequencies. Positions that were listed one by one are not compared.
+    pub fn holds(&self, table: &crate::Table<f32>) -> bool {
+        matches!(self.covered, Covered::Range { .. })
+            && self.covered == table.covered()
+            && self.frequencies == *table.frequencies()
+            && self.rope == *table.rope()
     }
 
     /// Rows for the tokens of an input: [`Positions`](crate::Positions) of the processor's, or [`Positions`] of the

@@ -6,7 +6,6 @@ use super::super::parameters::Parameters;
 use super::config::DecoderConfig;
 use crate::attention::softmax::{Mask, Shape};
 use crate::error::{Error, Result};
-use crate::ops::memory::is_available;
 use crate::ops::{Activation, Backend, Part, Real};
 use rope::Table;
 
@@ -70,7 +69,7 @@ impl<T: Real, B: Backend> Buffers<T, B> {
             (&mut self.wide, wide),
         ];
         let numbers = tokens as u128 * buffers.iter().map(|(_, width)| *width as u128).sum::<u128>();
-        let mut fits = is_available(numbers * size_of::<T>() as u128);
+        let mut fits = device.has_room::<T>(numbers);
         for (buffer, width) in buffers {
             fits = fits && tokens.checked_mul(width).is_some_and(|len| device.fit(buffer, len));
         }

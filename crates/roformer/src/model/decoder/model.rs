@@ -11,11 +11,13 @@ use super::layer::{Buffers, Layer, Pass, norm};
 use super::names::{self, OUTPUT, SCORE, SCORE_BIAS};
 use crate::attention::softmax::{Mask, Reach};
 use crate::error::{Error, Result};
-use crate::ops::memory::{filled, is_available};
 use crate::ops::{Activation, Backend, Cpu, Memory, Part, Real};
 use crate::weights::Weights;
 use rayon::prelude::*;
 use std::path::Path;
+
+/// The word embeddings' name.
+const WORDS: &str = "model.embed_tokens.weight";
 
 /// A decoder of the Llama form.
 pub struct Decoder<T: Real = f32, B: Backend = Cpu> {
@@ -71,26 +73,37 @@ impl<T: Real, B: Backend> Decoder<T, B> {
     /// Makes a model on a device.
     pub fn on(device: B, config: DecoderConfig, source: &impl Parameters<T>) -> Result<Self> {
         config.check()?;
-        let (vocabulary, hidden) = (config.vocab_size, config.hidden_size);
-        let name = "model.embed_tokens.weight";
         // A file of another size says more than a lack of memory does.
-        source.check(name, &[vocabulary, hidden])?;
-        if !is_available(config.parameters() * size_of::<T>() as u128) {
+        source.check(WORDS, &[config.vocab_size, config.hidden_size])?;
+        if !device.has_room::<T>(config.parameters()) {
             return Err(Error::Memory { what: "the weights" });
         }
+        let loaded = Self::load_parts(&device, &config, source);
+        let (words, segment, layers, norm, output) = device.settle(loaded)?;
+        Ok(Decoder { device, config, words, segment, layers, norm, output, buffers: Pool::new() })
+    }
+
+    /// Embeddings, the one segment, layers, the last norm and the output layer.
+    #[expect(clippy::type_complexity, reason = "the parts of a model")]
+    fn load_parts(
+        device: &B,
+        config: &DecoderConfig,
+        source: &impl Parameters<T>,
+    ) -> Result<(B::Buffer<T>, B::Buffer<T>, Vec<Layer<T, B>>, B::Buffer<T>, Option<B::Matrix<T>>)> {
+        let (vocabulary, hidden) = (config.vocab_size, config.hidden_size);
         let out_of_memory = || Error::Memory { what: "the embeddings" };
         let mut list = Memory::zeros(vocabulary * hidden).ok_or_else(out_of_memory)?;
-        source.read(name, &[vocabulary, hidden], &mut list)?;
+        source.read(WORDS, &[vocabulary, hidden], &mut list)?;
         let mut words = device.zeros(list.len()).ok_or_else(out_of_memory)?;
         device.upload(&list, &mut words);
-        let output = output(&device, source, &config, list)?;
+        let output = output(device, source, config, list)?;
         let layers = (0..config.num_hidden_layers)
             .into_par_iter()
-            .map(|layer| Layer::load(&device, source, &config, &format!("model.layers.{layer}")))
+            .map(|layer| Layer::load(device, source, config, &format!("model.layers.{layer}")))
             .collect::<Result<_>>()?;
-        let norm = norm(&device, source, "model.norm", hidden)?;
+        let norm = norm(device, source, "model.norm", hidden)?;
         let segment = device.zeros(hidden).ok_or_else(out_of_memory)?;
-        Ok(Decoder { device, config, words, segment, layers, norm, output, buffers: Pool::new() })
+        Ok((words, segment, layers, norm, output))
     }
 
     /// The configuration.
@@ -116,12 +129,13 @@ impl<T: Real, B: Backend> Decoder<T, B> {
 
     /// A cache for `batch` texts of at most `capacity` tokens.
     pub fn cache(&self, batch: usize, capacity: usize) -> Result<Cache<T, B>> {
-        Cache::new(&self.device, self.layers.len(), self.config.key_width(), batch, capacity)
+        let cache = Cache::new(&self.device, self.layers.len(), self.config.key_width(), batch, capacity);
+        self.device.settle(cache)
     }
 
     /// The cache of one text as the start of `batch` texts.
     pub fn repeat(&self, cache: &Cache<T, B>, batch: usize) -> Result<Cache<T, B>> {
-        cache.repeat(&self.device, batch)
+        self.device.settle(cache.repeat(&self.device, batch))
     }
 
     /// Runs the model on the tokens that follow those in the cache, and adds them to it.
@@ -134,6 +148,10 @@ impl<T: Real, B: Backend> Decoder<T, B> {
     /// Rules whose frequencies depend on the length (dynamic NTK, LongRoPE) are given the number of tokens up to the last
     /// of this call. Keys in a cache stay as they were rotated, as in transformers.
     pub fn call(&self, input: &Input, call: Call<T, B>) -> Result<Output<T>> {
+        self.device.settle(self.run(input, call))
+    }
+
+    fn run(&self, input: &Input, call: Call<T, B>) -> Result<Output<T>> {
         let Call { encoded, mut cache, prefix, scores } = call;
         let (device, config) = (&self.device, &self.config);
         let (batch, length) = check_input(input, config.vocab_size, 1)?;
@@ -151,9 +169,10 @@ impl<T: Real, B: Backend> Decoder<T, B> {
         }
         let mut buffers = self.buffers.take(|| Buffers::new(device))?;
         buffers.fit(device, config, batch * length)?;
-        device.embed((&self.words, input.ids), (&self.segment, None), config.hidden_size, &mut buffers.x);
+        // Before the first work, so that a device does not wait for it.
         let end = past + length;
         let table = config.rope.table::<T>(past as i64..end as i64, end as u64)?;
+        device.embed((&self.words, input.ids), (&self.segment, None), config.hidden_size, &mut buffers.x);
         // `[batch, past + length]`
         let mask: Option<Vec<bool>> = match &cache {
             Some(cache) => Some(cache.mask_of(end)),
@@ -169,9 +188,8 @@ impl<T: Real, B: Backend> Decoder<T, B> {
         let delta = (!self.layers.is_empty()).then_some(&*delta);
         device.add_rms_norm(x, delta, &self.norm, config.rms_norm_eps, y);
         let logits = self.score(y, input.mask, [batch, length], scores)?;
-        let list = filled(batch * length * config.hidden_size, T::ZERO);
-        let mut last_hidden_state = list.ok_or(Error::Memory { what: "the output" })?;
-        device.download(y, &mut last_hidden_state);
+        let list = device.list(y, batch * length * config.hidden_size);
+        let last_hidden_state = list.ok_or(Error::Memory { what: "the output" })?;
         // Last, so that a step that fails leaves the cache as it was.
         if let Some(cache) = cache {
             cache.length = end;
@@ -224,10 +242,8 @@ impl<T: Real, B: Backend> Decoder<T, B> {
         };
         let mut out = memory(rows, outputs)?;
         device.product(output, picked.as_ref().unwrap_or(hidden), Activation::Identity, &mut out);
-        let list = filled(rows * outputs, T::ZERO);
-        let mut list = list.ok_or(Error::Memory { what: "the scores" })?;
-        device.download(&out, &mut list);
-        Ok(Some(Logits { scores: list, shape }))
+        let scores = device.list(&out, rows * outputs).ok_or(Error::Memory { what: "the scores" })?;
+        Ok(Some(Logits { scores, shape }))
     }
 }
 

@@ -1,0 +1,99 @@
+//! Where a model runs: the processor, or a GPU that is found.
+
+use crate::error::Failure;
+use clap::{Args, ValueEnum};
+use std::str::FromStr;
+
+/// Where a model runs, and what it computes in there.
+#[derive(Args, Clone, Copy)]
+pub struct DeviceOptions {
+    /// Where to run: auto (an NVIDIA GPU if one can be used, else the processor), cpu, cuda, or cuda:N for GPU N
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    device: Choice,
+    /// What a GPU computes in: f32, tf32 (factors of products rounded to 11 bits), bf16 (8 bits throughout) [default: f32]
+    #[arg(long, value_enum)]
+    dtype: Option<Dtype>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Dtype {
+    F32,
+    Tf32,
+    Bf16,
+}
+
+/// What `--device` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    Auto,
+    Cpu,
+    Cuda(usize),
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| text.parse().ok();
+        match text {
+            "auto" => Some(Choice::Auto),
+            "cpu" => Some(Choice::Cpu),
+            "cuda" => Some(Choice::Cuda(0)),
+            _ => text.strip_prefix("cuda:").and_then(number).map(Choice::Cuda),
+        }
+        .ok_or_else(|| "expected auto, cpu, cuda, or cuda:N with the number of a GPU".to_string())
+    }
+}
+
+/// What was found.
+pub enum Found {
+    Cpu,
+    #[cfg(feature = "cuda")]
+    Cuda(roformer::ops::Cuda),
+}
+
+impl Dtype {
+    /// The same for the library.
+    #[cfg(feature = "cuda")]
+    pub fn arithmetic(self) -> roformer::ops::Arithmetic {
+        match self {
+            Dtype::F32 => roformer::ops::Arithmetic::F32,
+            Dtype::Tf32 => roformer::ops::Arithmetic::Tf32,
+            Dtype::Bf16 => roformer::ops::Arithmetic::Bf16,
+        }
+    }
+}
+
+impl DeviceOptions {
+    /// The device to run on.
+    pub fn find(&self) -> Result<Found, Failure> {
+        let dtype = self.dtype.unwrap_or(Dtype::F32);
+        // The processor computes in f32 alone.
+        let processor = |why: &str| match dtype {
+            Dtype::F32 => Ok(Found::Cpu),
+            other => Err(Failure::Input(format!(
+                "--dtype is {}; expected f32: {why}",
+                format!("{other:?}").to_lowercase()
+            ))),
+        };
+        match self.device {
+            Choice::Cpu => processor("the processor computes in no other"),
+            Choice::Auto => match gpu(0, dtype) {
+                Ok(found) => Ok(found),
+                Err(why) => processor(&why),
+            },
+            Choice::Cuda(number) => gpu(number, dtype).map_err(Failure::Other),
+        }
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn gpu(number: usize, dtype: Dtype) -> Result<Found, String> {
+    let gpu = roformer::ops::Cuda::new(number, dtype.arithmetic());
+    gpu.map(Found::Cuda).map_err(|error| error.to_string())
+}
+
+#[cfg(not(feature = "cuda"))]
+fn gpu(_number: usize, _dtype: Dtype) -> Result<Found, String> {
+    Err("built without the feature `cuda`; build with it to use a GPU".into())
+}

@@ -1,0 +1,122 @@
+//! Attention: which kernel, how many blocks, and its arguments.
+
+use super::arguments::Attend;
+use super::kernels::{Size, launch};
+use super::{Buffer, Cuda, Fault};
+use crate::attention::softmax::{Mask, Reach, Shape};
+use crate::error::Error;
+use crate::ops::{Part, Real};
+use rope::cuda::Function;
+
+/// Bytes for queries, and for two tiles of 64 keys and values, of bf16.
+pub(super) fn tensor_shared(queries: usize, width: usize) -> usize {
+    (queries + 4 * 64) * width * 2
+}
+
+/// Bytes for 64 queries, 64 keys or values, and their weights, in rows of `f32` with 4 numbers between them.
+pub(super) fn plain_shared(width: usize) -> usize {
+    (2 * 64 * (width + 4) + 64 * (64 + 4)) * 4
+}
+
+/// A kernel with what it takes.
+struct Choice {
+    kernel: Function,
+    queries: usize,
+    threads: usize,
+    shared: usize,
+}
+
+impl Cuda {
+    pub(super) fn attend_parts<T: Real>(
+        &self,
+        shape: &Shape,
+        [q, k, v]: [Part<'_, Buffer<T>>; 3],
+        mask: &Mask,
+        out: &Buffer<T>,
+    ) -> Result<(), Fault> {
+        let Shape { batch, queries, keys, heads, key_heads, head_dim } = *shape;
+        assert_eq!(out.len, batch * queries * heads * head_dim, "the shape of an attention");
+        assert!(key_heads > 0 && heads.is_multiple_of(key_heads), "heads share key heads evenly");
+        assert!(mask.keys.is_none_or(|mask| mask.len() == batch * keys), "a mask has an entry for every key");
+        if let Reach::Prefix(prefixes) = mask.reach {
+            assert_eq!(prefixes.len(), batch, "a prefix for every sequence");
+        }
+        let size = self.0.arithmetic.size();
+        let place = |part: &Part<'_, Buffer<T>>, tokens: usize, heads: usize| {
+            let last = batch.saturating_sub(1) * part.sequence + tokens.saturating_sub(1) * part.token;
+            let end = part.offset + last + heads * head_dim;
+            assert!(batch * tokens == 0 || end <= part.buffer.len, "vectors within their memory");
+            if batch * tokens == 0 { 0 } else { part.buffer.at(part.offset, size) }
+        };
+        if out.len == 0 {
+            return Ok(());
+        }
+        let narrow = |value: usize| {
+            let fits = u32::try_from(value).ok().filter(|&value| value <= i32::MAX as u32);
+            fits.ok_or_else(|| Error::Device(format!("an attention of {value} is too long for a GPU")))
+        };
+        let steps = [&q, &k, &v].map(|part| [part.token as u64, part.sequence as u64]);
+        let places = [place(&q, queries, heads), place(&k, keys, key_heads), place(&v, keys, key_heads)];
+        let is_aligned = head_dim.is_multiple_of(8)
+            && steps.iter().flatten().all(|step| step.is_multiple_of(8))
+            && places.iter().all(|place| place.is_multiple_of(16));
+        let choice = self.choose(head_dim, is_aligned)?;
+        let blocks = queries.div_ceil(choice.queries);
+        // The mask's memory is shared: no other pass may put its own before this launch.
+        let mut state = self.state();
+        let (mask, prefixes, reach) = state.mask(mask, keys)?;
+        let work = Attend {
+            q: places[0],
+            k: places[1],
+            v: places[2],
+            out: out.at(0, size),
+            steps,
+            mask,
+            prefixes,
+            queries: narrow(queries)?,
+            keys: narrow(keys)?,
+            heads: narrow(heads)?,
+            key_heads: narrow(key_heads)?,
+            head_dim: narrow(head_dim)?,
+            words: narrow(keys.div_ceil(64))?,
+            reach,
+            blocks: narrow(blocks)?,
+            scale: (1.0 / (head_dim as f64).sqrt()) as f32,
+        };
+        let blocks = blocks.saturating_mul(batch * heads);
+        let size = Size { blocks, threads: [choice.threads, 1], shared: choice.shared };
+        // SAFETY: all vectors were checked to lie within their buffers, the mask and the prefixes have the shape's sizes.
+        unsafe { launch(&self.0.queue, choice.kernel, size, &work) }
+    }
+
+    /// Tensor cores for bf16 where rows begin at multiples of 16 bytes, else f32 arithmetic.
+    fn choose(&self, head_dim: usize, is_aligned: bool) -> Result<Choice, Fault> {
+        let size = self.0.arithmetic.size();
+        let choice = if size == 2 && is_aligned && head_dim <= 128 {
+            let (index, width, queries) = match head_dim {
+                0..=32 => (0, 32, 128),
+                33..=64 => (1, 64, 128),
+                _ => (2, 128, 64),
+            };
+            let shared = tensor_shared(queries, width);
+            Choice { kernel: self.0.kernels.tensor[index], queries, threads: 128, shared }
+        } else {
+            let (index, width) = match head_dim {
+                0..=64 => (0, 64),
+                65..=128 => (1, 128),
+                129..=256 => (2, 256),
+                _ => {
+                    let why = format!("heads of {head_dim} features: a GPU takes up to 256; use the CPU");
+                    return Err(Fault::Other(Error::Device(why)));
+                }
+            };
+            Choice {
+                kernel: self.set().attend[index],
+                queries: 64,
+                threads: 256,
+                shared: plain_shared(width),
+            }
+        };
+        Ok(choice)
+    }
+}

@@ -1,0 +1,103 @@
+// ---- Number by number: biases, activations, gates -----------------------------------------------------------------
+
+enum Activation { IDENTITY, GELU, GELU_TANH, RELU, SILU, TANH };
+
+// Of the normal distribution, for x ≥ 0: the upper tail ½·erfc(x/√2), as ops/real.rs has it.
+template <typename T> __device__ inline float tail(float x) {
+    float z = x * 0.70710678118654752f;
+    float t = reciprocal<T>(fmaf(z, 0.4f, 1.0f));
+    float sum = 0.07435536f;
+    sum = fmaf(t, sum, -0.39026183f);
+    sum = fmaf(t, sum, 0.6639745f);
+    sum = fmaf(t, sum, -0.33482835f);
+    sum = fmaf(t, sum, 0.3693367f);
+    sum = fmaf(t, sum, 0.16179177f);
+    sum = fmaf(t, sum, 0.22987866f);
+    sum = fmaf(t, sum, 0.22575317f);
+    return 0.5f * t * sum * exponential<T>(-z * z);
+}
+
+template <typename T> __device__ inline float silu(float x) { return x * reciprocal<T>(1 + exponential<T>(-x)); }
+
+template <typename T, int KIND> __device__ inline float activate(float x) {
+    if (KIND == GELU) {
+        float below = tail<T>(fabsf(x));
+        return x * (x > 0 ? 1 - below : below);
+    }
+    if (KIND == GELU_TANH) {
+        // ½·x·(1 + tanh u) = x / (1 + e^(−2u))
+        float u = 0.7978845608028654f * (x + 0.044715f * x * x * x);
+        return x * reciprocal<T>(1 + exponential<T>(-2 * u));
+    }
+    if (KIND == RELU) return x > 0 ? x : (x != x ? x : 0);
+    if (KIND == SILU) return silu<T>(x);
+    if (KIND == TANH) return tanhf(x);
+    return x;
+}
+
+struct Finish {
+    void *x;           // [rows, width], in place
+    const void *bias;  // [width] or null
+    u64 chunks;        // of all rows
+    u32 row;           // chunks of a row
+    u32 activation;
+};
+
+template <typename T, typename Chunk, int COUNT, int KIND> __device__ void finish_as(const Finish &work) {
+    u64 index = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (index >= work.chunks) return;
+    Chunk chunk = ((const Chunk *)work.x)[index];
+    T *x = (T *)&chunk;
+    if (work.bias) {
+        Chunk other = ((const Chunk *)work.bias)[index % work.row];
+        const T *bias = (const T *)&other;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) narrow(activate<T, KIND>(widen(x[i]) + widen(bias[i])), x[i]);
+    } else {
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) narrow(activate<T, KIND>(widen(x[i])), x[i]);
+    }
+    ((Chunk *)work.x)[index] = chunk;
+}
+
+template <typename T, typename Chunk, int COUNT> __device__ void finish(const Finish &work) {
+    switch (work.activation) {
+    case GELU: return finish_as<T, Chunk, COUNT, GELU>(work);
+    case GELU_TANH: return finish_as<T, Chunk, COUNT, GELU_TANH>(work);
+    case RELU: return finish_as<T, Chunk, COUNT, RELU>(work);
+    case SILU: return finish_as<T, Chunk, COUNT, SILU>(work);
+    case TANH: return finish_as<T, Chunk, COUNT, TANH>(work);
+    default: return finish_as<T, Chunk, COUNT, IDENTITY>(work);
+    }
+}
+
+struct Gate {
+    const void *x;  // [rows, 2, row]
+    void *out;      // [rows, row]
+    u64 chunks;     // of out
+    u32 row;        // chunks of a row of out
+};
+
+template <typename T, typename Chunk, int COUNT> __device__ void swiglu(const Gate &work) {
+    u64 index = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (index >= work.chunks) return;
+    u64 at = index / work.row * 2 * work.row + index % work.row;
+    Chunk first = ((const Chunk *)work.x)[at], second = ((const Chunk *)work.x)[at + work.row];
+    T *gate = (T *)&first;
+    const T *up = (const T *)&second;
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) narrow(silu<T>(widen(gate[i])) * widen(up[i]), gate[i]);
+    ((Chunk *)work.out)[index] = first;
+}
+
+#define POINTWISE(name, T)                                                                                             \
+    extern "C" __global__ void name##_finish(const __grid_constant__ Finish work) { finish<T, T, 1>(work); }           \
+    extern "C" __global__ void name##_finish_wide(const __grid_constant__ Finish work) {                               \
+        finish<T, Wide<T>, Wide<T>::COUNT>(work);                                                                      \
+    }                                                                                                                  \
+    extern "C" __global__ void name##_swiglu(const __grid_constant__ Gate work) { swiglu<T, T, 1>(work); }             \
+    extern "C" __global__ void name##_swiglu_wide(const __grid_constant__ Gate work) {                                 \
+        swiglu<T, Wide<T>, Wide<T>::COUNT>(work);                                                                      \
+    }
+POINTWISE(f32, float)
+POINTWISE(bf16, bf16)

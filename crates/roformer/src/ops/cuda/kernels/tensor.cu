@@ -1,0 +1,227 @@
+// ---- Attention in bf16 on tensor cores ----------------------------------------------------------------------------
+//
+// Four warps, each with 16·M queries whose fragments stay in registers. Keys and values come in tiles of 64, two tiles
+// under way at a time, in shared memory whose chunks of 16 bytes are permuted so that neither copies nor fragments
+// meet in a bank. Scores, exponentials and sums are f32; the weights are rounded to bf16 for the product with the values.
+
+__device__ inline u32 shared_address(const void *pointer) {
+    u32 address;
+    asm("{ .reg .u64 wide; cvta.to.shared.u64 wide, %1; cvt.u32.u64 %0, wide; }" : "=r"(address) : "l"(pointer));
+    return address;
+}
+
+__device__ inline void fragments(u32 (&to)[4], u32 address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(address) : "memory");
+}
+
+__device__ inline void fragments_turned(u32 (&to)[4], u32 address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(address) : "memory");
+}
+
+// sum [16, 8] += a [16, 16] · b [16, 8]
+__device__ inline void multiply(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// The bytes from the start of a tile of rows of D numbers to a chunk of 8 of them.
+template <int D> __device__ inline u32 chunk_at(u32 row, u32 chunk) {
+    constexpr u32 CHUNKS = D / 8;
+    u32 turn = CHUNKS >= 8 ? row % 8 : row / 2 % 4;
+    return (row * CHUNKS + (chunk ^ turn)) * 16;
+}
+
+// Begins to copy rows into shared memory, with zeros beyond what is there.
+template <int D, int ROWS>
+__device__ inline void begin(u32 to, const bf16 *from, u64 step, u32 rows, u32 width) {
+    constexpr u32 CHUNKS = D / 8;
+#pragma unroll
+    for (u32 i = threadIdx.x; i < ROWS * CHUNKS; i += 128) {
+        u32 row = i / CHUNKS, chunk = i % CHUNKS;
+        bool is_there = row < rows && chunk * 8 < width;
+        const bf16 *source = is_there ? from + row * step + chunk * 8 : from;
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                     :: "r"(to + chunk_at<D>(row, chunk)), "l"(source), "r"(is_there ? 16 : 0) : "memory");
+    }
+}
+
+__device__ inline void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int LEFT> __device__ inline void wait() { asm volatile("cp.async.wait_group %0;" :: "n"(LEFT) : "memory"); }
+
+// Heads have up to D features, a multiple of 8; every row begins at a multiple of 16 bytes.
+template <int D, int M> __device__ void attend_tensor(const Attend &work) {
+    constexpr int QUERIES = 64 * M;
+    constexpr u32 TILE_BYTES = TILE * D * 2;
+    extern __shared__ __align__(128) u8 memory[];
+    u32 q_tile = shared_address(memory), kv_tiles = q_tile + QUERIES * D * 2;
+    Piece piece = piece_of(work, QUERIES);
+    u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, dim = work.head_dim;
+    u32 count = min((u32)QUERIES, work.queries - piece.first);
+    const bf16 *queries = (const bf16 *)work.q + piece.sequence * work.q_sequence + piece.first * work.q_token + piece.head * dim;
+    const bf16 *keys = (const bf16 *)work.k + piece.sequence * work.k_sequence + piece.key_head * dim;
+    const bf16 *values = (const bf16 *)work.v + piece.sequence * work.v_sequence + piece.key_head * dim;
+
+    // The keys that the last query sees bound those of all.
+    u32 visible = reach_of(work, piece.sequence, piece.first + count - 1);
+    u32 tiles = (visible + TILE - 1) / TILE;
+    auto begin_tile = [&](u32 tile) {
+        u32 start = tile * TILE, rows = min((u32)TILE, work.keys - start), to = kv_tiles + tile % 2 * 2 * TILE_BYTES;
+        begin<D, TILE>(to, keys + start * work.k_token, work.k_token, rows, dim);
+        begin<D, TILE>(to + TILE_BYTES, values + start * work.v_token, work.v_token, rows, dim);
+    };
+    begin<D, QUERIES>(q_tile, queries, work.q_token, count, dim);
+    if (tiles > 0) begin_tile(0);
+    commit();
+
+    u32 q[M][D / 16][4];
+    float out[M][D / 8][4] = {};
+    // Of the two rows of each fragment that a lane has numbers of.
+    float largest[M][2], total[M][2] = {};
+    u32 reach[M][2];
+#pragma unroll
+    for (int m = 0; m < M; m++) {
+        for (int half = 0; half < 2; half++) {
+            u32 row = (warp * M + m) * 16 + half * 8 + lane / 4;
+            largest[m][half] = -INFINITY;
+            reach[m][half] = reach_of(work, piece.sequence, min(piece.first + row, work.queries - 1));
+        }
+    }
+    // Before it every query of the block sees every key.
+    u32 least = reach_of(work, piece.sequence, piece.first);
+    float scale = work.scale * LOG2_E;
+
+    for (u32 tile = 0; tile < tiles; tile++) {
+        if (tile + 1 < tiles) begin_tile(tile + 1);
+        commit();
+        wait<1>();
+        __syncthreads();
+        if (tile == 0) {
+#pragma unroll
+            for (int m = 0; m < M; m++) {
+#pragma unroll
+                for (int d = 0; d < D / 16; d++) {
+                    fragments(q[m][d], q_tile + chunk_at<D>((warp * M + m) * 16 + lane % 16, 2 * d + lane / 16));
+                }
+            }
+        }
+        u32 k_tile = kv_tiles + tile % 2 * 2 * TILE_BYTES, v_tile = k_tile + TILE_BYTES;
+
+        float s[M][TILE / 8][4] = {};
+#pragma unroll
+        for (int d = 0; d < D / 16; d++) {
+#pragma unroll
+            for (int n = 0; n < TILE / 16; n++) {
+                u32 k[4];
+                fragments(k, k_tile + chunk_at<D>(n * 16 + lane % 8 + lane / 16 * 8, 2 * d + lane / 8 % 2));
+#pragma unroll
+                for (int m = 0; m < M; m++) {
+                    multiply(s[m][2 * n], q[m][d], k[0], k[1]);
+                    multiply(s[m][2 * n + 1], q[m][d], k[2], k[3]);
+                }
+            }
+        }
+
+        u64 word = there(work, piece.sequence, tile);
+        if (word != ~0ull || (tile + 1) * TILE > least) {
+#pragma unroll
+            for (int m = 0; m < M; m++) {
+#pragma unroll
+                for (int half = 0; half < 2; half++) {
+                    u64 seen = within(word, reach[m][half], tile) >> (lane % 4 * 2);
+#pragma unroll
+                    for (int n = 0; n < TILE / 8; n++) {
+                        if (!(seen >> (n * 8) & 1)) s[m][n][2 * half] = -INFINITY;
+                        if (!(seen >> (n * 8 + 1) & 1)) s[m][n][2 * half + 1] = -INFINITY;
+                    }
+                }
+            }
+        }
+
+#pragma unroll
+        for (int m = 0; m < M; m++) {
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                float most = -INFINITY;
+#pragma unroll
+                for (int n = 0; n < TILE / 8; n++) most = fmaxf(most, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
+                most = fmaxf(largest[m][half], largest_of_lanes(most, 4));
+                // Where nothing has been seen yet, any number does.
+                float base = most == -INFINITY ? 0 : most * scale;
+                float shrink = quick_exp2(largest[m][half] * scale - base), sum = 0;
+                largest[m][half] = most;
+#pragma unroll
+                for (int n = 0; n < TILE / 8; n++) {
+#pragma unroll
+                    for (int i = 2 * half; i < 2 * half + 2; i++) {
+                        s[m][n][i] = quick_exp2(fmaf(s[m][n][i], scale, -base));
+                        sum += s[m][n][i];
+                    }
+                }
+                // Lanes are summed at the end.
+                total[m][half] = total[m][half] * shrink + sum;
+#pragma unroll
+                for (int n = 0; n < D / 8; n++) {
+                    out[m][n][2 * half] *= shrink;
+                    out[m][n][2 * half + 1] *= shrink;
+                }
+            }
+        }
+
+#pragma unroll
+        for (int key = 0; key < TILE / 16; key++) {
+            u32 weights[M][4];
+#pragma unroll
+            for (int m = 0; m < M; m++) {
+                weights[m][0] = pack(s[m][2 * key][0], s[m][2 * key][1]);
+                weights[m][1] = pack(s[m][2 * key][2], s[m][2 * key][3]);
+                weights[m][2] = pack(s[m][2 * key + 1][0], s[m][2 * key + 1][1]);
+                weights[m][3] = pack(s[m][2 * key + 1][2], s[m][2 * key + 1][3]);
+            }
+#pragma unroll
+            for (int n = 0; n < D / 16; n++) {
+                u32 v[4];
+                fragments_turned(v, v_tile + chunk_at<D>(key * 16 + lane % 16, 2 * n + lane / 16));
+#pragma unroll
+                for (int m = 0; m < M; m++) {
+                    multiply(out[m][2 * n], weights[m], v[0], v[1]);
+                    multiply(out[m][2 * n + 1], weights[m], v[2], v[3]);
+                }
+            }
+        }
+        // The next turn of the loop copies over this tile.
+        __syncthreads();
+    }
+    wait<0>();
+
+#pragma unroll
+    for (int m = 0; m < M; m++) {
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            float sum = sum_of_lanes(total[m][half], 4);
+            float inverse = sum == 0 ? 0 : 1 / sum;
+            u32 row = (warp * M + m) * 16 + half * 8 + lane / 4;
+            if (row >= count) continue;
+            bf16 *to = (bf16 *)work.out + (((u64)piece.sequence * work.queries + piece.first + row) * work.heads + piece.head) * dim;
+#pragma unroll
+            for (int n = 0; n < D / 8; n++) {
+                u32 column = n * 8 + lane % 4 * 2;
+                if (column < dim) {
+                    *(u32 *)(to + column) = pack(out[m][n][2 * half] * inverse, out[m][n][2 * half + 1] * inverse);
+                }
+            }
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(128) attend_tensor_32(const __grid_constant__ Attend work) {
+    attend_tensor<32, 2>(work);
+}
+extern "C" __global__ void __launch_bounds__(128) attend_tensor_64(const __grid_constant__ Attend work) {
+    attend_tensor<64, 2>(work);
+}
+extern "C" __global__ void __launch_bounds__(128) attend_tensor_128(const __grid_constant__ Attend work) {
+    attend_tensor<128, 1>(work);
+}

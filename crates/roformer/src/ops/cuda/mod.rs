@@ -1,0 +1,181 @@
+//! The operations on an NVIDIA GPU: products by cuBLASLt, rotation by [`rope::cuda`], all else by the kernels of this folder.
+//!
+//! All work of a [`Cuda`] and its clones runs in one stream, in the order in which it was given, so memory is given back
+//! without waiting and small inputs (ids, masks, tables) share theirs. An operation returns when its work is in the stream. One
+//! that fails is remembered, and the call of a model that it belongs to returns its error ([`settle`](super::Backend::settle)).
+//!
+//! `kernels/` and `make-ptx` are the kernels and what makes `kernels.ptx` of them, as in [`rope::cuda`].
+
+mod arguments;
+mod attend;
+mod backend;
+mod kernels;
+mod library;
+mod memory;
+mod product;
+mod state;
+
+pub use memory::Buffer;
+pub use product::Matrix;
+
+use super::Real;
+use crate::error::{Error, Result};
+use kernels::{Kernels, Set};
+use memory::{Pinned, Queue};
+use product::Products;
+use rope::cuda::Device;
+use state::State;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What a GPU computes in. Sums are `f32` in all three.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Arithmetic {
+    /// `f32` throughout.
+    #[default]
+    F32,
+    /// `f32`, but the factors of products are rounded to 11 bits, for the tensor cores.
+    Tf32,
+    /// `bf16` in memory and as factors, for the tensor cores: half the memory, 8 bits.
+    Bf16,
+}
+
+impl Arithmetic {
+    /// The name: `f32`, `tf32` or `bf16`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Arithmetic::F32 => "f32",
+            Arithmetic::Tf32 => "tf32",
+            Arithmetic::Bf16 => "bf16",
+        }
+    }
+
+    /// Bytes of a number in memory.
+    fn size(self) -> usize {
+        if self == Arithmetic::Bf16 { 2 } else { 4 }
+    }
+}
+
+/// An NVIDIA GPU that runs models. Cheap to clone; clones share memory and order of work.
+///
+/// ```no_run
+/// use roformer::model::RoFormer;
+/// use roformer::ops::cuda::{Arithmetic, Cuda};
+///
+/// let gpu = Cuda::new(0, Arithmetic::Bf16)?; // an error in one line where there is no GPU or no cuBLASLt
+/// let model = RoFormer::load_on(gpu, "roformer_chinese_base")?;
+/// # Ok::<(), roformer::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Cuda(Arc<Inner>);
+
+struct Inner {
+    arithmetic: Arithmetic,
+    products: Products,
+    kernels: Kernels,
+    state: Mutex<State>,
+    pinned: Mutex<Pinned>,
+    fault: Mutex<Option<Fault>>,
+    queue: Arc<Queue>,
+}
+
+/// Why an operation failed.
+enum Fault {
+    /// Memory that was asked for, and what was free, in bytes.
+    Memory {
+        bytes: u128,
+        free: u64,
+    },
+    Other(Error),
+}
+
+impl From<rope::Error> for Fault {
+    fn from(error: rope::Error) -> Self {
+        match error {
+            rope::Error::DeviceMemory { bytes, free } => Fault::Memory { bytes, free },
+            error => Fault::Other(error.into()),
+        }
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Fault::Other(error)
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Memory { bytes, free } => Error::DeviceMemory { what: "the work", bytes, free },
+            Fault::Other(error) => error,
+        }
+    }
+}
+
+impl Cuda {
+    /// The GPU with this number, from 0 on, as the driver counts them.
+    ///
+    /// Looks for cuBLASLt (where the loader looks, in the CUDA toolkit, in Python packages) and loads the kernels.
+    pub fn new(number: usize, arithmetic: Arithmetic) -> Result<Cuda> {
+        let device = Device::new(number)?;
+        let queue = Arc::new(Queue::new(&device)?);
+        let products = Products::new(&queue, arithmetic)?;
+        let kernels = Kernels::load(&device)?;
+        let state = Mutex::new(State::new(&queue)?);
+        let (pinned, fault) = (Mutex::default(), Mutex::default());
+        Ok(Cuda(Arc::new(Inner { arithmetic, products, kernels, state, pinned, fault, queue })))
+    }
+
+    /// What it computes in.
+    pub fn arithmetic(&self) -> Arithmetic {
+        self.0.arithmetic
+    }
+
+    /// The GPU.
+    pub fn device(&self) -> &Device {
+        &self.0.queue.device
+    }
+
+    /// Where the kernels come from, and which cuBLASLt computes products, in words.
+    pub fn origin(&self) -> String {
+        format!("kernels from {}, {}", self.0.kernels.origin(), self.0.products.origin())
+    }
+
+    /// Milliseconds of the GPU's clock from the embeddings of the latest forward pass to its last operation before results
+    /// were copied back; `None` before the first.
+    pub fn pass_milliseconds(&self) -> Option<f64> {
+        self.state().pass_milliseconds()
+    }
+
+    /// The kernels for numbers as this stores them.
+    fn set(&self) -> &Set {
+        self.0.kernels.set(self.0.arithmetic)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers why an operation failed; the first reason is the one that counts.
+    fn note<R>(&self, outcome: std::result::Result<R, Fault>) -> Option<R> {
+        outcome
+            .map_err(|fault| {
+                self.0.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fault);
+            })
+            .ok()
+    }
+
+    /// Refuses numbers that are not `f32`.
+    fn check_type<T: Real>(&self) -> std::result::Result<(), Fault> {
+        if size_of::<T>() == size_of::<f32>() {
+            return Ok(());
+        }
+        Err(Fault::Other(Error::Device("f64 is not computed on a GPU; use f32, or the CPU".into())))
+    }
+}
+
+impl std::fmt::Debug for Cuda {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} in {}", self.device(), self.0.arithmetic.name())
+    }
+}

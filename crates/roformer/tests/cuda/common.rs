@@ -1,0 +1,82 @@
+//! GPUs, if there are any, and numbers to give them.
+
+use half::bf16;
+use roformer::ops::{Arithmetic, Backend, Cuda};
+use std::io::Write;
+use std::sync::OnceLock;
+
+/// The first GPU in each arithmetic; none, said aloud, where there is none.
+pub fn gpus() -> Vec<Cuda> {
+    static FOUND: OnceLock<Result<Vec<Cuda>, String>> = OnceLock::new();
+    let all = [Arithmetic::F32, Arithmetic::Tf32, Arithmetic::Bf16];
+    let find = || all.iter().map(|&arithmetic| Cuda::new(0, arithmetic)).collect::<Result<_, _>>();
+    match FOUND.get_or_init(|| find().map_err(|error| error.to_string())) {
+        Ok(gpus) => gpus.clone(),
+        Err(why) => {
+            let test = std::thread::current().name().unwrap_or("a test").to_string();
+            // Past the harness, which would show it only for tests that fail.
+            let _ = writeln!(std::io::stderr(), "{test} skipped: {why}");
+            Vec::new()
+        }
+    }
+}
+
+/// Numbers in (−1, 1) without a pattern, that a GPU stores without rounding them.
+pub fn numbers(gpu: &Cuda, seed: u64, len: usize) -> Vec<f32> {
+    let number = |index: usize| {
+        let mut z = (seed << 32 ^ index as u64).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let x = ((z >> 40) as f32 - 8_388_608.0) / 8_388_608.0;
+        if gpu.arithmetic() == Arithmetic::Bf16 { bf16::from_f32(x).to_f32() } else { x }
+    };
+    (0..len).map(number).collect()
+}
+
+pub fn upload<B: Backend>(device: &B, list: &[f32]) -> B::Buffer<f32> {
+    let mut buffer = device.zeros(list.len()).unwrap();
+    device.upload(list, &mut buffer);
+    buffer
+}
+
+/// What a buffer holds, once all that was to be done has been done.
+pub fn download<B: Backend>(device: &B, buffer: &B::Buffer<f32>, len: usize) -> Vec<f32> {
+    let mut list = vec![f32::NAN; len];
+    device.download(buffer, &mut list);
+    device.settle(Ok(list)).unwrap()
+}
+
+/// Half the distance between neighbouring numbers at 1, in what results are rounded to.
+pub fn rounding(gpu: &Cuda) -> f32 {
+    if gpu.arithmetic() == Arithmetic::Bf16 { 1.0 / 256.0 } else { 1.0 / (1 << 24) as f32 }
+}
+
+/// Checks results: within `units` of rounding, of the largest number.
+pub fn close(what: &str, gpu: &Cuda, got: &[f32], expected: &[f32], units: f32) {
+    assert_eq!(got.len(), expected.len(), "{what}");
+    let largest = expected.iter().fold(0f32, |a, b| a.max(b.abs()));
+    let bound = units * rounding(gpu) * largest.max(1e-6);
+    for (index, (&a, &b)) in got.iter().zip(expected).enumerate() {
+        assert!(
+            (a - b).abs() <= bound,
+            "{what} on {gpu:?} at {index} of {}: {a} but {b}, bound {bound}",
+            got.len()
+        );
+    }
+}
+
+/// The same expression on the processor and on a GPU, compared.
+macro_rules! compare {
+    ($what:expr, $gpu:expr, $units:expr, |$device:ident| $body:expr) => {{
+        let expected: Vec<f32> = {
+            let $device = &roformer::ops::Cpu;
+            $body
+        };
+        let got: Vec<f32> = {
+            let $device = $gpu;
+            $body
+        };
+        $crate::common::close($what, $gpu, &got, &expected, $units);
+    }};
+}
+pub(crate) use compare;

@@ -1,0 +1,54 @@
+//! What cannot be done says so, and leaves everything usable.
+
+use crate::common::gpus;
+use roformer::model::{Hashed, HeadKind, Input, RoFormer, RoFormerConfig};
+use roformer::ops::{Backend, Cuda};
+use roformer::{Error, Result};
+
+fn config() -> RoFormerConfig {
+    let json = br#"{"hidden_size": 48, "num_attention_heads": 4, "num_hidden_layers": 1, "vocab_size": 90}"#;
+    RoFormerConfig::from_json(json).unwrap()
+}
+
+#[test]
+fn memory_that_is_not_there_is_an_error_with_what_was_asked_and_what_is_free() {
+    for gpu in &gpus() {
+        for len in [1usize << 45, usize::MAX / 2, usize::MAX] {
+            assert!(gpu.zeros::<f32>(len).is_none());
+            let outcome: Result<()> = gpu.settle(Err(Error::Memory { what: "the scores" }));
+            let message = outcome.unwrap_err().to_string();
+            assert!(message.contains("MB asked for") && message.contains("smaller batch"), "{message}");
+        }
+        // And then it works again.
+        let model = RoFormer::<f32, Cuda>::on(gpu.clone(), config(), HeadKind::None, &Hashed).unwrap();
+        let input = Input { ids: &[1, 2, 3], batch: 1, token_types: None, mask: None };
+        assert!(model.forward(&input).unwrap().last_hidden_state.iter().all(|x| x.is_finite()));
+    }
+}
+
+#[test]
+fn other_types_heads_and_gpus_are_refused() {
+    for gpu in &gpus() {
+        let refused = RoFormer::<f64, Cuda>::on(gpu.clone(), config(), HeadKind::None, &Hashed);
+        assert!(refused.err().unwrap().to_string().contains("f64"));
+        let wide =
+            br#"{"hidden_size": 600, "num_attention_heads": 2, "num_hidden_layers": 1, "vocab_size": 90}"#;
+        let wide = RoFormerConfig::from_json(wide).unwrap();
+        let model = RoFormer::<f32, Cuda>::on(gpu.clone(), wide, HeadKind::None, &Hashed).unwrap();
+        let input = Input { ids: &[1, 2, 3], batch: 1, token_types: None, mask: None };
+        assert!(model.forward(&input).unwrap_err().to_string().contains("300 features"));
+        assert!(Cuda::new(1000, gpu.arithmetic()).is_err());
+    }
+}
+
+/// Without a GPU this is the whole story; with one, nothing is said.
+#[test]
+fn a_machine_without_a_gpu_says_so_in_one_line() {
+    if let Err(error) = Cuda::new(0, Default::default()) {
+        let message = error.to_string();
+        assert!(
+            !message.contains('\n') && (message.contains("GPU") || message.contains("cuBLASLt")),
+            "{message}"
+        );
+    }
+}

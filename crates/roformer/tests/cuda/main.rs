@@ -1,0 +1,11 @@
+//! The GPU against the processor: every operation over odd sizes, and whole models. Without a GPU every test says that it was
+//! skipped, and why.
+//!
+//! The executable needs no files. `small` as a filter runs what touches every kernel once on small shapes: what
+//! compute-sanitizer is given.
+
+mod attention;
+mod common;
+mod errors;
+mod models;
+mod operations;
