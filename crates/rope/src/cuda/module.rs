@@ -120,6 +120,23 @@ impl Module {
         Ok(Module { device: device.clone(), module, origin })
     }
 
+    /// Compiles kernels from their CUDA source with NVRTC, or finds them kept on disk; `None` where there is no NVRTC, or none that
+    /// compiles it.
+    pub fn compile(device: &Device, source: &str) -> Result<Option<Module>> {
+        let (chip, driver) = device.versions();
+        let _current = device.enter()?;
+        let Some(image) = image(chip, driver, source, &[]) else { return Ok(None) };
+        let origin = format!("NVRTC for sm_{chip}");
+        Ok(Some(Module { device: device.clone(), module: module(&image)?, origin }))
+    }
+
+    /// Whether [`compile`](Self::compile) finds the kernels of this source kept on disk, and need not compile them.
+    pub fn is_kept(device: &Device, source: &str) -> bool {
+        let (chip, driver) = device.versions();
+        let path = nvrtc::find().and_then(|compiler| place(chip, driver, &compiler, source));
+        path.is_some_and(|path| read(&path).is_some())
+    }
+
     /// Whether PTX is what `make-ptx` made of this source, unchanged: it has both their hashes in its second line. For
     /// tests, which need no GPU for it.
     pub fn is_made_from(ptx: &str, source: &str) -> bool {
@@ -247,8 +264,7 @@ fn function(module: CUmodule, name: &str) -> Result<Function> {
 /// The kernels compiled for a chip: from the cache, or by NVRTC and then put there. None without NVRTC.
 fn image(chip: i32, driver: i32, source: &str, options: &[&str]) -> Option<Vec<u8>> {
     let compiler = nvrtc::find()?;
-    let key = format!("{:016x}-sm_{chip}-driver_{driver}-nvrtc_{compiler}", fnv(source.as_bytes()));
-    let path = cache().map(|folder| folder.join(format!("{key}.cubin")));
+    let path = place(chip, driver, &compiler, source);
     if let Some(image) = path.as_deref().and_then(read) {
         return Some(image);
     }
@@ -258,6 +274,12 @@ fn image(chip: i32, driver: i32, source: &str, options: &[&str]) -> Option<Vec<u
         let _ = write(&path, &image);
     }
     Some(image)
+}
+
+/// The file of the cache for a source compiled for a chip, under a driver, by a compiler.
+fn place(chip: i32, driver: i32, compiler: &str, source: &str) -> Option<PathBuf> {
+    let key = format!("{:016x}-sm_{chip}-driver_{driver}-nvrtc_{compiler}", fnv(source.as_bytes()));
+    Some(cache()?.join(format!("{key}.cubin")))
 }
 
 /// The user's cache folder.

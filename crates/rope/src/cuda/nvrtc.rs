@@ -1,8 +1,19 @@
 //! NVRTC, the compiler as a library: used where it is found, done without where it is not.
 
+use super::search::library_folders;
 use cudarc::nvrtc::sys::{self, nvrtcProgram, nvrtcResult};
+use libloading::Library;
 use std::ffi::CString;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+
+/// NVRTC's names, newest first.
+#[cfg(not(windows))]
+const NAMES: [&str; 2] = ["libnvrtc.so.13", "libnvrtc.so.12"];
+#[cfg(windows)]
+const NAMES: [&str; 2] = ["nvrtc64_130_0.dll", "nvrtc64_120_0.dll"];
+/// What the names of the libraries that it opens itself have in them.
+const PARTS: &str = "nvrtc-builtins";
 
 /// All that is called of it.
 const FUNCTIONS: [&str; 6] = [
@@ -20,7 +31,7 @@ pub(super) fn find() -> Option<String> {
     let look = || {
         // SAFETY: opens a library by the name of NVRTC's, then asks for names in it without calling them.
         let there = unsafe {
-            sys::is_culib_present()
+            (sys::is_culib_present() || open_elsewhere() && sys::is_culib_present())
                 && FUNCTIONS.iter().all(|name| sys::culib().get::<*const ()>(name.as_bytes()).is_ok())
         };
         let (mut major, mut minor) = (0, 0);
@@ -31,6 +42,30 @@ pub(super) fn find() -> Option<String> {
         Some(format!("{major}.{minor}"))
     };
     FOUND.get_or_init(look).clone()
+}
+
+/// Opens NVRTC where the loader does not look, for good: from then on the loader knows it by its name.
+fn open_elsewhere() -> bool {
+    library_folders().iter().any(|folder| NAMES.iter().any(|name| open(folder, name)))
+}
+
+/// Opens a library in a folder, after those that NVRTC itself looks for by their names alone.
+fn open(folder: &Path, name: &str) -> bool {
+    let path = folder.join(name);
+    if !path.is_file() {
+        return false;
+    }
+    let beside = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_needed =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().contains(PARTS));
+    for path in beside.filter(is_needed).chain([path.clone()]) {
+        // SAFETY: libraries of NVRTC's names, which run nothing of note when they are loaded.
+        match unsafe { Library::new(&path) } {
+            Ok(library) => std::mem::forget(library),
+            Err(_) => return false,
+        }
+    }
+    true
 }
 
 /// A source compiled for a chip (90 is compute capability 9.0); None if NVRTC cannot, for example because it is older
@@ -72,4 +107,18 @@ fn cubin(program: nvrtcProgram, chip: i32, more: &[&str]) -> Option<Vec<u8>> {
     // SAFETY: as many bytes as NVRTC asked for.
     let result = unsafe { sys::nvrtcGetCUBIN(program, image.as_mut_ptr().cast()) };
     (result == nvrtcResult::NVRTC_SUCCESS).then_some(image)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where NVRTC is found it compiles, without a GPU; what it cannot compile is no image.
+    #[test]
+    fn what_is_found_compiles() {
+        let Some(version) = find() else { return println!("skipped: no NVRTC") };
+        let kernel = "extern \"C\" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }";
+        assert!(compile(kernel, 80, &[]).is_some_and(|image| !image.is_empty()), "NVRTC {version}");
+        assert_eq!(compile("no kernel", 80, &[]), None);
+    }
 }

@@ -155,9 +155,10 @@ impl Table {
     }
 
     /// Whether this holds the numbers of a table of the processor's: of the same range of positions and the same
-    /// frequencies. Positions that were listed one by one are not compared.
+    /// frequencies. Positions that were listed one by one are not compared, nor are xPos's tables, of which there are two.
     pub fn holds(&self, table: &crate::Table<f32>) -> bool {
         matches!(self.covered, Covered::Range { .. })
+            && self.rope.xpos().is_none()
             && self.covered == table.covered()
             && self.frequencies == *table.frequencies()
             && self.rope == *table.rope()
@@ -218,6 +219,12 @@ impl Table {
             (Turn::Inverse, Some(undo)) => undo.pointer(),
             _ => self.numbers.pointer(),
         }
+    }
+
+    /// The address of the cosines and sines `[rows, 2, pairs]`, for kernels that fill them anew: those of models that learn
+    /// their frequencies. What fills them keeps to the order of the streams that read them.
+    pub fn pointer(&self) -> u64 {
+        self.numbers.pointer()
     }
 
     #[inline]
