@@ -1,10 +1,13 @@
 //! Where a model runs: the processor, or a GPU that is found.
 
 use crate::error::Failure;
+#[cfg(feature = "cuda")]
+use crate::long::say;
 use clap::{Args, ValueEnum};
 use std::str::FromStr;
 
-/// Where a model runs, and what it computes in there.
+/// Where a model runs, and what it computes in there. A command flattens these into its arguments, [finds](Self::find) the
+/// device and runs what is generic over it with [`on_device!`].
 #[derive(Args, Clone, Copy)]
 pub struct DeviceOptions {
     /// Where to run: auto (an NVIDIA GPU if one can be used, else the processor), cpu, cuda, or cuda:N for GPU N
@@ -45,11 +48,36 @@ impl FromStr for Choice {
     }
 }
 
-/// What was found.
+/// What was found; see [`on_device!`].
 pub enum Found {
     Cpu,
     #[cfg(feature = "cuda")]
     Cuda(roformer::ops::Cuda),
+}
+
+/// Evaluates an expression with the [device](Found) that was found, whichever it is: the one place that asks.
+macro_rules! on_device {
+    ($found:expr, |$device:ident| $body:expr) => {
+        match $found {
+            $crate::device::Found::Cpu => {
+                let $device = roformer::ops::Cpu;
+                $body
+            }
+            #[cfg(feature = "cuda")]
+            $crate::device::Found::Cuda($device) => $body,
+        }
+    };
+}
+pub(crate) use on_device;
+
+impl From<Found> for roformer::Device {
+    fn from(found: Found) -> Self {
+        match found {
+            Found::Cpu => roformer::Device::Cpu,
+            #[cfg(feature = "cuda")]
+            Found::Cuda(gpu) => roformer::Device::Cuda(gpu),
+        }
+    }
 }
 
 impl Dtype {
@@ -67,22 +95,50 @@ impl Dtype {
 impl DeviceOptions {
     /// The device to run on.
     pub fn find(&self) -> Result<Found, Failure> {
-        let dtype = self.dtype.unwrap_or(Dtype::F32);
-        // The processor computes in f32 alone.
-        let processor = |why: &str| match dtype {
-            Dtype::F32 => Ok(Found::Cpu),
-            other => Err(Failure::Input(format!(
-                "--dtype is {}; expected f32: {why}",
-                format!("{other:?}").to_lowercase()
-            ))),
-        };
+        let dtype = self.dtype();
         match self.device {
-            Choice::Cpu => processor("the processor computes in no other"),
+            Choice::Cpu => self.processor("the processor computes in no other"),
             Choice::Auto => match gpu(0, dtype) {
                 Ok(found) => Ok(found),
-                Err(why) => processor(&why),
+                Err(why) => self.processor(&why),
             },
             Choice::Cuda(number) => gpu(number, dtype).map_err(Failure::Other),
+        }
+    }
+
+    /// The device to train on: a GPU with its kernels loaded. Where they have to be compiled, that is said.
+    pub fn find_to_train(&self) -> Result<roformer::Device, Failure> {
+        let found = self.find()?;
+        #[cfg(feature = "cuda")]
+        if let Found::Cuda(gpu) = &found {
+            if !gpu.has_training_kernels() {
+                say("compiling kernels for this GPU: some seconds, once");
+            }
+            // A GPU that runs models may be without the compiler that training needs.
+            if let Err(error) = gpu.load_training_kernels() {
+                if self.device != Choice::Auto {
+                    return Err(error.into());
+                }
+                let processor = self.processor(&error.to_string())?;
+                say(&format!("training on the processor: {error}"));
+                return Ok(processor.into());
+            }
+        }
+        Ok(found.into())
+    }
+
+    fn dtype(&self) -> Dtype {
+        self.dtype.unwrap_or(Dtype::F32)
+    }
+
+    /// The processor, which computes in f32 alone; `why` it is that and no GPU.
+    fn processor(&self, why: &str) -> Result<Found, Failure> {
+        match self.dtype() {
+            Dtype::F32 => Ok(Found::Cpu),
+            other => {
+                let name = format!("{other:?}").to_lowercase();
+                Err(Failure::Input(format!("--dtype is {name}; expected f32: {why}")))
+            }
         }
     }
 }

@@ -30,6 +30,19 @@ pub fn one_line(message: &str) -> String {
     message.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Whether all that was given may be right, and the machine too small for it, or its GPU at fault.
+pub fn is_of_the_machine(error: &roformer::Error) -> bool {
+    use roformer::Error;
+    match error {
+        Error::Memory { .. } | Error::DeviceMemory { .. } | Error::Device(_) => true,
+        #[cfg(feature = "cuda")]
+        Error::Rope(
+            rope::Error::NoDevice(_) | rope::Error::DeviceMemory { .. } | rope::Error::Driver { .. },
+        ) => true,
+        _ => false,
+    }
+}
+
 impl From<rope::Error> for Failure {
     fn from(error: rope::Error) -> Self {
         Failure::Input(error.to_string())
@@ -38,12 +51,9 @@ impl From<rope::Error> for Failure {
 
 impl From<roformer::Error> for Failure {
     fn from(error: roformer::Error) -> Self {
-        match error {
-            // All that was given may be right, and the machine too small.
-            roformer::Error::Memory { .. }
-            | roformer::Error::DeviceMemory { .. }
-            | roformer::Error::Device(_) => Failure::Other(error.to_string()),
-            _ => Failure::Input(error.to_string()),
+        match is_of_the_machine(&error) {
+            true => Failure::Other(error.to_string()),
+            false => Failure::Input(error.to_string()),
         }
     }
 }
@@ -71,3 +81,29 @@ impl From<std::io::Error> for Failure {
 
 /// What a command returns.
 pub type Outcome = Result<(), Failure>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roformer::Error;
+
+    #[test]
+    fn bad_input_and_a_machine_too_small_have_codes_of_their_own() {
+        let code = |error: Error| match Failure::from(error) {
+            Failure::Input(_) => 2,
+            Failure::Other(_) => 1,
+            Failure::Closed => 0,
+        };
+        let input = || Error::Input { name: "x", value: "1".into(), expected: "2".into() };
+        assert_eq!(code(input()), 2);
+        assert_eq!(code(Error::Memory { what: "the cache" }), 1);
+        assert_eq!(
+            code(Error::DeviceMemory { what: "the cache", bytes: 1 << 40, free: 1 << 30, fits: None }),
+            1
+        );
+        assert_eq!(code(Error::Device("why".into())), 1);
+        #[cfg(feature = "cuda")]
+        assert_eq!(code(rope::Error::Driver { what: "copying", message: "why".into() }.into()), 1);
+        assert_eq!(code(rope::Error::Json("why".into()).into()), 2);
+    }
+}

@@ -1,11 +1,11 @@
 //! `roformer forward`: runs a model on token ids and prints what comes out.
 
-use crate::device::{DeviceOptions, Found};
+use crate::device::{DeviceOptions, on_device};
 use crate::error::{Failure, Outcome};
 use crate::model::ModelOptions;
 use clap::Args;
 use roformer::model::{HeadKind, Input, Logits, Model, Output};
-use roformer::ops::{Backend, Cpu};
+use roformer::ops::Backend;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::str::FromStr;
@@ -66,11 +66,8 @@ pub fn run(arguments: Arguments) -> Outcome {
 
     let input = Input { ids: &ids, batch, token_types: token_types.as_deref(), mask: mask.as_deref() };
     let folder = arguments.model.folder()?;
-    let (mut output, head, hidden) = match arguments.device.find()? {
-        Found::Cpu => forward(Cpu, &folder, &input)?,
-        #[cfg(feature = "cuda")]
-        Found::Cuda(gpu) => forward(gpu, &folder, &input)?,
-    };
+    let (mut output, head, hidden) =
+        on_device!(arguments.device.find()?, |device| forward(device, &folder, &input)?);
     if let (HeadKind::MultipleChoice, Some(logits)) = (head, &mut output.logits) {
         // The texts are the choices of one question.
         logits.shape.insert(0, 1);

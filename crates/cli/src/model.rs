@@ -3,6 +3,7 @@
 use crate::error::Failure;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use roformer::ops::Backend;
 use roformer::{Pipeline, hub};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -42,9 +43,9 @@ impl ModelOptions {
         find(&self.model, self.revision.as_deref())
     }
 
-    /// The model with its tokenizer.
-    pub fn open(&self) -> Result<Pipeline, Failure> {
-        Ok(Pipeline::open(self.folder()?)?)
+    /// The model with its tokenizer, on a device.
+    pub fn open<B: Backend>(&self, device: B) -> Result<Pipeline<B>, Failure> {
+        Ok(Pipeline::open_on(device, self.folder()?)?)
     }
 }
 
@@ -59,9 +60,9 @@ impl Reader {
         self.truncate.map(|tokens| tokens as usize)
     }
 
-    /// The model with its tokenizer, set to cut texts where asked.
-    pub fn open(&self) -> Result<Pipeline, Failure> {
-        let pipeline = self.model.open()?;
+    /// The model with its tokenizer, on a device, set to cut texts where asked.
+    pub fn open<B: Backend>(&self, device: B) -> Result<Pipeline<B>, Failure> {
+        let pipeline = self.model.open(device)?;
         Ok(match self.truncate() {
             Some(tokens) => pipeline.max_tokens(tokens),
             None => pipeline,

@@ -64,6 +64,8 @@ pub enum Error {
         bytes: u128,
         /// The bytes that were free.
         free: u64,
+        /// Texts of a batch that would fit, where that is known.
+        fits: Option<usize>,
     },
     /// A GPU that cannot be used for models, or that failed: why, and what to do.
     Device(String),
@@ -118,13 +120,20 @@ impl fmt::Display for Error {
             Error::Memory { what } => {
                 write!(f, "not enough memory for {what}; use a shorter or smaller input")
             }
-            Error::DeviceMemory { what, bytes, free } => write!(
-                f,
-                "not enough memory on the GPU for {what}: {:.1} MB asked for, {:.1} MB free; \
-                 use a smaller batch or shorter texts",
-                *bytes as f64 / 1e6,
-                *free as f64 / 1e6
-            ),
+            Error::DeviceMemory { what, bytes, free, fits } => {
+                let (asked, free) = (*bytes as f64 / 1e6, *free as f64 / 1e6);
+                write!(
+                    f,
+                    "not enough memory on the GPU for {what}: {asked:.1} MB asked for, {free:.1} MB free; "
+                )?;
+                match fits {
+                    Some(0) => {
+                        write!(f, "not even a batch of one text fits: use a smaller model or shorter texts")
+                    }
+                    Some(texts) => write!(f, "a batch of {texts} would fit"),
+                    None => write!(f, "use a smaller batch, shorter texts, bf16 or the processor"),
+                }
+            }
             Error::Device(why) => write!(f, "{why}"),
         }
     }

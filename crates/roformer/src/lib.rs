@@ -10,6 +10,7 @@ pub mod attention;
 pub mod bands;
 pub mod bench;
 pub mod chart;
+mod device;
 pub mod encoding;
 mod error;
 pub mod files;
@@ -25,6 +26,7 @@ pub mod tokenizer;
 pub mod train;
 pub mod weights;
 
+pub use device::Device;
 pub use error::{Error, Result};
 pub use pipeline::Pipeline;
 pub use rope;

@@ -1,5 +1,6 @@
 //! Comparisons of encodings: the same bytes whatever happens on the way, and measures that mean what they say.
 
+use roformer::Device;
 use roformer::encoding::{Encoding, Rotary};
 use roformer::graph::{Batch, IGNORE};
 use roformer::lab::results::Results;
@@ -179,12 +180,14 @@ fn settings(task: &dyn Task, encoding: &str, steps: u64) -> Settings {
         steps,
         rate: 3e-3,
         seed: 5,
+        device: String::new(),
     }
 }
 
 fn model(task: &dyn Task, encoding: &str, steps: u64) -> (Settings, Trained) {
     let settings = settings(task, encoding, steps);
-    let trained = train(&settings, task, &encodings::parse(encoding).unwrap(), || true).unwrap().unwrap();
+    let encoding = encodings::parse(encoding).unwrap();
+    let trained = train(&Device::Cpu, &settings, task, &encoding, || true).unwrap().unwrap();
     (settings, trained)
 }
 
@@ -259,7 +262,7 @@ fn attention_by_distance_is_attention() {
         // More tokens than a head has features.
         settings.train_length = 40;
         settings.test_lengths = vec![40];
-        let mut trained = train(&settings, &*task, &encoding, || true).unwrap().unwrap();
+        let mut trained = train(&Device::Cpu, &settings, &*task, &encoding, || true).unwrap().unwrap();
         if steps == 0 {
             let layout = trained.layout.clone();
             for entry in layout.entries().iter().filter(|entry| entry.name.contains("in_proj")) {
@@ -311,7 +314,8 @@ fn the_loss_by_context_is_of_the_same_targets() {
     let mut settings = settings(&*task, "rotary", 150);
     settings.train_length = 24;
     settings.test_lengths = vec![17, 24, 40];
-    let trained = train(&settings, &*task, &encodings::parse("rotary").unwrap(), || true).unwrap().unwrap();
+    let encoding = encodings::parse("rotary").unwrap();
+    let trained = train(&Device::Cpu, &settings, &*task, &encoding, || true).unwrap().unwrap();
     let points = measure::by_context(&trained, &settings, &*task).unwrap();
     assert_eq!(points.iter().map(|point| point.context).collect::<Vec<_>>(), [1, 8, 24]);
     let mut sum = 0.0;
@@ -383,7 +387,7 @@ fn every_task_goes_with_every_encoding() {
             settings.train_length = 6;
             settings.test_lengths = vec![5, 8];
             settings.examples = 3;
-            let trained = train(&settings, &*task, &encoding, || true).unwrap().unwrap();
+            let trained = train(&Device::Cpu, &settings, &*task, &encoding, || true).unwrap().unwrap();
             for length in [5, 8] {
                 let reached =
                     measure::accuracy(&trained, &trained.network, &settings, &*task, length).unwrap();

@@ -1,6 +1,7 @@
 //! `roformer bench train`.
 
-use crate::error::Outcome;
+use crate::device::{Choice, Dtype};
+use crate::error::{Failure, Outcome};
 use clap::Args;
 use roformer::bench::train::{self, Sample};
 use serde_json::json;
@@ -10,15 +11,91 @@ use std::io::Write;
 ///
 /// The shapes are those of bench/peers/train_cpu.py. Each line is a median; `floor_ms` is the time of the step's matrix
 /// products alone, measured in the same process. The loss is checked to fall.
+///
+/// On a GPU the shapes are larger, a step is one recorded graph, and the first loss and the norm of its gradient are checked
+/// against the processor's where that takes seconds.
 #[derive(Args)]
-#[command(after_help = "Example:\n  roformer bench train --threads 2 --json > train.jsonl")]
+#[command(
+    after_help = "Examples:\n  roformer bench train --threads 2 --json > train.jsonl\n  roformer bench train --device cuda"
+)]
 pub struct Arguments {
     #[command(flatten)]
     options: super::Options,
+    /// Where to run: cpu, cuda, or cuda:N for GPU N
+    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
+    device: Choice,
+    /// What a GPU computes in [default: tf32 and bf16]
+    #[arg(long, value_enum)]
+    dtype: Option<Dtype>,
 }
 
 pub fn run(arguments: Arguments) -> Outcome {
-    arguments.options.run(measure)
+    let Arguments { options, device, dtype } = arguments;
+    match device {
+        Choice::Cpu if dtype.is_some() => {
+            Err(Failure::Input("--dtype is for a GPU; pass --device cuda with it".into()))
+        }
+        Choice::Cpu => options.run(measure),
+        Choice::Auto => Err(Failure::Input("--device is auto; expected cpu, cuda or cuda:N".into())),
+        Choice::Cuda(number) => options.run(|json| measure_cuda(number, dtype, json)),
+    }
+}
+
+#[cfg(not(feature = "cuda"))]
+fn measure_cuda(_number: usize, _dtype: Option<Dtype>, _json: bool) -> Outcome {
+    Err(Failure::Other("built without the feature `cuda`; build with it to use a GPU".into()))
+}
+
+#[cfg(feature = "cuda")]
+fn measure_cuda(number: usize, dtype: Option<Dtype>, json: bool) -> Outcome {
+    let chosen = dtype.map_or(vec![Dtype::Tf32, Dtype::Bf16], |dtype| vec![dtype]);
+    let arithmetics: Vec<_> = chosen.into_iter().map(Dtype::arithmetic).collect();
+    let mut out = std::io::stdout().lock();
+    super::each(
+        |report: &mut dyn FnMut(train::cuda::Line)| train::cuda::run(number, &arithmetics, report),
+        |line| print_cuda(&mut out, line, json),
+    )
+}
+
+#[cfg(feature = "cuda")]
+fn print_cuda(out: &mut impl Write, line: &train::cuda::Line, json: bool) -> std::io::Result<()> {
+    use train::cuda::{Line, Sample};
+    match line {
+        Line::Device { name, origin } if json => {
+            writeln!(out, "{}", json!({"what": "device", "name": name, "origin": origin}))
+        }
+        Line::Device { name, origin } => {
+            writeln!(out, "training on {name}, {origin}")?;
+            let titles =
+                ["type", "batch", "length", "width", "layers", "vocab", "ms", "(quartiles)", "TFLOP/s"];
+            let [a, b, c, d, e, f, g, h, i] = titles;
+            writeln!(
+                out,
+                "{a:5} {b:>5} {c:>6} {d:>5} {e:>6} {f:>6} {g:>8} {h:>19} {i:>8} {:>10} {:>8}",
+                "tokens/s", "error"
+            )
+        }
+        Line::Sample(sample) => {
+            let Sample { arithmetic, shape, ms, quartiles, tflops, tokens_s, error } = sample;
+            let ([batch, length, width, layers, vocab, head_dim], dtype) = (shape, arithmetic.name());
+            if json {
+                let line = json!({
+                    "what": "train step", "device": "cuda", "dtype": dtype, "batch": batch, "length": length,
+                    "width": width, "layers": layers, "vocab": vocab, "head_dim": head_dim, "ms": ms,
+                    "ms_quartiles": [quartiles.0, quartiles.1], "tflops": tflops, "tokens_s": tokens_s, "error": error,
+                });
+                writeln!(out, "{line}")
+            } else {
+                let spread = format!("({:.3} – {:.3})", quartiles.0, quartiles.1);
+                let error = error.map_or("-".to_string(), |error| format!("{error:.1e}"));
+                writeln!(
+                    out,
+                    "{dtype:5} {batch:>5} {length:>6} {width:>5} {layers:>6} {vocab:>6} {ms:>8.3} {spread:>19} {tflops:>8.1} {tokens_s:>10.0} {error:>8}"
+                )
+            }
+        }
+    }?;
+    out.flush()
 }
 
 fn measure(json: bool) -> Outcome {

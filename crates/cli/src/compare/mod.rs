@@ -2,9 +2,11 @@
 
 mod show;
 
+use crate::device::DeviceOptions;
 use crate::error::Failure;
 use crate::long::stopper;
 use clap::{Args, ValueEnum};
+use roformer::Device;
 use roformer::lab::{self, Plan, Preset, Request, Store, encodings, report};
 use roformer::train::{self, Data, Goal, Layout};
 use show::Show;
@@ -21,6 +23,9 @@ use std::sync::atomic::Ordering;
 ///
 /// DIR gets a report, a JSON file for every run, and results.json. The same command gives the same bytes, on any number of
 /// threads (but for timings.json). Stopped with Ctrl-C or killed, the same command goes on where it was.
+///
+/// On a GPU many models are trained at a time, and measured on the processor. Its runs are kept apart from the processor's;
+/// the last bits of encodings with learned terms differ there from run to run.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  roformer compare\n  roformer compare --tasks copy reverse --encodings rotary rotary:base=500 t5 \
@@ -68,10 +73,16 @@ pub struct Arguments {
         "tasks", "encodings", "seeds", "train_length", "test_lengths", "steps", "sweep", "data", "out", "threads"
     ])]
     replay: Option<PathBuf>,
-    /// Runs at a time, a thread each [default: as many as there are cores]
+    /// Runs at a time, a thread each [default: as many as there are cores; 32 on a GPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
+    #[command(flatten)]
+    device: DeviceOptions,
 }
+
+/// Runs that share a GPU: more gain nothing on the largest chips.
+#[cfg(feature = "cuda")]
+const STREAMS: usize = 32;
 
 #[derive(Clone, Copy, ValueEnum)]
 enum PresetName {
@@ -116,12 +127,17 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         is_linear: arguments.attention == Attention::Linear,
         is_sweep: arguments.sweep,
         text,
+        device: arguments.device.find_to_train()?,
     };
     let plan = Plan::new(&request)?;
     if request.text.is_some() && plan.tasks.iter().all(|task| !task.task.is_language()) {
         return Err(Failure::Input("--data is for the task language, which is not among the tasks".into()));
     }
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = || match plan.device {
+        Device::Cpu => std::thread::available_parallelism().map_or(1, usize::from),
+        #[cfg(feature = "cuda")]
+        Device::Cuda(_) => STREAMS,
+    };
     let threads = arguments.threads.map_or_else(cores, usize::from);
     let store = Store::create(&arguments.out, &plan)?;
     let is_stopped = stopper()?;

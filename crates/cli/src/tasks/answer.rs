@@ -2,11 +2,13 @@
 
 use super::pairs;
 use super::show::{self, Characters};
+use crate::device::{DeviceOptions, on_device};
 use crate::error::Outcome;
 use crate::model::Reader;
 use crate::text::{self, Fields, Record, Task};
 use clap::Args;
 use roformer::Pipeline;
+use roformer::ops::Backend;
 use roformer::pipeline::Answer;
 use serde::Serialize;
 use std::io::Write;
@@ -28,6 +30,8 @@ pub struct Arguments {
     #[command(flatten)]
     reader: Reader,
     #[command(flatten)]
+    device: DeviceOptions,
+    #[command(flatten)]
     options: text::Options,
     /// A question and the text that holds the answer, or several pairs of them
     #[arg(value_name = "QUESTION CONTEXT")]
@@ -37,15 +41,19 @@ pub struct Arguments {
 const QUESTION: Fields = Fields { required: &["question", "context"], optional: &[] };
 
 pub fn run(arguments: Arguments) -> Outcome {
-    let Arguments { reader, options, texts } = arguments;
+    on_device!(arguments.device.find()?, |device| run_on(device, arguments))
+}
+
+fn run_on<B: Backend>(device: B, arguments: Arguments) -> Outcome {
+    let Arguments { reader, options, texts, .. } = arguments;
     let example = "roformer answer --model MODEL '小明住在哪里？' '小明住在北京。'";
     let source = options.open(texts, QUESTION, example)?;
-    let mut task = Answers { pipeline: reader.open()?, json: options.json };
+    let mut task = Answers { pipeline: reader.open(device)?, json: options.json };
     text::run(&options, source, &mut task)?.outcome()
 }
 
-struct Answers {
-    pipeline: Pipeline,
+struct Answers<B: Backend> {
+    pipeline: Pipeline<B>,
     json: bool,
 }
 
@@ -57,7 +65,7 @@ struct Body<'a> {
     end: usize,
 }
 
-impl Task for Answers {
+impl<B: Backend> Task for Answers<B> {
     type Output = Answer;
 
     fn work(&mut self, records: &[Record]) -> Vec<roformer::Result<Answer>> {

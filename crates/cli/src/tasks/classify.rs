@@ -2,11 +2,13 @@
 
 use super::show::{self, Characters};
 use super::texts;
+use crate::device::{DeviceOptions, on_device};
 use crate::error::Outcome;
 use crate::model::Reader;
 use crate::text::{self, Fields, Record, Task};
 use clap::Args;
 use roformer::model::HeadKind;
+use roformer::ops::Backend;
 use roformer::pipeline::{Label, TokenLabel};
 use roformer::{Error, Pipeline};
 use serde::Serialize;
@@ -29,6 +31,8 @@ use std::io::Write;
 pub struct Arguments {
     #[command(flatten)]
     reader: Reader,
+    #[command(flatten)]
+    device: DeviceOptions,
     /// How many labels of each text are shown [default: 1, with --json all]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     top_k: Option<u32>,
@@ -42,9 +46,13 @@ pub struct Arguments {
 const FIELDS: Fields = Fields { required: &["text"], optional: &["pair"] };
 
 pub fn run(arguments: Arguments) -> Outcome {
-    let Arguments { reader, top_k, options, texts } = arguments;
+    on_device!(arguments.device.find()?, |device| run_on(device, arguments))
+}
+
+fn run_on<B: Backend>(device: B, arguments: Arguments) -> Outcome {
+    let Arguments { reader, top_k, options, texts, .. } = arguments;
     let source = options.open(texts, FIELDS, "roformer classify --model MODEL '这部电影很好看。'")?;
-    let pipeline = reader.open()?;
+    let pipeline = reader.open(device)?;
     let labels = (0..pipeline.model().num_labels()).map(|label| pipeline.model().label(label));
     let widest = labels.map(|label| show::width(&label)).max().unwrap_or(0);
     let all = if options.json { usize::MAX } else { 1 };
@@ -53,8 +61,8 @@ pub fn run(arguments: Arguments) -> Outcome {
     text::run(&options, source, &mut task)?.outcome()
 }
 
-struct Classify {
-    pipeline: Pipeline,
+struct Classify<B: Backend> {
+    pipeline: Pipeline<B>,
     top_k: usize,
     /// The columns of the widest label.
     widest: usize,
@@ -68,7 +76,7 @@ enum Found {
     Tokens(Vec<TokenLabel>),
 }
 
-impl Task for Classify {
+impl<B: Backend> Task for Classify<B> {
     type Output = Found;
 
     fn work(&mut self, records: &[Record]) -> Vec<roformer::Result<Found>> {
@@ -106,7 +114,7 @@ impl Task for Classify {
     }
 }
 
-impl Classify {
+impl<B: Backend> Classify<B> {
     fn print_labels(&self, out: &mut dyn Write, record: &Record, labels: &[Label]) -> Outcome {
         if self.json {
             let labels =

@@ -1,11 +1,13 @@
 //! `roformer embed`: the vectors of texts.
 
 use super::{ONE, show, texts};
+use crate::device::{DeviceOptions, on_device};
 use crate::error::Outcome;
 use crate::model::Reader;
 use crate::text::{self, Record, Refusal, Rows, Task};
 use clap::{Args, ValueEnum};
 use roformer::Pipeline;
+use roformer::ops::Backend;
 use roformer::pipeline::{Embed, Pooling};
 use serde::Serialize;
 use std::io::Write;
@@ -26,6 +28,8 @@ use std::path::PathBuf;
 pub struct Arguments {
     #[command(flatten)]
     reader: Reader,
+    #[command(flatten)]
+    device: DeviceOptions,
     /// How the vectors of a text's tokens become one [default: pooler if the model has one, else mean]
     #[arg(long, value_name = "HOW")]
     pooling: Option<How>,
@@ -64,9 +68,13 @@ impl From<How> for Pooling {
 }
 
 pub fn run(arguments: Arguments) -> Outcome {
-    let Arguments { reader, pooling, normalize, output, options, texts } = arguments;
+    on_device!(arguments.device.find()?, |device| run_on(device, arguments))
+}
+
+fn run_on<B: Backend>(device: B, arguments: Arguments) -> Outcome {
+    let Arguments { reader, pooling, normalize, output, options, texts, .. } = arguments;
     let source = options.open(texts, ONE, "roformer embed --model MODEL '今天天气不错'")?;
-    let pipeline = reader.open()?;
+    let pipeline = reader.open(device)?;
     let width = pipeline.model().hidden_size();
     let rows = output.as_deref().map(|path| Rows::create(path, width)).transpose()?;
     let embed = Embed { pooling: pooling.map(Pooling::from), normalize };
@@ -83,8 +91,8 @@ pub fn run(arguments: Arguments) -> Outcome {
     tally.outcome()
 }
 
-struct Embedding {
-    pipeline: Pipeline,
+struct Embedding<B: Backend> {
+    pipeline: Pipeline<B>,
     embed: Embed,
     /// The file, if vectors go there.
     rows: Option<Rows>,
@@ -99,7 +107,7 @@ struct Body<'a> {
 /// How many numbers of a vector are shown to people.
 const SHOWN: usize = 5;
 
-impl Task for Embedding {
+impl<B: Backend> Task for Embedding<B> {
     type Output = Vec<f32>;
 
     fn work(&mut self, records: &[Record]) -> Vec<roformer::Result<Vec<f32>>> {

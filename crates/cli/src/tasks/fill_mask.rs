@@ -1,11 +1,13 @@
 //! `roformer fill-mask`: the likeliest tokens behind a mask.
 
 use super::{ONE, show, texts};
+use crate::device::{DeviceOptions, on_device};
 use crate::error::Outcome;
 use crate::model::Reader;
 use crate::text::{self, Record, Task};
 use clap::Args;
 use roformer::Pipeline;
+use roformer::ops::Backend;
 use roformer::pipeline::Guess;
 use serde::Serialize;
 use std::io::Write;
@@ -25,6 +27,8 @@ use std::io::Write;
 pub struct Arguments {
     #[command(flatten)]
     reader: Reader,
+    #[command(flatten)]
+    device: DeviceOptions,
     /// How many tokens of each text are shown
     #[arg(long, value_name = "K", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     top_k: u32,
@@ -36,22 +40,26 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: Arguments) -> Outcome {
-    let Arguments { reader, top_k, options, texts } = arguments;
+    on_device!(arguments.device.find()?, |device| run_on(device, arguments))
+}
+
+fn run_on<B: Backend>(device: B, arguments: Arguments) -> Outcome {
+    let Arguments { reader, top_k, options, texts, .. } = arguments;
     let source = options.open(texts, ONE, "roformer fill-mask --model MODEL '今天[MASK]很好'")?;
-    let pipeline = reader.open()?;
+    let pipeline = reader.open(device)?;
     let mut task = FillMask { pipeline, top_k: top_k as usize, json: options.json, is_first: true };
     text::run(&options, source, &mut task)?.outcome()
 }
 
-struct FillMask {
-    pipeline: Pipeline,
+struct FillMask<B: Backend> {
+    pipeline: Pipeline<B>,
     top_k: usize,
     json: bool,
     /// Whether nothing has been printed: there is an empty line between two texts.
     is_first: bool,
 }
 
-impl Task for FillMask {
+impl<B: Backend> Task for FillMask<B> {
     type Output = Vec<Guess>;
 
     fn work(&mut self, records: &[Record]) -> Vec<roformer::Result<Vec<Guess>>> {

@@ -1,10 +1,12 @@
 //! `roformer generate`: what follows a text, or other texts that say the same.
 
 use super::{ONE, show};
+use crate::device::{DeviceOptions, on_device};
 use crate::error::Outcome;
 use crate::model::ModelOptions;
 use crate::text::{self, Record, Task};
 use clap::Args;
+use roformer::ops::Backend;
 use roformer::pipeline::{Generate, Paraphrase};
 use roformer::tokenizer::Kind;
 use roformer::{Pipeline, Result};
@@ -16,8 +18,8 @@ use std::io::{self, Write};
 /// A causal language model (RoFormerForCausalLM) continues each text; it is printed with what follows, as it comes.
 /// RoFormer-Sim writes another text that says the same; with --paraphrase several, the nearest to the text first.
 ///
-/// Tokens are drawn at random, by the seed alone: the same command prints the same text. At temperature 0 the likeliest
-/// token is always taken.
+/// Tokens are drawn at random, by the seed alone: the same command prints the same text on the same device. At temperature 0
+/// the likeliest token is always taken.
 ///
 /// With --json one object a text: {"text"}, what is new alone; with --paraphrase {"paraphrases": [{"text", "score"}, ...]},
 /// whose score is that of similarity. Fields of JSON Lines: text, and if wanted id, which comes back with the result.
@@ -27,6 +29,8 @@ use std::io::{self, Write};
 pub struct Arguments {
     #[command(flatten)]
     model: ModelOptions,
+    #[command(flatten)]
+    device: DeviceOptions,
     /// Tokens to generate at most
     #[arg(long, value_name = "N", default_value_t = 128)]
     max_tokens: u32,
@@ -53,9 +57,13 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: Arguments) -> Outcome {
+    on_device!(arguments.device.find()?, |device| run_on(device, arguments))
+}
+
+fn run_on<B: Backend>(device: B, arguments: Arguments) -> Outcome {
     let Arguments { model, options, texts, .. } = &arguments;
     let source = options.open(texts.clone(), ONE, "roformer generate --model MODEL '今天天气'")?;
-    let pipeline = model.open()?;
+    let pipeline = model.open(device)?;
     let how = Generate {
         max_tokens: arguments.max_tokens as usize,
         temperature: arguments.temperature,
@@ -68,8 +76,8 @@ pub fn run(arguments: Arguments) -> Outcome {
     text::run(options, source, &mut task)?.outcome()
 }
 
-struct Generation {
-    pipeline: Pipeline,
+struct Generation<B: Backend> {
+    pipeline: Pipeline<B>,
     how: Generate,
     paraphrase: Option<usize>,
     json: bool,
@@ -84,7 +92,7 @@ enum Generated {
     Paraphrases(Vec<Paraphrase>),
 }
 
-impl Task for Generation {
+impl<B: Backend> Task for Generation<B> {
     type Output = Generated;
 
     fn work(&mut self, records: &[Record]) -> Vec<Result<Generated>> {
@@ -120,7 +128,7 @@ impl Task for Generation {
     }
 }
 
-impl Generation {
+impl<B: Backend> Generation<B> {
     fn generate(&self, text: &str) -> Result<Generated> {
         if let Some(count) = self.paraphrase {
             return self.pipeline.paraphrase(text, count, &self.how).map(Generated::Paraphrases);

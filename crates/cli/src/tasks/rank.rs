@@ -1,11 +1,13 @@
 //! `roformer rank`: the documents nearest to a query.
 
 use super::{ONE, show, texts};
+use crate::device::{DeviceOptions, on_device};
 use crate::error::{Failure, Outcome};
 use crate::model::Reader;
 use crate::text::{self, Record, Task};
 use clap::Args;
 use roformer::Pipeline;
+use roformer::ops::Backend;
 use roformer::pipeline::{Embed, cosine};
 use serde::Serialize;
 use serde_json::Value;
@@ -28,6 +30,8 @@ use std::io::{BufWriter, Write};
 pub struct Arguments {
     #[command(flatten)]
     reader: Reader,
+    #[command(flatten)]
+    device: DeviceOptions,
     /// How many documents are printed
     #[arg(long, value_name = "K", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     top_k: u32,
@@ -42,9 +46,13 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: Arguments) -> Outcome {
-    let Arguments { reader, top_k, options, query, texts } = arguments;
+    on_device!(arguments.device.find()?, |device| run_on(device, arguments))
+}
+
+fn run_on<B: Backend>(device: B, arguments: Arguments) -> Outcome {
+    let Arguments { reader, top_k, options, query, texts, .. } = arguments;
     let source = options.open(texts, ONE, "roformer rank --model MODEL QUERY '香蕉怎么卖' '去机场怎么走'")?;
-    let pipeline = reader.open()?;
+    let pipeline = reader.open(device)?;
     let query = pipeline.embed(&query, Embed::default()).map_err(|error| match Failure::from(error) {
         Failure::Input(message) => Failure::Input(format!("the query: {message}")),
         other => other,
@@ -73,8 +81,8 @@ pub fn run(arguments: Arguments) -> Outcome {
     tally.outcome()
 }
 
-struct Rank {
-    pipeline: Pipeline,
+struct Rank<B: Backend> {
+    pipeline: Pipeline<B>,
     query: Vec<f32>,
     top_k: usize,
     /// The best so far, the worst of them on top.
@@ -111,7 +119,7 @@ impl PartialEq for Document {
 
 impl Eq for Document {}
 
-impl Task for Rank {
+impl<B: Backend> Task for Rank<B> {
     type Output = f32;
 
     fn work(&mut self, records: &[Record]) -> Vec<roformer::Result<f32>> {

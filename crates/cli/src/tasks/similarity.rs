@@ -1,11 +1,13 @@
 //! `roformer similarity`: how alike two texts are.
 
 use super::{pairs, show};
+use crate::device::{DeviceOptions, on_device};
 use crate::error::Outcome;
 use crate::model::Reader;
 use crate::text::{self, Fields, Record, Task};
 use clap::Args;
 use roformer::Pipeline;
+use roformer::ops::Backend;
 use serde::Serialize;
 use std::io::Write;
 
@@ -25,6 +27,8 @@ pub struct Arguments {
     #[command(flatten)]
     reader: Reader,
     #[command(flatten)]
+    device: DeviceOptions,
+    #[command(flatten)]
     options: text::Options,
     /// Two texts, or several pairs of them
     #[arg(value_name = "A B")]
@@ -34,15 +38,19 @@ pub struct Arguments {
 const PAIR: Fields = Fields { required: &["a", "b"], optional: &[] };
 
 pub fn run(arguments: Arguments) -> Outcome {
-    let Arguments { reader, options, texts } = arguments;
+    on_device!(arguments.device.find()?, |device| run_on(device, arguments))
+}
+
+fn run_on<B: Backend>(device: B, arguments: Arguments) -> Outcome {
+    let Arguments { reader, options, texts, .. } = arguments;
     let source =
         options.open(texts, PAIR, "roformer similarity --model MODEL '今天天气不错' '今天天气很好'")?;
-    let mut task = Similarity { pipeline: reader.open()?, json: options.json };
+    let mut task = Similarity { pipeline: reader.open(device)?, json: options.json };
     text::run(&options, source, &mut task)?.outcome()
 }
 
-struct Similarity {
-    pipeline: Pipeline,
+struct Similarity<B: Backend> {
+    pipeline: Pipeline<B>,
     json: bool,
 }
 
@@ -51,7 +59,7 @@ struct Body {
     score: f32,
 }
 
-impl Task for Similarity {
+impl<B: Backend> Task for Similarity<B> {
     type Output = f32;
 
     fn work(&mut self, records: &[Record]) -> Vec<roformer::Result<f32>> {

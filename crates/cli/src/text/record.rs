@@ -1,5 +1,6 @@
 //! What a command works on, one text or pair of texts at a time, and how it is read from a line.
 
+use crate::error::is_of_the_machine;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::io::{self, Write};
@@ -33,7 +34,7 @@ pub struct Refusal {
     pub id: Option<Value>,
     /// What was wrong, what was expected.
     pub message: String,
-    /// Whether the record may be right, and the machine too small for it.
+    /// Whether the record may be right, and the machine too small for it, or at fault.
     pub machine: bool,
 }
 
@@ -148,7 +149,7 @@ impl Refusal {
 
     /// A record that was read, and that the library cannot use.
     pub fn of(record: &Record, error: &roformer::Error) -> Self {
-        let machine = matches!(error, roformer::Error::Memory { .. });
+        let machine = is_of_the_machine(error);
         Refusal { line: record.line, id: record.id.clone(), message: error.to_string(), machine }
     }
 

@@ -2,6 +2,7 @@
 
 mod show;
 
+use crate::device::DeviceOptions;
 use crate::error::Failure;
 use crate::long::stopper;
 use clap::Args;
@@ -25,11 +26,12 @@ use std::sync::atomic::Ordering;
 /// A tenth of the text is kept from training, and the model is evaluated on it as it goes. DIR/best and DIR/last are models
 /// that the other commands and transformers load; DIR/metrics.jsonl has a line for every tenth step and every evaluation. A
 /// run can be stopped with Ctrl-C or killed at any moment: --resume goes on from the last checkpoint, and ends with the same
-/// bits as a run without a break, on any number of threads.
+/// bits as a run without a break, on any number of threads. A run may go on on another device; then bits differ.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  roformer train --data play.txt --out model\n  roformer train --out model --resume\n  \
     roformer train --task masked --tokenizer wordpiece --data texts/ --out model\n  \
+    roformer train --data play.txt --out model --device cuda --dtype bf16\n  \
     roformer train --task classification --from model/best --data reviews.jsonl --out classifier\n  \
     roformer generate --model model/best 'ROMEO:'"
 )]
@@ -65,6 +67,8 @@ pub struct Arguments {
     /// Threads to use [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
+    #[command(flatten)]
+    device: DeviceOptions,
     #[command(flatten)]
     given: Given,
 }
@@ -190,20 +194,20 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
 fn train(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let Arguments { out, resume, .. } = arguments;
     let given = settings(&arguments.given)?;
+    let device = arguments.device.find_to_train()?;
     let is_stopped = stopper()?;
     let mut run = match resume {
-        true => Run::resume(out, &given).map_err(flagged)?,
+        true => Run::resume_on(&device, out, &given).map_err(flagged)?,
         false => {
             let settings = Settings::default().with(&given).map_err(flagged)?;
             let mut reading = Reading::new();
-            let run = Run::begin(out, &settings, &start(arguments)?, &request(arguments), |bytes| {
-                reading.show(bytes)
-            });
+            let (start, request) = (start(arguments)?, request(arguments));
+            let run = Run::begin_on(&device, out, &settings, &start, &request, |bytes| reading.show(bytes));
             reading.finish();
             run.map_err(flagged)?
         }
     };
-    let mut show = Show::new(&run, out);
+    let mut show = Show::new(&run, out, &device);
     let end = run.go(|event| {
         show.event(event);
         match is_stopped.load(Ordering::Relaxed) {

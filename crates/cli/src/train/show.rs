@@ -2,6 +2,7 @@
 
 use crate::long::{say, time};
 use indicatif::{ProgressBar, ProgressStyle};
+use roformer::Device;
 use roformer::train::{Evaluation, Event, Goal, Run, Trainer, is_loadable};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -18,15 +19,20 @@ pub struct Show {
 
 impl Show {
     /// Says what begins.
-    pub fn new(run: &Run, out: &Path) -> Self {
+    pub fn new(run: &Run, out: &Path, device: &Device) -> Self {
         let (trainer, settings) = (run.trainer(), run.trainer().settings());
         let parameters = trainer.parameters().len();
         let from = match trainer.steps() {
             0 => String::new(),
             step => format!(", from step {step} on"),
         };
+        let device = match device {
+            Device::Cpu => String::new(),
+            #[cfg(feature = "cuda")]
+            Device::Cuda(gpu) => format!(", on {gpu:?}"),
+        };
         say(&format!(
-            "training {parameters} parameters on {}, {} steps{from}",
+            "training {parameters} parameters on {}, {} steps{from}{device}",
             what(trainer),
             settings.steps
         ));

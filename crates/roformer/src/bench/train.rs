@@ -1,5 +1,8 @@
 //! `roformer bench train`: steps of training (forward, backward, AdamW) beside the same matrix products alone.
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
+
 use super::{median, quantile, seconds};
 use crate::encoding::{Encoding, Rotary};
 use crate::error::{Error, Result};

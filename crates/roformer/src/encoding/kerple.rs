@@ -130,6 +130,30 @@ impl<T: Real> Operation<T> for Kernel {
             sum[1] += T::of(by_rate);
         }
     }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        use crate::ops::cuda::product::Storage;
+        use crate::ops::cuda::training::rotation;
+        let (weight, table) = (self.weight, self.table);
+        let work = rotation::Kernel {
+            weight: lowering.parameter(weight),
+            table: lowering.make(table, Storage::F32),
+            slopes: 0,
+            gradient: 0,
+            heads: table.rows as u32,
+            length: table.width as u32,
+        };
+        lowering.forward(move |gpu| rotation::kernel_forward(&gpu.training()?.rotation, gpu.queue(), &work));
+        Ok(Box::new(move |lowering| {
+            let Some(slopes) = lowering.slope(table) else { return Ok(()) };
+            let work = rotation::Kernel { slopes, gradient: lowering.parameter_gradient(weight), ..work };
+            lowering.backward(move |gpu| {
+                rotation::kernel_backward(&gpu.training()?.rotation, gpu.queue(), &work)
+            });
+            Ok(())
+        }))
+    }
 }
 
 #[cfg(test)]

@@ -92,4 +92,26 @@ impl<T: Real> Operation<T> for Frequencies {
             out[1] += T::of(-10_000f64.ln() * alpha * power * total);
         });
     }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        use crate::ops::cuda::product::Storage;
+        use crate::ops::cuda::training::rotation;
+        let (field, out) = (self.field, self.out);
+        let work = rotation::Field {
+            field: lowering.place(field).address,
+            theta: lowering.constant(&self.theta),
+            frequencies: lowering.make(out, Storage::F32),
+            gradient: 0,
+            pairs: self.theta.len() as u32,
+        };
+        lowering.forward(move |gpu| rotation::field_forward(&gpu.training()?.rotation, gpu.queue(), &work));
+        Ok(Box::new(move |lowering| {
+            let Some(frequencies) = lowering.slope(out) else { return Ok(()) };
+            let work = rotation::Field { frequencies, gradient: lowering.add_to(field), ..work };
+            lowering
+                .backward(move |gpu| rotation::field_backward(&gpu.training()?.rotation, gpu.queue(), &work));
+            Ok(())
+        }))
+    }
 }

@@ -46,13 +46,13 @@ impl<T: Real> Builder<T> {
     }
 }
 
-struct Softmax<T: Real> {
-    attend: Attend,
-    out: Value,
+pub(super) struct Softmax<T: Real> {
+    pub(super) attend: Attend,
+    pub(super) out: Value,
     /// The logarithm of each sum of exponentials, for the way back.
-    lse: Value,
-    site: u64,
-    workspace: Option<attention::Workspace<T>>,
+    pub(super) lse: Value,
+    pub(super) site: u64,
+    pub(super) workspace: Option<attention::Workspace<T>>,
 }
 
 impl<T: Real> Softmax<T> {
@@ -162,5 +162,10 @@ impl<T: Real> Operation<T> for Softmax<T> {
             }
         }
         self.workspace = Some(workspace);
+    }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
     }
 }

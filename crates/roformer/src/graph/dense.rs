@@ -65,11 +65,11 @@ impl<T: Real> Builder<T> {
 /// A linear layer, and perhaps the sum of what it gives and a residual.
 #[derive(Clone, Copy)]
 pub(super) struct Linear {
-    x: Value,
-    weight: Parameter,
-    bias: Option<Parameter>,
-    residual: Option<Value>,
-    out: Value,
+    pub(super) x: Value,
+    pub(super) weight: Parameter,
+    pub(super) bias: Option<Parameter>,
+    pub(super) residual: Option<Value>,
+    pub(super) out: Value,
 }
 
 impl<T: Real> Operation<T> for Linear {
@@ -98,13 +98,18 @@ impl<T: Real> Operation<T> for Linear {
             gradients.hand_over(out, residual);
         }
     }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
+    }
 }
 
 /// a + b, where b may have fewer rows: then it is repeated.
-struct Sum {
-    a: Value,
-    b: Value,
-    out: Value,
+pub(super) struct Sum {
+    pub(super) a: Value,
+    pub(super) b: Value,
+    pub(super) out: Value,
 }
 
 impl<T: Real> Operation<T> for Sum {
@@ -119,12 +124,17 @@ impl<T: Real> Operation<T> for Sum {
         });
         gradients.hand_over(self.out, self.a);
     }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
+    }
 }
 
-struct Concatenate {
-    x: Value,
-    codes: Value,
-    out: Value,
+pub(super) struct Concatenate {
+    pub(super) x: Value,
+    pub(super) codes: Value,
+    pub(super) out: Value,
 }
 
 impl<T: Real> Operation<T> for Concatenate {
@@ -151,12 +161,17 @@ impl<T: Real> Operation<T> for Concatenate {
             }
         });
     }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
+    }
 }
 
-struct Columns {
-    x: Value,
-    first: usize,
-    out: Value,
+pub(super) struct Columns {
+    pub(super) x: Value,
+    pub(super) first: usize,
+    pub(super) out: Value,
 }
 
 impl<T: Real> Operation<T> for Columns {
@@ -173,13 +188,18 @@ impl<T: Real> Operation<T> for Columns {
             pass::columns_backward(gradients.get(out), out.width, first, dx, x.width);
         });
     }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
+    }
 }
 
-struct Every {
-    x: Value,
-    first: usize,
-    step: usize,
-    out: Value,
+pub(super) struct Every {
+    pub(super) x: Value,
+    pub(super) first: usize,
+    pub(super) step: usize,
+    pub(super) out: Value,
 }
 
 impl<T: Real> Operation<T> for Every {
@@ -200,11 +220,16 @@ impl<T: Real> Operation<T> for Every {
             }
         });
     }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
+    }
 }
 
-struct Lift {
-    parameter: Parameter,
-    out: Value,
+pub(super) struct Lift {
+    pub(super) parameter: Parameter,
+    pub(super) out: Value,
 }
 
 impl<T: Real> Operation<T> for Lift {
@@ -216,12 +241,17 @@ impl<T: Real> Operation<T> for Lift {
         let (sum, dy) = gradients.parameter(self.parameter, self.out);
         sum.iter_mut().zip(dy).for_each(|(sum, &dy)| *sum += dy);
     }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
+    }
 }
 
-struct Constant<T> {
-    numbers: Vec<T>,
-    is_set: bool,
-    out: Value,
+pub(super) struct Constant<T> {
+    pub(super) numbers: Vec<T>,
+    pub(super) is_set: bool,
+    pub(super) out: Value,
 }
 
 impl<T: Real> Operation<T> for Constant<T> {
@@ -233,4 +263,9 @@ impl<T: Real> Operation<T> for Constant<T> {
     }
 
     fn backward(&mut self, _: &Values<T>, _: &mut Gradients<T>) {}
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
+    }
 }

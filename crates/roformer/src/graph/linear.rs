@@ -91,16 +91,16 @@ impl<T: Real> Builder<T> {
     }
 }
 
-struct Features<T: Real> {
-    x: Value,
-    heads: usize,
-    length: usize,
-    map: Map<T>,
-    are_keys: bool,
-    shifts: Vec<T>,
+pub(super) struct Features<T: Real> {
+    pub(super) x: Value,
+    pub(super) heads: usize,
+    pub(super) length: usize,
+    pub(super) map: Map<T>,
+    pub(super) are_keys: bool,
+    pub(super) shifts: Vec<T>,
     /// The gradient of the features, which the way back uses up.
-    spent: Vec<T>,
-    out: Value,
+    pub(super) spent: Vec<T>,
+    pub(super) out: Value,
 }
 
 impl<T: Real> Operation<T> for Features<T> {
@@ -125,17 +125,22 @@ impl<T: Real> Operation<T> for Features<T> {
             map.backward(x.rows * *heads, values.get(x), values.get(out), spent, dx);
         });
     }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
+    }
 }
 
-struct Linear<T: Real> {
+pub(super) struct Linear<T: Real> {
     /// Queries and keys of the numerator, those of the denominator, values.
-    inputs: [Value; 5],
-    shape: Shape,
-    is_causal: bool,
-    out: Value,
-    workspace: Option<linear::Workspace<T>>,
+    pub(super) inputs: [Value; 5],
+    pub(super) shape: Shape,
+    pub(super) is_causal: bool,
+    pub(super) out: Value,
+    pub(super) workspace: Option<linear::Workspace<T>>,
     /// The gradients of the inputs of this attention alone; two of them may be the same value.
-    slopes: [Vec<T>; 5],
+    pub(super) slopes: [Vec<T>; 5],
 }
 
 impl<T: Real> Linear<T> {
@@ -178,5 +183,10 @@ impl<T: Real> Operation<T> for Linear<T> {
             gradients.contribute(value, |_, sum, accumulate| pass::add_backward(slope, sum, accumulate));
         }
         (self.slopes, self.workspace) = (slopes, Some(workspace));
+    }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
     }
 }

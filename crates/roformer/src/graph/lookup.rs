@@ -3,6 +3,7 @@
 use super::{Builder, Gradients, Operation, Parameter, Value, Values};
 use crate::ops::Real;
 use crate::ops::embedding::{self, Combination};
+use std::sync::Arc;
 
 /// Rows and weights: a row of the result is a sum of up to three rows of a table.
 pub type Rows = [(u32, f64); 3];
@@ -27,19 +28,19 @@ impl<T: Real> Builder<T> {
         &mut self,
         table: Value,
         length: usize,
-        rows: impl Fn(u32) -> Rows + Send + 'static,
+        rows: impl Fn(u32) -> Rows + Send + Sync + 'static,
     ) -> Value {
         let out = self.value(length, table.width);
         let (named, weights) = (vec![0; 3 * length], vec![T::ZERO; 3 * length]);
-        self.push(Positions { table, rows: Box::new(rows), named, weights, out });
+        self.push(Positions { table, rows: Arc::new(rows), named, weights, out });
         out
     }
 }
 
-struct Tokens {
-    table: Parameter,
-    is_type: bool,
-    out: Value,
+pub(super) struct Tokens {
+    pub(super) table: Parameter,
+    pub(super) is_type: bool,
+    pub(super) out: Value,
 }
 
 impl Tokens {
@@ -73,15 +74,20 @@ impl<T: Real> Operation<T> for Tokens {
             false => embedding::gather_backward(dy, ids, width, sum),
         }
     }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
+    }
 }
 
-struct Positions<T> {
-    table: Value,
-    rows: Box<dyn Fn(u32) -> Rows + Send>,
+pub(super) struct Positions<T> {
+    pub(super) table: Value,
+    pub(super) rows: Arc<dyn Fn(u32) -> Rows + Send + Sync>,
     /// `[length, 3]`: what `rows` gave for the positions of this step.
-    named: Vec<u32>,
-    weights: Vec<T>,
-    out: Value,
+    pub(super) named: Vec<u32>,
+    pub(super) weights: Vec<T>,
+    pub(super) out: Value,
 }
 
 impl<T: Real> Positions<T> {
@@ -109,5 +115,10 @@ impl<T: Real> Operation<T> for Positions<T> {
         gradients.add(self.table, |gradients, sum| {
             self.combination().backward(gradients.get(self.out), self.table.width, sum);
         });
+    }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
     }
 }

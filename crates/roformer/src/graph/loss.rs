@@ -31,13 +31,13 @@ impl<T: Real> Builder<T> {
     }
 }
 
-struct Vocabulary<T> {
-    x: Value,
-    weight: Parameter,
-    bias: Option<Parameter>,
-    vocabulary: usize,
-    scratch: Vec<T>,
-    out: Value,
+pub(super) struct Vocabulary<T> {
+    pub(super) x: Value,
+    pub(super) weight: Parameter,
+    pub(super) bias: Option<Parameter>,
+    pub(super) vocabulary: usize,
+    pub(super) scratch: Vec<T>,
+    pub(super) out: Value,
 }
 
 impl<T: Real> Vocabulary<T> {
@@ -79,11 +79,16 @@ impl<T: Real> Operation<T> for Vocabulary<T> {
         gradients.take_back(self.x, dx);
         self.scratch = scratch;
     }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
+    }
 }
 
-struct Classes {
-    scores: Value,
-    out: Value,
+pub(super) struct Classes {
+    pub(super) scores: Value,
+    pub(super) out: Value,
 }
 
 impl<T: Real> Operation<T> for Classes {
@@ -102,5 +107,10 @@ impl<T: Real> Operation<T> for Classes {
             loss = loss::softmax_cross_entropy(scores, self.scores.width, targets, Some((slope, scale)));
         });
         gradients.loss = loss;
+    }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
     }
 }

@@ -19,10 +19,13 @@
 //! loss.rs        cross-entropy
 //! rows.rs        rows side by side, norms without parameters, one vector for each text
 //! similarity.rs  losses of vectors that come in pairs
+//! cuda/          the same on a GPU
 //! ```
 
 mod attend;
 mod batch;
+#[cfg(feature = "cuda")]
+pub(crate) mod cuda;
 mod dense;
 mod gradients;
 mod linear;
@@ -36,6 +39,8 @@ mod similarity;
 
 pub use attend::{Attend, TableTerm};
 pub use batch::{Batch, IGNORE};
+#[cfg(feature = "cuda")]
+pub use cuda::{Backward, Lowered, Lowering};
 pub use gradients::Gradients;
 pub use linear::FeatureMap;
 pub use parameters::{Entry, Init, Parameter, Parameters, mix};
@@ -67,6 +72,12 @@ pub trait Operation<T: Real>: Send {
     fn forward(&mut self, values: &mut Values<T>);
     /// Adds to the gradients of what it read, given that of its value.
     fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>);
+
+    /// The same as work on a GPU: adds that of the forward pass, and returns what adds that of the way back.
+    #[cfg(feature = "cuda")]
+    fn lower(&self, _lowering: &mut Lowering) -> Lowered {
+        Err(Error::Device("an operation of this network has no form for a GPU; use the CPU".into()))
+    }
 }
 
 /// Numbers for every value, and the flat buffer of parameters.
@@ -168,6 +179,11 @@ impl<T: Real> Builder<T> {
         &mut self.parameters
     }
 
+    /// The parameters so far.
+    pub fn layout(&self) -> &Parameters {
+        &self.parameters
+    }
+
     /// A number of its own for a place where chance decides.
     pub fn site(&mut self) -> u64 {
         self.sites += 1;
@@ -215,6 +231,11 @@ impl<T: Real> Graph<T> {
     /// What the next step works on.
     pub fn batch(&mut self) -> &mut Batch {
         &mut self.values.batch
+    }
+
+    /// What the last step worked on.
+    pub fn last_batch(&self) -> &Batch {
+        &self.values.batch
     }
 
     /// The names, shapes and places of the parameters.

@@ -39,6 +39,8 @@ pub struct Entry {
     pub range: Range<usize>,
     /// What it is at first.
     pub init: Init,
+    /// Whether it goes on where the one before it ends, both being parts of one parameter.
+    pub(crate) is_joined: bool,
 }
 
 impl Entry {
@@ -58,17 +60,19 @@ impl Parameters {
     /// Adds a tensor at the end.
     pub fn add(&mut self, name: impl Into<String>, shape: &[usize], init: Init) -> Parameter {
         let (start, len) = (self.len(), shape.iter().product());
-        self.entries.push(Entry { name: name.into(), shape: shape.into(), range: start..start + len, init });
+        let range = start..start + len;
+        self.entries.push(Entry { name: name.into(), shape: shape.into(), range, init, is_joined: false });
         Parameter { start, len }
     }
 
     /// Adds tensors `[rows, inputs]` (or `[rows]`, where `inputs` is `None`), one below the other, as one parameter.
     pub fn add_joined(&mut self, parts: &[(String, usize)], inputs: Option<usize>, init: &Init) -> Parameter {
-        let start = self.len();
+        let (start, first) = (self.len(), self.entries.len());
         for (name, rows) in parts {
             let shape: Vec<usize> = std::iter::once(*rows).chain(inputs).collect();
             self.add(name.clone(), &shape, init.clone());
         }
+        self.entries.iter_mut().skip(first + 1).for_each(|entry| entry.is_joined = true);
         Parameter { start, len: self.len() - start }
     }
 

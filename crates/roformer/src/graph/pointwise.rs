@@ -45,16 +45,16 @@ impl<T: Real> Builder<T> {
     }
 }
 
-struct Norm<T> {
-    x: Value,
-    weight: Parameter,
-    bias: Option<Parameter>,
-    epsilon: f64,
+pub(super) struct Norm<T> {
+    pub(super) x: Value,
+    pub(super) weight: Parameter,
+    pub(super) bias: Option<Parameter>,
+    pub(super) epsilon: f64,
     /// What the way back needs of each row: its mean and 1/σ.
-    statistics: Vec<T>,
+    pub(super) statistics: Vec<T>,
     /// What the way back sums over blocks of rows.
-    scratch: Vec<T>,
-    out: Value,
+    pub(super) scratch: Vec<T>,
+    pub(super) out: Value,
 }
 
 impl<T: Real> Norm<T> {
@@ -95,13 +95,18 @@ impl<T: Real> Operation<T> for Norm<T> {
         self.scratch = scratch;
         gradients.take_back(self.x, dx);
     }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
+    }
 }
 
-struct Activate {
+pub(super) struct Activate {
     /// In a step that goes back, its slopes from the forward pass on.
-    x: Value,
-    activation: Activation,
-    out: Value,
+    pub(super) x: Value,
+    pub(super) activation: Activation,
+    pub(super) out: Value,
 }
 
 impl<T: Real> Operation<T> for Activate {
@@ -118,11 +123,16 @@ impl<T: Real> Operation<T> for Activate {
         gradients.add(self.out, |_, dy| activation::backward(values.get(self.x), dy));
         gradients.hand_over(self.out, self.x);
     }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
+    }
 }
 
-struct Gate {
-    x: Value,
-    out: Value,
+pub(super) struct Gate {
+    pub(super) x: Value,
+    pub(super) out: Value,
 }
 
 impl<T: Real> Operation<T> for Gate {
@@ -136,12 +146,17 @@ impl<T: Real> Operation<T> for Gate {
             activation::swiglu_backward(values.get(self.x), self.out.width, dy, dx);
         });
     }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
+    }
 }
 
-struct Dropout {
-    x: Value,
-    probability: f64,
-    site: u64,
+pub(super) struct Dropout {
+    pub(super) x: Value,
+    pub(super) probability: f64,
+    pub(super) site: u64,
 }
 
 impl Dropout {
@@ -160,5 +175,10 @@ impl<T: Real> Operation<T> for Dropout {
 
     fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
         gradients.add(self.x, |_, numbers| self.apply(values, numbers));
+    }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
     }
 }

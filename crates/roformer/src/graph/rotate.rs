@@ -67,12 +67,12 @@ fn table<T: Real>(rope: &Rope, longest: usize, columns: &Columns) -> rope::Resul
 /// Why a rotation cannot fail.
 const CHECKED: &str = "sizes were checked when the graph was made, positions when they were set";
 
-struct Rotate<T> {
-    x: Value,
-    table: Table<T>,
-    frequencies: Option<Value>,
-    columns: Columns,
-    gradient: Vec<f64>,
+pub(super) struct Rotate<T> {
+    pub(super) x: Value,
+    pub(super) table: Table<T>,
+    pub(super) frequencies: Option<Value>,
+    pub(super) columns: Columns,
+    pub(super) gradient: Vec<f64>,
 }
 
 impl<T: Real> Rotate<T> {
@@ -121,5 +121,10 @@ impl<T: Real> Operation<T> for Rotate<T> {
                 sum.iter_mut().zip(&*gradient).for_each(|(sum, &gradient)| *sum += T::of(gradient));
             });
         }
+    }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
     }
 }

@@ -57,9 +57,9 @@ impl<T: Real> Builder<T> {
     }
 }
 
-struct Beside<const N: usize> {
-    parts: [Value; N],
-    out: Value,
+pub(super) struct Beside<const N: usize> {
+    pub(super) parts: [Value; N],
+    pub(super) out: Value,
 }
 
 impl<T: Real, const N: usize> Operation<T> for Beside<N> {
@@ -89,17 +89,22 @@ impl<T: Real, const N: usize> Operation<T> for Beside<N> {
             }
         });
     }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
+    }
 }
 
 /// A norm of the mean square whose weight is never learned.
-struct Scaled<T> {
-    x: Value,
-    epsilon: f64,
-    weight: Vec<T>,
+pub(super) struct Scaled<T> {
+    pub(super) x: Value,
+    pub(super) epsilon: f64,
+    pub(super) weight: Vec<T>,
     /// What the way back needs of each row.
-    statistics: Vec<T>,
-    scratch: Vec<T>,
-    out: Value,
+    pub(super) statistics: Vec<T>,
+    pub(super) scratch: Vec<T>,
+    pub(super) out: Value,
 }
 
 impl<T: Real> Scaled<T> {
@@ -125,6 +130,11 @@ impl<T: Real> Operation<T> for Scaled<T> {
         });
         self.scratch = scratch;
     }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
+    }
 }
 
 /// Which tokens of a text are real, by their places.
@@ -137,10 +147,10 @@ fn real<'a, T: Real>(
     (text * length..(text + 1) * length).filter(move |&token| mask.is_empty() || mask[token])
 }
 
-struct Means {
-    x: Value,
-    length: usize,
-    out: Value,
+pub(super) struct Means {
+    pub(super) x: Value,
+    pub(super) length: usize,
+    pub(super) out: Value,
 }
 
 impl<T: Real> Operation<T> for Means {
@@ -173,12 +183,17 @@ impl<T: Real> Operation<T> for Means {
             }
         });
     }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
+    }
 }
 
-struct Last {
-    x: Value,
-    length: usize,
-    out: Value,
+pub(super) struct Last {
+    pub(super) x: Value,
+    pub(super) length: usize,
+    pub(super) out: Value,
 }
 
 impl Last {
@@ -205,5 +220,10 @@ impl<T: Real> Operation<T> for Last {
                 dx.iter_mut().zip(dy).for_each(|(dx, &dy)| *dx += dy);
             }
         });
+    }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
     }
 }

@@ -16,12 +16,12 @@ impl<T: Real> Builder<T> {
     }
 }
 
-struct PairLoss<T> {
-    vectors: Value,
+pub(super) struct PairLoss<T> {
+    pub(super) vectors: Value,
     /// Which pairs count.
-    counts: Vec<bool>,
-    scratch: Vec<T>,
-    out: Value,
+    pub(super) counts: Vec<bool>,
+    pub(super) scratch: Vec<T>,
+    pub(super) out: Value,
 }
 
 impl<T: Real> PairLoss<T> {
@@ -50,5 +50,10 @@ impl<T: Real> Operation<T> for PairLoss<T> {
         let mut loss = 0.0;
         gradients.add(self.vectors, |_, slope| loss = self.loss(values, Some((slope, scale))));
         gradients.loss = loss;
+    }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
     }
 }

@@ -1,5 +1,8 @@
 //! The grid: every task with every encoding and seed, as many runs at a time as there are threads.
 //!
+//! On a GPU each thread has a stream of its own, so that many small models share the chip. What is measured of a trained model
+//! is measured on the processor, whatever it was trained on.
+//!
 //! Each run has one thread to itself: small models gain nothing from more, and their bits do not depend on it. First each
 //! encoding chooses its learning rate on each task, then a sweep its parameters where there is one, then all that is
 //! compared is run.
@@ -12,6 +15,7 @@ use super::results::{Results, RunResult, RunTiming, Swept, TaskResult, Timings};
 use super::run::{Purpose, Settings, train};
 use super::store::{Finished, Store};
 use super::tasks::Task;
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::train::side_by_side;
 use std::sync::Mutex;
@@ -85,6 +89,10 @@ pub fn compare(
     Ok(Some((results, timings)))
 }
 
+/// How many times as fast many runs are together on a GPU than one after the other, about: they share its time.
+#[cfg(feature = "cuda")]
+const SHARED: f64 = 6.0;
+
 /// About how many seconds a comparison takes from its beginning: the first steps of its first run are timed, and the rest is
 /// taken to be as fast.
 pub fn estimate(plan: &Plan, threads: usize) -> Result<f64> {
@@ -93,10 +101,21 @@ pub fn estimate(plan: &Plan, threads: usize) -> Result<f64> {
         return Ok(0.0);
     };
     let encoding = encodings::parse(&first.encoding)?;
+    let train =
+        || one_thread()?.install(|| train(&plan.device, &first, plan.task(&first), &encoding, || true));
+    if !matches!(plan.device, Device::Cpu) {
+        // The first steps on a GPU load and record.
+        train()?;
+    }
     let start = Instant::now();
-    one_thread()?.install(|| train(&first, plan.task(&first), &encoding, || true))?;
+    train()?;
     let work: f64 = all.iter().map(|settings| plan.work(settings)).sum();
-    Ok(start.elapsed().as_secs_f64() * work / plan.work(&first) / threads as f64)
+    let at_a_time = match plan.device {
+        Device::Cpu => threads as f64,
+        #[cfg(feature = "cuda")]
+        Device::Cuda(_) => SHARED.min(threads as f64),
+    };
+    Ok(start.elapsed().as_secs_f64() * work / plan.work(&first) / at_a_time)
 }
 
 /// A pool of one thread: what is parallel inside a run then runs on it, one after the other.
@@ -220,8 +239,9 @@ impl<'a> Grid<'a> {
         let encoding = encodings::parse(&settings.encoding)?;
         let (start, of_a_step) = (Instant::now(), settings.flops(task));
         // A run that fails takes the others with it: they would be of no use.
+        let on_step = || self.advance(of_a_step, 0);
         let trained =
-            train(settings, task, &encoding, || self.advance(of_a_step, 0)).inspect_err(|_| self.halt())?;
+            train(&self.plan.device, settings, task, &encoding, on_step).inspect_err(|_| self.halt())?;
         let Some(trained) = trained else { return Ok(None) };
         let seconds = start.elapsed().as_secs_f64();
 

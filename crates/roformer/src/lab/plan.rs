@@ -4,6 +4,7 @@ use super::encodings;
 use super::results::{self, EncodingPlan, LeftOut};
 use super::run::{HEAD_DIM, Purpose, Settings};
 use super::tasks::{self, Defaults, Task};
+use crate::device::Device;
 use crate::encoding::Encoding;
 use crate::error::{Error, Result};
 use crate::graph::mix;
@@ -80,6 +81,8 @@ pub struct Request {
     pub is_sweep: bool,
     /// The text of the language model.
     pub text: Option<Data>,
+    /// Where models are trained. On a GPU many are at a time.
+    pub device: Device,
 }
 
 /// A task, with what it is trained and tested on.
@@ -110,6 +113,8 @@ pub struct Plan {
     pub is_linear: bool,
     /// Whether a small grid of parameters is tried for each encoding first.
     pub is_sweep: bool,
+    /// Where models are trained.
+    pub device: Device,
 }
 
 impl Plan {
@@ -140,7 +145,8 @@ impl Plan {
         }
         let seeds = (1..=seeds as u64).collect();
         let Request { is_linear, is_sweep, .. } = *request;
-        let plan = Plan { preset, tasks, encodings, left_out, seeds, is_linear, is_sweep };
+        let device = request.device.clone();
+        let plan = Plan { preset, tasks, encodings, left_out, seeds, is_linear, is_sweep, device };
         plan.check()?;
         Ok(plan)
     }
@@ -212,6 +218,11 @@ impl Plan {
             steps: if purpose == Purpose::Search { planned.steps.div_ceil(3) } else { planned.steps },
             rate,
             seed,
+            device: match &self.device {
+                Device::Cpu => String::new(),
+                #[cfg(feature = "cuda")]
+                other => other.name(),
+            },
         }
     }
 

@@ -2,12 +2,13 @@
 
 use super::results::CurvePoint;
 use super::tasks::{Draws, Example, PAD, Part, Task};
+use crate::device::Device;
 use crate::encoding::Encoding;
 use crate::error::Result;
 use crate::graph::{Batch, IGNORE, Init, Parameters};
 use crate::network::{Form, Laid, LinearForm, Mixing, Network, Task as Goal};
-use crate::ops::optimizer::{AdamW, State, clip_coefficient, global_norm};
-use crate::train::Schedule;
+use crate::ops::optimizer::AdamW;
+use crate::train::{Learner, Schedule, Update};
 use serde::{Deserialize, Serialize};
 
 /// Features of a head.
@@ -70,6 +71,9 @@ pub struct Settings {
     pub rate: f64,
     /// The seed of the first weights, the batches and the tests.
     pub seed: u64,
+    /// What it is trained on, where that is not the processor: other devices round otherwise.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub device: String,
 }
 
 impl Settings {
@@ -147,8 +151,9 @@ pub(super) fn give(layout: &Parameters, numbers: &[f32], graph: &mut crate::grap
     }
 }
 
-/// Trains a model. `on_step` is asked before each step whether to go on; `None` where it was not.
+/// Trains a model on a device. `on_step` is asked before each step whether to go on; `None` where it was not.
 pub fn train(
+    device: &Device,
     settings: &Settings,
     task: &dyn Task,
     encoding: &Encoding,
@@ -156,11 +161,9 @@ pub fn train(
 ) -> Result<Option<Trained>> {
     let network = settings.network(task, encoding);
     let tokens = task.tokens(settings.train_length);
-    let mut laid = network.build::<f32>(settings.batch, tokens, settings.longest(task))?;
-    let layout = laid.graph.layout().clone();
-    initialise(&layout, settings, laid.graph.parameters_mut());
-    let (mut first, mut second) = (vec![0.0; layout.len()], vec![0.0; layout.len()]);
-    let ranges = layout.decaying();
+    let mut learner = Learner::new(device, &network, [settings.batch, tokens], settings.longest(task))?;
+    let layout = learner.layout().clone();
+    initialise(&layout, settings, learner.parameters_mut()?);
 
     let steps = settings.steps;
     let every = steps.div_ceil(POINTS).max(1);
@@ -169,20 +172,15 @@ pub fn train(
         if !on_step() {
             return Ok(None);
         }
-        let mut batch = batch(settings, task, step);
-        let places = encoding.as_encode::<f32>().positions(tokens, settings.seed, step);
-        batch.positions = places.unwrap_or_default();
-        laid.set(batch)?;
-        laid.graph.clear();
-        let loss = laid.graph.step(1.0);
-        let (parameters, gradients) = laid.graph.both_mut();
-        let norm = global_norm(gradients);
+        let rate = Schedule::Cosine.rate(step + 1, [steps / 10, steps], [settings.rate, 0.0]);
+        let update = Update { adam: ADAM, step: step + 1, rate, clip: CLIP };
+        let found = learner.step(&update, 1, |_, given| {
+            let places = encoding.as_encode::<f32>().positions(tokens, settings.seed, step);
+            *given = Batch { positions: places.unwrap_or_default(), ..batch(settings, task, step) };
+        })?;
         // A step that is not a number is not taken: a rate that is too high shows in the curve, and nothing else breaks.
-        if loss.is_finite() && norm.is_finite() {
-            let rate = Schedule::Cosine.rate(step + 1, [steps / 10, steps], [settings.rate, 0.0]);
-            let mut state = State { parameters, gradients, first: &mut first, second: &mut second };
-            ADAM.apply(&ADAM.at(step + 1, rate, clip_coefficient(norm, CLIP)), &mut state, &ranges);
-            (sum, count) = (sum + loss, count + 1.0);
+        if found.is_finite() {
+            (sum, count) = (sum + found.loss, count + 1.0);
         }
         if (step + 1).is_multiple_of(every) || step + 1 == steps {
             let before = curve.last().map_or(HOPELESS, |point: &CurvePoint| point.loss);
@@ -190,7 +188,8 @@ pub fn train(
             (sum, count) = (0.0, 0.0);
         }
     }
-    let parameters = laid.graph.parameters().to_vec();
+    learner.fetch()?;
+    let parameters = learner.parameters().to_vec();
     Ok(Some(Trained { network, layout, parameters, curve }))
 }
 

@@ -1,6 +1,6 @@
 //! Sizes that a network can have, and batches that fit it.
 
-use super::{Form, Laid, LinearForm, Mixing, Network, Task};
+use super::{Form, Laid, LinearForm, Mixing, Network, Outline, Task};
 use crate::encoding::Sizes;
 use crate::error::{Error, Result};
 use crate::graph::{Batch, IGNORE};
@@ -27,6 +27,19 @@ impl Network {
         parameters + values + cosines + longest * width + length * heads
     }
 
+    /// Checks that the processor has the memory for such a network, before any of it is made; without batches, for its
+    /// parameters alone.
+    pub(crate) fn check_memory(&self, batch: usize, length: usize, longest: usize) -> Result<()> {
+        // Sizes that cannot be are refused by what comes next.
+        let sizes =
+            [batch, length, longest, self.vocabulary, self.width, self.wide, self.heads, self.head_dim];
+        let is_known = sizes.iter().all(|&size| size <= LIMIT);
+        match is_known && !is_available(self.numbers(batch, length, longest) * 2 * size_of::<f32>() as u128) {
+            true => Err(Error::Memory { what: "the network" }),
+            false => Ok(()),
+        }
+    }
+
     /// Checks that there can be such a network for such batches.
     pub(super) fn check(&self, batch: usize, length: usize, longest: usize) -> Result<Sizes> {
         for (name, size) in [
@@ -46,9 +59,6 @@ impl Network {
             if size == 0 || size > LIMIT {
                 return Err(Error::input(name, size, format!("from 1 to {LIMIT}")));
             }
-        }
-        if !is_available(self.numbers(batch, length, longest) * 2 * size_of::<f32>() as u128) {
-            return Err(Error::Memory { what: "the network" });
         }
         if length > longest {
             return Err(Error::input("the length", length, format!("at most the longest text, {longest}")));
@@ -127,6 +137,15 @@ impl Network {
 impl<T: Real> Laid<T> {
     /// What the next step works on, checked.
     pub fn set(&mut self, batch: Batch) -> Result<()> {
+        self.outline.check(&batch)?;
+        *self.graph.batch() = batch;
+        Ok(())
+    }
+}
+
+impl Outline {
+    /// Checks that a batch fits.
+    pub fn check(&self, batch: &Batch) -> Result<()> {
         let (network, sizes) = (&self.network, &self.sizes);
         let tokens = sizes.batch * sizes.length;
         let pairs = if network.task == Task::Similarity { sizes.batch / 2 } else { 0 };
@@ -164,9 +183,7 @@ impl<T: Real> Laid<T> {
                 return Err(Error::input(name, value, format!("less than {limit}")));
             }
         }
-        self.check_texts(&batch)?;
-        *self.graph.batch() = batch;
-        Ok(())
+        self.check_texts(batch)
     }
 
     /// Checks that what is judged as a whole is there, and that what is compared can be.

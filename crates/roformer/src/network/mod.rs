@@ -78,7 +78,20 @@ pub struct Laid<T: Real> {
     pub scores: Option<Value>,
     /// `[batch, width]`: vectors of texts, of length 1, where they are what is trained.
     pub vectors: Option<Value>,
-    network: Network,
+    outline: Outline,
+}
+
+/// What a network laid out for batches of one shape is, without the numbers.
+#[derive(Clone, Debug)]
+pub struct Outline {
+    /// The network.
+    pub network: Network,
+    /// As in [`Laid`].
+    pub hidden: Value,
+    /// As in [`Laid`].
+    pub scores: Option<Value>,
+    /// As in [`Laid`].
+    pub vectors: Option<Value>,
     sizes: Sizes,
 }
 
@@ -86,6 +99,19 @@ impl Network {
     /// Lays the network out for batches `[batch, length]`, with learned tables for texts of `longest` tokens. The graph's
     /// loss is the mean over the targets that count. Parameters are zero until they are set.
     pub fn build<T: Real>(&self, batch: usize, length: usize, longest: usize) -> Result<Laid<T>> {
+        self.check_memory(batch, length, longest)?;
+        let (builder, outline) = self.compose::<T>(batch, length, longest)?;
+        let Outline { hidden, scores, vectors, .. } = outline;
+        Ok(Laid { graph: builder.build()?, hidden, scores, vectors, outline })
+    }
+
+    /// The operations of the same, which have no memory yet. [`check_memory`](Self::check_memory) comes first.
+    pub(crate) fn compose<T: Real>(
+        &self,
+        batch: usize,
+        length: usize,
+        longest: usize,
+    ) -> Result<(Builder<T>, Outline)> {
         let sizes = self.check(batch, length, longest)?;
         let encode = self.encoding.as_encode::<T>();
         // What turns may be features, of which there are more or fewer than a head has.
@@ -102,7 +128,7 @@ impl Network {
         }
         let head::Head { hidden, scores, vectors, loss } = head::head(self, &mut builder, x, &sizes);
         builder.minimise(loss);
-        Ok(Laid { graph: builder.build()?, hidden, scores, vectors, network: self.clone(), sizes })
+        Ok((builder, Outline { network: self.clone(), hidden, scores, vectors, sizes }))
     }
 
     /// The width of the embeddings.
@@ -132,6 +158,11 @@ impl<T: Real> Laid<T> {
 
     /// The network.
     pub fn network(&self) -> &Network {
-        &self.network
+        &self.outline.network
+    }
+
+    /// All but the numbers.
+    pub fn outline(&self) -> &Outline {
+        &self.outline
     }
 }

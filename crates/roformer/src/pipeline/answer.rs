@@ -4,6 +4,7 @@ use super::batch::{Row, nowhere};
 use super::{Pipeline, only, softmax};
 use crate::error::{Error, Result};
 use crate::model::HeadKind;
+use crate::ops::Backend;
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,7 +22,7 @@ pub struct Answer {
 /// Answers have at most so many tokens.
 const LONGEST: usize = 64;
 
-impl Pipeline {
+impl<B: Backend> Pipeline<B> {
     /// The part of `context` that answers `question`.
     pub fn answer(&self, question: &str, context: &str) -> Result<Answer> {
         only(self.answer_all(&[(question, context)]))

@@ -3,6 +3,7 @@
 use super::Pipeline;
 use crate::error::Result;
 use crate::model::{Call, Input, Output, Scores};
+use crate::ops::Backend;
 use crate::tokenizer::Encoding;
 
 /// Tokens of a batch. Enough that products run at full speed, few enough that activations stay near the processor.
@@ -19,19 +20,19 @@ pub(super) struct Row<'a> {
 }
 
 /// Which tokens of a text a language model scores.
-pub(super) type Places = fn(&Pipeline, &Encoding) -> Vec<usize>;
+pub(super) type Places<B> = fn(&Pipeline<B>, &Encoding) -> Vec<usize>;
 
 /// None of them: for tasks that read hidden states alone.
-pub(super) fn nowhere(_: &Pipeline, _: &Encoding) -> Vec<usize> {
+pub(super) fn nowhere<B: Backend>(_: &Pipeline<B>, _: &Encoding) -> Vec<usize> {
     Vec::new()
 }
 
-impl Pipeline {
+impl<B: Backend> Pipeline<B> {
     /// Runs texts that could be read and hands what the model gave to `finish`, for each text on its own.
     pub(super) fn each<R>(
         &self,
         encodings: Vec<Result<Encoding>>,
-        places: Places,
+        places: Places<B>,
         finish: impl Fn(&Encoding, Row) -> Result<R>,
     ) -> Vec<Result<R>> {
         let mut results: Vec<Option<Result<R>>> = Vec::with_capacity(encodings.len());
@@ -64,7 +65,7 @@ impl Pipeline {
     fn batch<R>(
         &self,
         texts: &[&Encoding],
-        places: Places,
+        places: Places<B>,
         finish: &impl Fn(&Encoding, Row) -> Result<R>,
     ) -> Vec<Result<R>> {
         let length = texts.iter().map(|text| text.len()).max().unwrap_or(0);

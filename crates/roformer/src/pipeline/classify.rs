@@ -4,6 +4,7 @@ use super::batch::{Row, nowhere};
 use super::{Pipeline, largest, only, softmax};
 use crate::error::Result;
 use crate::model::{HeadKind, Problem};
+use crate::ops::Backend;
 use crate::tokenizer::Encoding;
 
 /// A label and its probability.
@@ -28,7 +29,7 @@ pub struct TokenLabel {
     pub end: usize,
 }
 
-impl Pipeline {
+impl<B: Backend> Pipeline<B> {
     /// All labels of a text, the likeliest first.
     pub fn classify(&self, text: &str) -> Result<Vec<Label>> {
         only(self.classify_all(&[text]))

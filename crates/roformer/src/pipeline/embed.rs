@@ -3,6 +3,7 @@
 use super::batch::{Row, nowhere};
 use super::{Pipeline, only};
 use crate::error::{Error, Result};
+use crate::ops::Backend;
 use crate::tokenizer::Encoding;
 
 /// How the vectors of tokens become one of the text.
@@ -34,7 +35,7 @@ pub struct Ranked {
     pub score: f32,
 }
 
-impl Pipeline {
+impl<B: Backend> Pipeline<B> {
     /// The vector of a text, `[hidden]`.
     pub fn embed(&self, text: &str, options: Embed) -> Result<Vec<f32>> {
         only(self.embed_all(&[text], options))

@@ -4,6 +4,7 @@ use super::batch::Row;
 use super::{Pipeline, largest, only, softmax};
 use crate::error::{Error, Result};
 use crate::model::HeadKind;
+use crate::ops::Backend;
 use crate::tokenizer::Encoding;
 
 /// A token that may stand behind the mask.
@@ -19,7 +20,7 @@ pub struct Guess {
     pub text: String,
 }
 
-impl Pipeline {
+impl<B: Backend> Pipeline<B> {
     /// The likeliest tokens behind the one `[MASK]` of a text.
     pub fn fill_mask(&self, text: &str, top_k: usize) -> Result<Vec<Guess>> {
         only(self.fill_mask_all(&[text], top_k))
@@ -32,10 +33,10 @@ impl Pipeline {
             self.check_mask(&encoding)?;
             Ok(encoding)
         });
-        let guesses = self.each(encodings.collect(), Pipeline::masks, |encoding, row: Row| {
+        let guesses = self.each(encodings.collect(), Self::masks, |encoding, row: Row| {
             let mut scores = row.scores.to_vec();
             softmax(&mut scores);
-            let place = Pipeline::masks(self, encoding).first().map(|&mask| encoding.offsets[mask]);
+            let place = self.masks(encoding).first().map(|&mask| encoding.offsets[mask]);
             let best = largest(&scores, top_k);
             Ok((place, best.into_iter().map(|id| (id as u32, scores[id])).collect::<Vec<_>>()))
         });

@@ -5,6 +5,7 @@ use super::embed::{Embed, cosine};
 use super::sample::choose;
 use crate::error::{Error, Result};
 use crate::model::{Cache, Call, HeadKind, Input, Scores};
+use crate::ops::Backend;
 use std::collections::HashSet;
 
 /// How text is generated.
@@ -46,7 +47,7 @@ struct Prompt {
 /// Rounds of samples for one list of paraphrases: many samples are the same text.
 const ROUNDS: usize = 4;
 
-impl Pipeline {
+impl<B: Backend> Pipeline<B> {
     /// Continues a text; RoFormer-Sim instead writes another that says the same. What is new is handed to `on_text` piece by
     /// piece as it comes, and returned as a whole.
     pub fn generate(&self, text: &str, options: &Generate, mut on_text: impl FnMut(&str)) -> Result<String> {
@@ -185,7 +186,7 @@ impl Pipeline {
     }
 
     /// The scores at these places, `[places, vocabulary]`.
-    fn scores(&self, input: &Input, cache: &mut Cache, places: &[usize]) -> Result<Vec<f32>> {
+    fn scores(&self, input: &Input, cache: &mut Cache<f32, B>, places: &[usize]) -> Result<Vec<f32>> {
         let call = Call { cache: Some(cache), scores: Scores::At(places), ..Call::default() };
         let logits = self.model.call(input, call)?.logits;
         logits.map(|logits| logits.scores).ok_or(Error::input(

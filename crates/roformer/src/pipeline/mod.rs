@@ -3,6 +3,7 @@
 //! [`Pipeline::load`] takes a folder or a name on the hub. Every task has a form for one text and a form for many, whose
 //! name ends in `_all`: that one sorts the texts by length, runs them in batches that waste little on padding, and gives a
 //! result for each text in the order they came. A text that cannot be used is an error of its own and spoils no other.
+//! [`Pipeline::load_on`] and [`Pipeline::open_on`] run the model on another device, such as a GPU.
 //!
 //! ```no_run
 //! let roformer = roformer::Pipeline::load("junnyu/roformer_chinese_base")?;
@@ -29,13 +30,14 @@ pub use generate::{Generate, Paraphrase};
 use crate::error::{Error, Result};
 use crate::hub;
 use crate::model::{HeadKind, Model};
+use crate::ops::{Backend, Cpu};
 use crate::tokenizer::{Encoding, Tokenizer};
 use rayon::prelude::*;
 use std::path::Path;
 
-/// A model with its tokenizer.
-pub struct Pipeline {
-    model: Model,
+/// A model with its tokenizer. The model runs on a device; what comes before and after it, on the processor.
+pub struct Pipeline<B: Backend = Cpu> {
+    model: Model<B>,
     tokenizer: Tokenizer,
     max_tokens: Option<usize>,
 }
@@ -46,23 +48,36 @@ const MAX_TOKENS: usize = 1 << 16;
 impl Pipeline {
     /// Loads a model from a folder, or by its name on the hub: from the local cache, or downloaded into it.
     pub fn load(model: &str) -> Result<Self> {
-        Self::open(hub::find(model, &hub::Options::default())?)
+        Self::load_on(Cpu, model)
     }
 
     /// Loads a model from a folder with a `config.json`, weights and the files of its tokenizer.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
+        Self::open_on(Cpu, folder)
+    }
+}
+
+impl<B: Backend> Pipeline<B> {
+    /// Loads a model as [`load`](Pipeline::load) does, to run on a device.
+    pub fn load_on(device: B, model: &str) -> Result<Self> {
+        Self::open_on(device, hub::find(model, &hub::Options::default())?)
+    }
+
+    /// Loads a model as [`open`](Pipeline::open) does, to run on a device.
+    pub fn open_on(device: B, folder: impl AsRef<Path>) -> Result<Self> {
         let folder = folder.as_ref();
         let tokenizer = || {
             let tokenizer = Tokenizer::load(folder)?;
             tokenizer.prepare();
             Ok(tokenizer)
         };
-        let (model, tokenizer): (_, Result<Tokenizer>) = rayon::join(|| Model::load(folder), tokenizer);
+        let (model, tokenizer): (_, Result<Tokenizer>) =
+            rayon::join(|| Model::load_on(device, folder), tokenizer);
         Self::new(model?, tokenizer?)
     }
 
     /// From its parts.
-    pub fn new(model: impl Into<Model>, tokenizer: Tokenizer) -> Result<Self> {
+    pub fn new(model: impl Into<Model<B>>, tokenizer: Tokenizer) -> Result<Self> {
         let model = model.into();
         let (tokens, vocabulary) = (tokenizer.len(), model.vocab_size());
         if tokens > vocabulary {
@@ -79,7 +94,7 @@ impl Pipeline {
     }
 
     /// The model.
-    pub fn model(&self) -> &Model {
+    pub fn model(&self) -> &Model<B> {
         &self.model
     }
 

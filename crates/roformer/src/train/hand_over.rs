@@ -3,6 +3,7 @@
 use super::data::{Choice, Data, Request};
 use super::settings::{FormName, Goal, Settings};
 use super::trainer::Trainer;
+use crate::device::Device;
 use crate::encoding::{Encoding, Rotary};
 use crate::error::{Error, Result};
 use crate::model::roformer::read_config;
@@ -62,20 +63,20 @@ impl Given {
     }
 
     /// The model, where it begins.
-    pub fn trainer(&self, settings: &Settings, data: Data) -> Result<Trainer> {
+    pub fn trainer(&self, device: &Device, settings: &Settings, data: Data) -> Result<Trainer> {
         let mut trainer = match (&self.folder, &self.config) {
             (Some(folder), _) => {
                 let opened = Network::open(folder, task(settings, &data), is_causal(settings))?;
                 let (settings, network) = fitted(settings, opened.0, &data)?;
-                let mut trainer = Trainer::with_network(&settings, network, data)?;
+                let mut trainer = Trainer::with_network(device, &settings, network, data)?;
                 trainer.load(&opened.1)?;
                 Ok(trainer)
             }
             (None, Some(config)) => {
                 let (settings, network) = fitted(settings, read(config, settings, &data)?, &data)?;
-                Trainer::with_network(&settings, network, data)
+                Trainer::with_network(device, &settings, network, data)
             }
-            (None, None) => Trainer::new(settings, data),
+            (None, None) => Trainer::new_on(device, settings, data),
         }?;
         if let Some(config) = self.config.as_deref().and_then(|config| serde_json::from_slice(config).ok()) {
             trainer.keep_longest(&config);

@@ -25,6 +25,7 @@
 //! characters.rs  the vocabulary of characters, and its tokenizer's files
 //! rows.rs        which rows a step reads, and the batch that they make
 //! hand_over.rs   where a model begins, and the files by which others load it
+//! learner.rs     a network that learns, on the processor or a GPU
 //! trainer.rs     one step, one evaluation
 //! store.rs       the folder: checkpoints in an order that a kill cannot break
 //! metrics.rs     metrics.jsonl
@@ -35,6 +36,7 @@
 mod characters;
 mod data;
 mod hand_over;
+mod learner;
 mod metrics;
 mod rows;
 mod run;
@@ -47,6 +49,7 @@ mod trainer;
 pub use characters::Characters;
 pub use data::{Choice, Data, Request, Vocabulary};
 pub use hand_over::{Start, is_loadable};
+pub use learner::{Found, Learner, Update};
 pub use run::{End, Event, Run};
 pub use schedule::Schedule;
 pub use settings::{FormName, Goal, Layout, Settings};

@@ -6,6 +6,7 @@ use super::metrics::Metrics;
 use super::settings::Settings;
 use super::store::{Best, Progress, Store};
 use super::trainer::{Evaluation, Trainer};
+use crate::device::Device;
 use crate::error::Result;
 use crate::files::write;
 use serde_json::{Map, Value, json};
@@ -81,9 +82,21 @@ impl Run {
         request: &Request,
         on: impl FnMut(u64),
     ) -> Result<Self> {
+        Self::begin_on(&Device::Cpu, folder, settings, start, request, on)
+    }
+
+    /// The same on a device.
+    pub fn begin_on(
+        device: &Device,
+        folder: impl AsRef<Path>,
+        settings: &Settings,
+        start: &Start,
+        request: &Request,
+        on: impl FnMut(u64),
+    ) -> Result<Self> {
         settings.check()?;
         let store = Store::create(folder.as_ref())?;
-        match Self::begin_in(&store, settings, start, request, on) {
+        match Self::begin_in(device, &store, settings, start, request, on) {
             Ok((trainer, progress, metrics)) => {
                 Ok(Run { store, trainer, metrics, progress, saved: 0, last: None })
             }
@@ -95,6 +108,7 @@ impl Run {
     }
 
     fn begin_in(
+        device: &Device,
         store: &Store,
         settings: &Settings,
         start: &Start,
@@ -104,7 +118,7 @@ impl Run {
         let given = start.read(settings)?;
         let request = given.complete(request);
         let data = Data::read(&request, settings.goal, settings.layout(), Some(&store.path("")), on)?;
-        let trainer = given.trainer(settings, data)?;
+        let trainer = given.trainer(device, settings, data)?;
         let files = absolute(&request.files).chain(absolute(&request.kept)).collect();
         let progress = Progress { step: 0, seconds: 0.0, best: None, files };
         store.save_state(&trainer, &progress)?;
@@ -115,12 +129,17 @@ impl Run {
     /// Goes on with a run, to the same bits that it would have come to without a break. `given` are settings that the caller
     /// insists on: those that decide the result must be the run's own.
     pub fn resume(folder: impl AsRef<Path>, given: &Map<String, Value>) -> Result<Self> {
+        Self::resume_on(&Device::Cpu, folder, given)
+    }
+
+    /// The same on a device. Bits are the same where the device is the one that the run was begun on.
+    pub fn resume_on(device: &Device, folder: impl AsRef<Path>, given: &Map<String, Value>) -> Result<Self> {
         let store = Store::open(folder.as_ref())?;
         let (progress, settings, config) = store.progress()?;
         let settings = settings.resumed_with(given)?;
         let data = Data::open(&store.path("data"), &store.path("tokenizer"))?;
         let network = hand_over::read(config.to_string().as_bytes(), &settings, &data)?;
-        let mut trainer = Trainer::with_network(&settings, network, data)?;
+        let mut trainer = Trainer::with_network(device, &settings, network, data)?;
         trainer.keep_longest(&config);
         store.restore(&progress, &mut trainer)?;
         let metrics = Metrics::open(store.path("metrics.jsonl"), progress.step)?;
@@ -201,6 +220,7 @@ impl Run {
         self.metrics.add(&line)?;
         self.last = Some(Best { step, loss });
         if is_best {
+            self.trainer.fetch()?;
             self.store.save_model("best", &self.trainer)?;
             self.progress.best = self.last;
         }
@@ -214,6 +234,7 @@ impl Run {
     }
 
     fn save(&mut self) -> Result<()> {
+        self.trainer.fetch()?;
         self.store.save_model("last", &self.trainer)?;
         self.metrics.sync()?;
         self.store.save_state(&self.trainer, &self.progress)?;

@@ -2,30 +2,28 @@
 
 use super::data::Data;
 use super::hand_over;
+use super::learner::{Learner, Update};
 use super::rows::Rows;
 use super::settings::{Goal, Settings};
+use crate::device::Device;
+use crate::encoding::Encoding;
 use crate::error::{Error, Result};
 use crate::graph::{Batch, IGNORE, Parameters};
-use crate::network::{Laid, Network};
-use crate::ops::Memory;
+use crate::network::Network;
 use crate::ops::memory::is_available;
-use crate::ops::optimizer::{AdamW, State, clip_coefficient, global_norm};
+use crate::ops::optimizer::AdamW;
 use crate::weights::Weights;
 use serde_json::Value;
-use std::ops::Range;
 
 /// A model in training, with its text. What it is after some steps depends on its settings and its text alone, not on
 /// threads, and not on where it was saved and resumed.
 pub struct Trainer {
     settings: Settings,
     rows: Rows,
-    laid: Laid<f32>,
+    learner: Learner,
+    encoding: Encoding,
     /// The longest text that the model is said to be for.
     longest: usize,
-    first: Memory<f32>,
-    second: Memory<f32>,
-    /// The tensors, and whether they decay.
-    ranges: Vec<(Range<usize>, bool)>,
     /// Steps that are done.
     step: u64,
 }
@@ -58,30 +56,37 @@ pub struct Evaluation {
 }
 
 impl Trainer {
-    /// A model of the settings' sizes with the first weights that the seed gives it.
+    /// A model of the settings' sizes with the first weights that the seed gives it, on the processor.
     pub fn new(settings: &Settings, data: Data) -> Result<Self> {
+        Self::new_on(&Device::Cpu, settings, data)
+    }
+
+    /// The same on a device.
+    pub fn new_on(device: &Device, settings: &Settings, data: Data) -> Result<Self> {
         settings.check()?;
         let network = hand_over::network(settings, &data)?;
-        Self::with_network(settings, network, data)
+        Self::with_network(device, settings, network, data)
     }
 
     /// The same of a network that is given.
-    pub(super) fn with_network(settings: &Settings, network: Network, data: Data) -> Result<Self> {
+    pub(super) fn with_network(
+        device: &Device,
+        settings: &Settings,
+        network: Network,
+        data: Data,
+    ) -> Result<Self> {
         settings.check()?;
         let rows = Rows::new(data, settings)?;
         let texts = if settings.goal == Goal::Similarity { 2 } else { 1 };
         let (batch, block) = (settings.batch * texts, settings.block);
-        if !is_available(least_bytes(&network, batch, block)) {
+        if matches!(device, Device::Cpu) && !is_available(least_bytes(&network, batch, block)) {
             return Err(Error::Memory { what: "a training step" });
         }
-        let mut laid = network.build::<f32>(batch, block, block)?;
-        let layout = laid.graph.layout().clone();
-        layout.initialise(settings.seed, laid.graph.parameters_mut());
-        let moments = || Memory::zeros(layout.len()).ok_or(Error::Memory { what: "the optimizer" });
-        let ranges = layout.decaying();
-        let (first, second) = (moments()?, moments()?);
-        let settings = settings.clone();
-        Ok(Trainer { settings, rows, laid, longest: block, first, second, ranges, step: 0 })
+        let mut learner = Learner::new(device, &network, [batch, block], block)?;
+        let layout = learner.layout().clone();
+        layout.initialise(settings.seed, learner.parameters_mut()?);
+        let (settings, encoding) = (settings.clone(), network.encoding);
+        Ok(Trainer { settings, rows, learner, encoding, longest: block, step: 0 })
     }
 
     /// The longest text that the model is said to be for, in the files by which others load it.
@@ -97,90 +102,69 @@ impl Trainer {
 
     /// Takes the weights of a checkpoint; what the task adds keeps its first numbers.
     pub(super) fn load(&mut self, weights: &Weights) -> Result<()> {
-        let layout = self.laid.graph.layout().clone();
-        let network = self.laid.network().clone();
-        network.load(weights, &layout, self.laid.graph.parameters_mut()).map(drop)
+        let (layout, network) = (self.layout().clone(), self.network().clone());
+        network.load(weights, &layout, self.learner.parameters_mut()?).map(drop)
     }
 
     /// Takes a step. Where the loss or its gradient is not finite nothing changes.
     pub fn step(&mut self) -> Result<Stepped> {
-        let settings = &self.settings;
-        let spans = [settings.warmup, settings.steps];
-        let rate = settings.schedule.rate(self.step + 1, spans, [settings.lr, settings.min_lr]);
+        let Trainer { settings, rows, learner, encoding, .. } = self;
+        let (spans, step) = ([settings.warmup, settings.steps], self.step + 1);
+        let rate = settings.schedule.rate(step, spans, [settings.lr, settings.min_lr]);
         let adam = AdamW { beta2: settings.beta2, weight_decay: settings.weight_decay, ..AdamW::default() };
-        let (clip, parts) = (settings.clip, settings.accumulate);
-        self.laid.graph.clear();
-        let mut loss = 0.0;
-        for part in 0..parts {
-            let number = self.step.wrapping_mul(parts).wrapping_add(part);
-            // The batch before is written over: a step allocates nothing.
-            let mut batch = std::mem::take(self.laid.graph.batch());
-            self.rows.training(number, &mut batch);
-            self.draw_positions(number, &mut batch);
-            self.laid.set(batch)?;
-            loss += self.laid.graph.step(1.0 / parts as f64);
+        let update = Update { adam, step, rate, clip: settings.clip };
+        let parts = settings.accumulate;
+        let found = learner.step(&update, parts, |part, batch| {
+            let number = (step - 1).wrapping_mul(parts).wrapping_add(part);
+            rows.training(number, batch);
+            draw_positions(encoding, settings, rows, number, batch);
+        })?;
+        if found.is_finite() {
+            self.step = step;
         }
-        let (parameters, gradients) = self.laid.graph.both_mut();
-        let stepped = Stepped { loss: loss / parts as f64, rate, norm: global_norm(gradients) };
-        if !stepped.is_finite() {
-            return Ok(stepped);
-        }
-        let clip = if clip > 0.0 { clip_coefficient(stepped.norm, clip) } else { 1.0 };
-        let mut state = State { parameters, gradients, first: &mut self.first, second: &mut self.second };
-        adam.apply(&adam.at(self.step + 1, rate, clip), &mut state, &self.ranges);
-        self.step += 1;
-        Ok(stepped)
+        Ok(Stepped { loss: found.loss, rate, norm: found.norm })
     }
 
     /// Measures what is kept from training: rows spread evenly over it, always the same. `None` where nothing is kept.
     pub fn evaluate(&mut self) -> Result<Option<Evaluation>> {
-        let Settings { batch: size, eval_batches, .. } = self.settings;
+        let Settings { batch: size, eval_batches, goal, .. } = self.settings;
         let count = self.rows.kept(eval_batches);
         if count == 0 {
             return Ok(None);
         }
         let (mut sum, mut counted, mut right) = (0.0, 0.0, 0);
         for first in (0..count).step_by(size) {
-            let mut batch = std::mem::take(self.laid.graph.batch());
-            let rows = self.rows.evaluation(first, count, &mut batch);
-            self.draw_positions(first as u64, &mut batch);
-            // A loss is a mean over what counts: texts, or tokens that are scored.
-            let weight = match self.settings.goal {
-                Goal::Causal | Goal::Masked => {
-                    batch.targets.iter().filter(|&&target| target != IGNORE).count()
-                }
-                Goal::Classification | Goal::Similarity => rows,
-            };
-            self.laid.set(batch)?;
-            sum += self.laid.graph.forward() * weight as f64;
+            let (mut weight, Trainer { settings, rows, learner, encoding, .. }) = (0, &mut *self);
+            let loss = learner.evaluate(|batch| {
+                let read = rows.evaluation(first, count, batch);
+                draw_positions(encoding, settings, rows, first as u64, batch);
+                // A loss is a mean over what counts: texts, or tokens that are scored.
+                weight = match goal {
+                    Goal::Causal | Goal::Masked => {
+                        batch.targets.iter().filter(|&&target| target != IGNORE).count()
+                    }
+                    Goal::Classification | Goal::Similarity => read,
+                };
+            })?;
+            sum += loss * weight as f64;
             counted += weight as f64;
-            right += self.right_labels();
+            right += self.right_labels()?;
         }
-        let accuracy = (self.settings.goal == Goal::Classification).then(|| right as f64 / count as f64);
+        let accuracy = (goal == Goal::Classification).then(|| right as f64 / count as f64);
         Ok(Some(Evaluation { loss: sum / f64::max(counted, 1.0), accuracy }))
     }
 
-    /// How many labels of the last forward pass are right.
-    fn right_labels(&mut self) -> usize {
-        let Some(scores) = self.laid.scores.filter(|_| self.settings.goal == Goal::Classification) else {
-            return 0;
-        };
-        let targets = std::mem::take(&mut self.laid.graph.batch().targets);
-        let rows = self.laid.graph.value(scores).chunks(scores.width);
+    /// How many labels of the last evaluation are right.
+    fn right_labels(&mut self) -> Result<usize> {
+        let is_classifier = self.settings.goal == Goal::Classification;
+        let Some(scores) = self.learner.outline().scores.filter(|_| is_classifier) else { return Ok(0) };
         let best = |row: &[f32]| {
             let best = row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)));
             best.map_or(IGNORE, |(label, _)| label as u32)
         };
-        let right = rows.zip(&targets).filter(|(row, target)| best(row) == **target).count();
-        self.laid.graph.batch().targets = targets;
-        right
-    }
-
-    /// Positions, where the encoding draws them anew for every batch.
-    fn draw_positions(&self, number: u64, batch: &mut Batch) {
-        let encoding = self.laid.network().encoding.as_encode::<f32>();
-        let seed = self.rows.seed_of_positions(batch.is_training);
-        batch.positions = encoding.positions(self.settings.block, seed, number).unwrap_or_default();
+        let said: Vec<u32> = self.learner.value(scores)?.chunks(scores.width).map(best).collect();
+        let targets = &self.learner.batch().targets;
+        Ok(said.iter().zip(targets).filter(|(said, target)| said == target).count())
     }
 
     /// Tokens of a step, padding included.
@@ -195,19 +179,24 @@ impl Trainer {
         self.step
     }
 
-    /// All parameters.
+    /// Brings what a GPU has changed back to the processor, to be saved.
+    pub(super) fn fetch(&mut self) -> Result<()> {
+        self.learner.fetch()
+    }
+
+    /// All parameters; those of a GPU as of the last evaluation or checkpoint.
     pub fn parameters(&self) -> &[f32] {
-        self.laid.graph.parameters()
+        self.learner.parameters()
     }
 
     /// The names, shapes and places of the parameters.
     pub fn layout(&self) -> &Parameters {
-        self.laid.graph.layout()
+        self.learner.layout()
     }
 
     /// The model.
     pub fn network(&self) -> &Network {
-        self.laid.network()
+        &self.learner.outline().network
     }
 
     /// The settings.
@@ -222,7 +211,8 @@ impl Trainer {
 
     /// Parameters and the optimizer's two moments, under the names of a checkpoint.
     pub(super) fn buffers(&self) -> [(&'static str, &[f32]); 3] {
-        [("parameters", self.parameters()), ("first", &self.first), ("second", &self.second)]
+        let [first, second] = self.learner.moments();
+        [("parameters", self.parameters()), ("first", first), ("second", second)]
     }
 
     /// Goes on from a checkpoint: `read` fills each tensor of each buffer by their names.
@@ -231,17 +221,25 @@ impl Trainer {
         step: u64,
         mut read: impl FnMut(&str, &str, &[usize], &mut [f32]) -> Result<()>,
     ) -> Result<()> {
-        for entry in self.laid.graph.layout().clone().entries() {
-            let parameters = self.laid.graph.parameters_mut();
-            let buffers =
-                [("parameters", parameters), ("first", &mut self.first), ("second", &mut self.second)];
-            for (buffer, numbers) in buffers {
-                read(buffer, &entry.name, &entry.shape, &mut numbers[entry.range.clone()])?;
-            }
+        for entry in self.layout().clone().entries() {
+            let mut read = |buffer: &str, numbers: &mut [f32]| {
+                read(buffer, &entry.name, &entry.shape, &mut numbers[entry.range.clone()])
+            };
+            read("parameters", self.learner.parameters_mut()?)?;
+            let [first, second] = self.learner.moments_mut()?;
+            read("first", first)?;
+            read("second", second)?;
         }
         self.step = step;
         Ok(())
     }
+}
+
+/// Positions, where the encoding draws them anew for every batch.
+fn draw_positions(encoding: &Encoding, settings: &Settings, rows: &Rows, number: u64, batch: &mut Batch) {
+    let seed = rows.seed_of_positions(batch.is_training);
+    let drawn = encoding.as_encode::<f32>().positions(settings.block, seed, number);
+    batch.positions = drawn.unwrap_or_default();
 }
 
 /// Bytes that a step takes at least: asked for before anything is made, since tables are made on the way.

@@ -5,13 +5,14 @@ use roformer::ops::{Arithmetic, Backend, Cuda};
 use std::io::Write;
 use std::sync::OnceLock;
 
-/// The first GPU in each arithmetic; none, said aloud, where there is none.
+/// The first GPU in each arithmetic, with an order of work and faults of its own for each test; none, said aloud, where there is
+/// none.
 pub fn gpus() -> Vec<Cuda> {
     static FOUND: OnceLock<Result<Vec<Cuda>, String>> = OnceLock::new();
     let all = [Arithmetic::F32, Arithmetic::Tf32, Arithmetic::Bf16];
     let find = || all.iter().map(|&arithmetic| Cuda::new(0, arithmetic)).collect::<Result<_, _>>();
     match FOUND.get_or_init(|| find().map_err(|error| error.to_string())) {
-        Ok(gpus) => gpus.clone(),
+        Ok(gpus) => gpus.iter().map(|gpu| gpu.beside().unwrap()).collect(),
         Err(why) => {
             let test = std::thread::current().name().unwrap_or("a test").to_string();
             // Past the harness, which would show it only for tests that fail.

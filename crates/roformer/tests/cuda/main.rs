@@ -1,5 +1,5 @@
-//! The GPU against the processor: every operation over odd sizes, and whole models. Without a GPU every test says that it was
-//! skipped, and why.
+//! The GPU against the processor: every operation over odd sizes, whole models, and pipelines. Without a GPU every test says
+//! that it was skipped, and why.
 //!
 //! The executable needs no files. `small` as a filter runs what touches every kernel once on small shapes: what
 //! compute-sanitizer is given.
@@ -9,3 +9,5 @@ mod common;
 mod errors;
 mod models;
 mod operations;
+mod pipeline;
+mod training;

@@ -7,7 +7,7 @@ use roformer::model::{
 use roformer::ops::{Arithmetic, Cuda};
 
 /// ‖a − b‖ / ‖b‖ within what rounding explains over a few layers.
-fn close(what: &str, gpu: &Cuda, got: &[f32], expected: &[f32]) {
+pub fn close(what: &str, gpu: &Cuda, got: &[f32], expected: &[f32]) {
     assert_eq!(got.len(), expected.len(), "{what}");
     let norm = |list: &mut dyn Iterator<Item = f64>| list.map(|x| x * x).sum::<f64>().sqrt();
     let pairs = got.iter().zip(expected);

@@ -2,7 +2,7 @@
 
 use super::arguments::{Copy, Embed, Finish, Gate, Norm};
 use super::kernels::{Size, launch, launch_with};
-use super::product::{Epilogue, Key, Matrix, Places};
+use super::product::{Epilogue, Key, Matrix, Places, Storage};
 use super::{Arithmetic, Buffer, Cuda, Fault};
 use crate::attention::softmax::{Mask, Shape};
 use crate::error::{Error, Result};
@@ -111,13 +111,26 @@ impl Cuda {
             (true, _) => Epilogue::Bias,
             (false, _) => Epilogue::Nothing,
         };
+        let out_place = out.at(0, size);
         let places = Places {
-            weight: matrix.weight.pointer(),
+            left: x.at(0, size),
+            right: matrix.weight.pointer(),
             bias: matrix.bias.pointer(),
-            x: x.at(0, size),
-            out: out.at(0, size),
+            added: out_place,
+            share: 0.0,
+            out: out_place,
         };
-        let key = Key { rows, outputs, inputs, epilogue };
+        let storage = if is_short { Storage::Bf16 } else { Storage::F32 };
+        let key = Key {
+            rows,
+            columns: outputs,
+            depth: inputs,
+            is_left_turned: false,
+            is_right_turned: true,
+            factors: storage,
+            result: storage,
+            epilogue,
+        };
         let (mut bias, mut left) = (0, activation);
         if self.0.products.multiply(key, places)? {
             if matches!(epilogue, Epilogue::GeluTanh | Epilogue::BiasGeluTanh) {
@@ -273,7 +286,7 @@ impl Backend for Cuda {
         let fault = self.0.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
         match (fault, outcome) {
             (Some(Fault::Memory { bytes, free }), Err(Error::Memory { what })) => {
-                Err(Error::DeviceMemory { what, bytes, free })
+                Err(Error::DeviceMemory { what, bytes, free, fits: None })
             }
             (Some(fault), _) => Err(fault.into()),
             (None, outcome) => outcome,

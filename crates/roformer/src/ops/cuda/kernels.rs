@@ -12,6 +12,7 @@ const SOURCE: &str = concat!(
     include_str!("kernels/rows.cu"),
     include_str!("kernels/pointwise.cu"),
     include_str!("kernels/attend.cu"),
+    include_str!("kernels/mma.cu"),
     include_str!("kernels/tensor.cu"),
 );
 /// What `make-ptx` made of it, for chips from compute capability 8.0 on.

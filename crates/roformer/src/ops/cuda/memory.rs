@@ -15,7 +15,7 @@ use std::sync::Arc;
 const PIECE: usize = 1 << 16;
 
 /// A GPU, and the stream that all work is in.
-pub(super) struct Queue {
+pub(crate) struct Queue {
     pub device: Device,
     pub stream: Stream,
     pool: Pool,
@@ -69,6 +69,43 @@ impl Queue {
         Ok(free + held.saturating_sub(used))
     }
 
+    /// Waits until all work so far is done, and lets other threads of this processor go on meanwhile: many models are
+    /// trained side by side, each with a thread and a stream, and steps of small ones are too short to sleep.
+    pub fn wait(&self) -> rope::Result<()> {
+        let _current = self.device.enter()?;
+        loop {
+            // SAFETY: the stream lives.
+            match unsafe { sys::cuStreamQuery(self.stream.pointer().cast()) } {
+                CUresult::CUDA_ERROR_NOT_READY => std::thread::yield_now(),
+                result => return check("waiting for the stream", result),
+            }
+        }
+    }
+
+    /// Copies bytes from the GPU, once all work so far is done.
+    pub fn download(&self, from: u64, to: &mut [u8]) -> rope::Result<()> {
+        if to.is_empty() {
+            return Ok(());
+        }
+        let _current = self.device.enter()?;
+        let stream = self.stream.pointer().cast();
+        // SAFETY: the callers give an address with this many bytes; the copy is waited for.
+        let result = unsafe { sys::cuMemcpyDtoHAsync_v2(to.as_mut_ptr().cast(), from, to.len(), stream) };
+        check("copying from the GPU", result)?;
+        self.stream.synchronise()
+    }
+
+    /// Sets bytes to 0, in the stream's order.
+    pub fn clear(&self, place: u64, bytes: usize) -> rope::Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let _current = self.device.enter()?;
+        // SAFETY: the callers give an address with this many bytes.
+        let result = unsafe { sys::cuMemsetD8Async(place, 0, bytes, self.stream.pointer().cast()) };
+        check("setting memory to 0", result)
+    }
+
     /// Copies bytes to the GPU, in the stream's order, and waits until they have left.
     pub fn upload(&self, to: u64, from: &[u8]) -> rope::Result<()> {
         if from.is_empty() {
@@ -85,7 +122,7 @@ impl Queue {
 }
 
 /// Bytes of the GPU's memory, given back in the order of the stream.
-pub(super) struct Block {
+pub(crate) struct Block {
     queue: Arc<Queue>,
     pointer: u64,
     bytes: usize,
@@ -110,13 +147,7 @@ impl Block {
     /// Bytes of 0.
     pub fn zeros(queue: &Arc<Queue>, bytes: usize) -> Result<Block, Fault> {
         let block = Block::new(queue, bytes)?;
-        if bytes > 0 {
-            let _current = queue.device.enter()?;
-            // SAFETY: all bytes of the block, which was just made.
-            let result =
-                unsafe { sys::cuMemsetD8Async(block.pointer, 0, bytes, queue.stream.pointer().cast()) };
-            check("setting memory to 0", result)?;
-        }
+        queue.clear(block.pointer, bytes)?;
         Ok(block)
     }
 
@@ -157,6 +188,70 @@ impl<T> Buffer<T> {
     }
 }
 
+/// Bytes of the processor's memory that the GPU reads and writes directly, while both go on.
+pub(crate) struct Shared {
+    queue: Arc<Queue>,
+    pointer: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: the memory is the owner's alone, whatever the thread.
+unsafe impl Send for Shared {}
+
+impl Shared {
+    /// Bytes of 0.
+    pub fn new(queue: &Arc<Queue>, bytes: usize) -> rope::Result<Shared> {
+        let pointer = pinned(queue, bytes.max(1))?;
+        // SAFETY: so many bytes, just made.
+        unsafe { std::ptr::write_bytes(pointer, 0, bytes) };
+        Ok(Shared { queue: queue.clone(), pointer, bytes })
+    }
+
+    /// The bytes. No copy of them is under way: the owner waits for the stream before it looks.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: made by `new` and borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer, self.bytes) }
+    }
+
+    /// Gives a copy of all bytes to the GPU to the stream; they must not change until it has been made.
+    pub fn send(&self, to: u64) -> rope::Result<()> {
+        let _current = self.queue.device.enter()?;
+        let stream = self.queue.stream.pointer().cast();
+        // SAFETY: the callers give an address with this many bytes; the source stays until the stream has been waited for.
+        let result = unsafe { sys::cuMemcpyHtoDAsync_v2(to, self.pointer.cast(), self.bytes, stream) };
+        check("copying to the GPU", result)
+    }
+
+    /// Gives a copy from the GPU to the stream.
+    pub fn receive(&self, from: u64) -> rope::Result<()> {
+        let _current = self.queue.device.enter()?;
+        let stream = self.queue.stream.pointer().cast();
+        // SAFETY: as above.
+        let result = unsafe { sys::cuMemcpyDtoHAsync_v2(self.pointer.cast(), from, self.bytes, stream) };
+        check("copying from the GPU", result)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Ok(_current) = self.queue.device.enter() {
+            let _ = self.queue.stream.synchronise();
+            // SAFETY: made by `new`, freed once, after all copies.
+            let _ = unsafe { sys::cuMemFreeHost(self.pointer.cast()) };
+        }
+    }
+}
+
+/// So many bytes of the processor's memory that the GPU can reach.
+fn pinned(queue: &Queue, bytes: usize) -> rope::Result<*mut u8> {
+    let _current = queue.device.enter()?;
+    let mut pointer = std::ptr::null_mut();
+    // SAFETY: a context is current.
+    let result = unsafe { sys::cuMemHostAlloc(&mut pointer, bytes, 0) };
+    check("asking for memory of the processor's that the GPU can reach", result)?;
+    Ok(pointer.cast())
+}
+
 /// Memory of the processor's that the GPU copies to directly. Grows to the most that was asked for.
 #[derive(Default)]
 pub(super) struct Pinned {
@@ -173,11 +268,7 @@ impl Pinned {
         let _current = queue.device.enter()?;
         if bytes > self.bytes {
             self.free();
-            let mut pointer = std::ptr::null_mut();
-            // SAFETY: a context is current.
-            let result = unsafe { sys::cuMemHostAlloc(&mut pointer, bytes, 0) };
-            check("asking for memory of the processor's that the GPU can reach", result)?;
-            (self.pointer, self.bytes) = (pointer as usize, bytes);
+            (self.pointer, self.bytes) = (pinned(queue, bytes)? as usize, bytes);
         }
         let to = self.pointer as *mut u8;
         // SAFETY: both have this many bytes, and the copy is waited for.

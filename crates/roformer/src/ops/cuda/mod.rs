@@ -11,9 +11,10 @@ mod attend;
 mod backend;
 mod kernels;
 mod library;
-mod memory;
-mod product;
+pub(crate) mod memory;
+pub(crate) mod product;
 mod state;
+pub(crate) mod training;
 
 pub use memory::Buffer;
 pub use product::Matrix;
@@ -22,10 +23,11 @@ use super::Real;
 use crate::error::{Error, Result};
 use kernels::{Kernels, Set};
 use memory::{Pinned, Queue};
-use product::Products;
+use product::{Handle, Products};
 use rope::cuda::Device;
 use state::State;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use training::Training;
 
 /// What a GPU computes in. Sums are `f32` in all three.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +73,8 @@ pub struct Cuda(Arc<Inner>);
 struct Inner {
     arithmetic: Arithmetic,
     products: Products,
-    kernels: Kernels,
+    kernels: Arc<Kernels>,
+    training: Arc<OnceLock<Training>>,
     state: Mutex<State>,
     pinned: Mutex<Pinned>,
     fault: Mutex<Option<Fault>>,
@@ -79,7 +82,7 @@ struct Inner {
 }
 
 /// Why an operation failed.
-enum Fault {
+pub(crate) enum Fault {
     /// Memory that was asked for, and what was free, in bytes.
     Memory {
         bytes: u128,
@@ -106,7 +109,9 @@ impl From<Error> for Fault {
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
         match fault {
-            Fault::Memory { bytes, free } => Error::DeviceMemory { what: "the work", bytes, free },
+            Fault::Memory { bytes, free } => {
+                Error::DeviceMemory { what: "the work", bytes, free, fits: None }
+            }
             Fault::Other(error) => error,
         }
     }
@@ -118,12 +123,49 @@ impl Cuda {
     /// Looks for cuBLASLt (where the loader looks, in the CUDA toolkit, in Python packages) and loads the kernels.
     pub fn new(number: usize, arithmetic: Arithmetic) -> Result<Cuda> {
         let device = Device::new(number)?;
-        let queue = Arc::new(Queue::new(&device)?);
-        let products = Products::new(&queue, arithmetic)?;
-        let kernels = Kernels::load(&device)?;
+        let library = Arc::new(Handle::new(&device)?);
+        let kernels = Arc::new(Kernels::load(&device)?);
+        Self::with(&device, arithmetic, &library, kernels, Arc::default())
+    }
+
+    /// The same GPU with memory and an order of work of its own: what both are given runs side by side.
+    pub fn beside(&self) -> Result<Cuda> {
+        let Inner { arithmetic, products, kernels, training, .. } = &*self.0;
+        Self::with(self.device(), *arithmetic, products.library(), kernels.clone(), training.clone())
+    }
+
+    fn with(
+        device: &Device,
+        arithmetic: Arithmetic,
+        library: &Arc<Handle>,
+        kernels: Arc<Kernels>,
+        training: Arc<OnceLock<Training>>,
+    ) -> Result<Cuda> {
+        let queue = Arc::new(Queue::new(device)?);
+        let products = Products::new(library, &queue, arithmetic)?;
         let state = Mutex::new(State::new(&queue)?);
         let (pinned, fault) = (Mutex::default(), Mutex::default());
-        Ok(Cuda(Arc::new(Inner { arithmetic, products, kernels, state, pinned, fault, queue })))
+        Ok(Cuda(Arc::new(Inner { arithmetic, products, kernels, training, state, pinned, fault, queue })))
+    }
+
+    /// The kernels of training, loaded when they are first asked for.
+    pub(crate) fn training(&self) -> Result<&Training> {
+        if let Some(loaded) = self.0.training.get() {
+            return Ok(loaded);
+        }
+        let loaded = Training::load(self.device())?;
+        Ok(self.0.training.get_or_init(|| loaded))
+    }
+
+    /// Whether the kernels that every training needs are loaded, or kept on disk from an earlier one. If not,
+    /// [`load_training_kernels`](Cuda::load_training_kernels) takes seconds.
+    pub fn has_training_kernels(&self) -> bool {
+        self.0.training.get().is_some() || Training::is_kept(self.device())
+    }
+
+    /// Loads the kernels that every training needs, which the first training does otherwise. An error where NVRTC is not found.
+    pub fn load_training_kernels(&self) -> Result<()> {
+        self.training().map(drop)
     }
 
     /// What it computes in.
@@ -145,6 +187,16 @@ impl Cuda {
     /// were copied back; `None` before the first.
     pub fn pass_milliseconds(&self) -> Option<f64> {
         self.state().pass_milliseconds()
+    }
+
+    /// The stream that all work is in.
+    pub(crate) fn queue(&self) -> &Arc<Queue> {
+        &self.0.queue
+    }
+
+    /// Products.
+    pub(crate) fn products(&self) -> &Products {
+        &self.0.products
     }
 
     /// The kernels for numbers as this stores them.

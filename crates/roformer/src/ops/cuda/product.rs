@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 const WORKSPACE: usize = 32 << 20;
 /// Plans kept; beyond that all are made anew.
 const PLANS: usize = 4096;
+/// Bytes to which any algorithm wants addresses aligned.
+const ALIGNED: u64 = 256;
 
 // cuBLASLt's numbers for types, arithmetic and attributes.
 const R_32F: i32 = 0;
@@ -21,13 +23,16 @@ const R_16BF: i32 = 14;
 const COMPUTE_32F: i32 = 68;
 const COMPUTE_32F_FAST_TF32: i32 = 77;
 const DESCRIPTOR_TRANSPOSE_A: i32 = 3;
+const DESCRIPTOR_TRANSPOSE_B: i32 = 4;
 const DESCRIPTOR_EPILOGUE: i32 = 7;
 const DESCRIPTOR_BIAS: i32 = 8;
 const PREFERENCE_WORKSPACE: i32 = 1;
+/// Of the first factor; those of the second, of what is added and of the result follow.
+const PREFERENCE_ALIGNMENT: i32 = 5;
 
 /// What is done to a product before it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Epilogue {
+pub(crate) enum Epilogue {
     Nothing = 1,
     Bias = 4,
     /// The approximation by a hyperbolic tangent: cuBLASLt has no other.
@@ -38,6 +43,29 @@ pub(super) enum Epilogue {
 impl Epilogue {
     pub fn has_bias(self) -> bool {
         matches!(self, Epilogue::Bias | Epilogue::BiasGeluTanh)
+    }
+}
+
+/// How numbers are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Storage {
+    F32,
+    Bf16,
+}
+
+impl Storage {
+    /// Bytes of a number.
+    pub fn size(self) -> usize {
+        if self == Storage::Bf16 { 2 } else { 4 }
+    }
+
+    /// The arithmetic that stores numbers like this.
+    pub fn arithmetic(self) -> Arithmetic {
+        if self == Storage::Bf16 { Arithmetic::Bf16 } else { Arithmetic::F32 }
+    }
+
+    fn number(self) -> i32 {
+        if self == Storage::Bf16 { R_16BF } else { R_32F }
     }
 }
 
@@ -57,88 +85,149 @@ impl<T: Real> Matrix<T> {
     }
 }
 
+/// out `[rows, columns]` = left · right + share · added, row by row, without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub(crate) struct Key {
     pub rows: usize,
-    pub outputs: usize,
-    pub inputs: usize,
+    pub columns: usize,
+    /// What is summed over.
+    pub depth: usize,
+    /// Whether left is stored `[depth, rows]`, not `[rows, depth]`.
+    pub is_left_turned: bool,
+    /// Whether right is stored `[columns, depth]`, not `[depth, columns]`.
+    pub is_right_turned: bool,
+    pub factors: Storage,
+    /// Of the result, of what is added and of the bias.
+    pub result: Storage,
     pub epilogue: Epilogue,
 }
 
 /// Where a product reads and writes.
 #[derive(Clone, Copy)]
-pub(super) struct Places {
-    pub weight: u64,
+pub(crate) struct Places {
+    pub left: u64,
+    pub right: u64,
+    /// `[columns]`, where the epilogue has one.
     pub bias: u64,
-    pub x: u64,
+    /// `[rows, columns]`, perhaps the result itself.
+    pub added: u64,
+    /// What that is multiplied with: 0 to leave it alone.
+    pub share: f32,
     pub out: u64,
 }
 
-/// Matrices in cuBLASLt's words, which go by columns: out (outputs × rows) = weightᵀ (inputs × outputs) · x (inputs × rows).
+/// Matrices in cuBLASLt's words, which go by columns: outᵀ = rightᵀ · leftᵀ, so the right factor is its first.
 struct Plan {
     descriptor: Opaque,
-    weight: Opaque,
-    x: Opaque,
+    right: Opaque,
+    left: Opaque,
     out: Opaque,
     algorithm: [u64; 8],
 }
 
-pub(super) struct Products {
-    library: Library,
-    handle: Opaque,
-    arithmetic: Arithmetic,
+/// Bytes to which the right and the left factor, what is added and the result are aligned.
+type Alignment = [u64; 4];
+
+fn alignment(places: &Places) -> Alignment {
+    let aligned = |place: u64| ALIGNED.min(1 << place.trailing_zeros().min(8));
+    [places.right, places.left, places.added, places.out].map(aligned)
+}
+
+pub(crate) struct Products {
+    library: Arc<Handle>,
+    is_quick: bool,
     workspace: Block,
     /// `None` where cuBLASLt has no algorithm.
-    plans: Mutex<HashMap<Key, Option<Plan>>>,
+    plans: Mutex<HashMap<(Key, Alignment), Option<Plan>>>,
     queue: Arc<Queue>,
 }
 
-// SAFETY: handles, descriptors and layouts may be used from any thread; plans, which change, are behind a lock.
+/// The library, started. Streams share it.
+pub(crate) struct Handle {
+    library: Library,
+    handle: Opaque,
+    device: rope::cuda::Device,
+}
+
+// SAFETY: cuBLASLt's handle may be used from any thread, and from several at a time.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Ok(_current) = self.device.enter() {
+            // SAFETY: made once, destroyed once; those who share it wait for their work before they let go.
+            unsafe { (self.library.destroy)(self.handle) };
+        }
+    }
+}
+
+impl Handle {
+    pub fn new(device: &rope::cuda::Device) -> Result<Handle, Error> {
+        let _current = device.enter()?;
+        let (library, handle) = Library::find()?;
+        Ok(Handle { library, handle, device: device.clone() })
+    }
+}
+
+// SAFETY: descriptors and layouts may be used from any thread; plans, which change, are behind a lock.
 unsafe impl Send for Products {}
 // SAFETY: as above.
 unsafe impl Sync for Products {}
 
 impl Products {
-    pub fn new(queue: &Arc<Queue>, arithmetic: Arithmetic) -> Result<Products, Error> {
-        let _current = queue.device.enter()?;
-        let (library, handle) = Library::find()?;
+    pub fn new(library: &Arc<Handle>, queue: &Arc<Queue>, arithmetic: Arithmetic) -> Result<Products, Error> {
         let workspace = Block::new(queue, WORKSPACE)?;
-        Ok(Products { library, handle, arithmetic, workspace, plans: Mutex::default(), queue: queue.clone() })
+        let is_quick = arithmetic == Arithmetic::Tf32;
+        Ok(Products {
+            library: library.clone(),
+            is_quick,
+            workspace,
+            plans: Mutex::default(),
+            queue: queue.clone(),
+        })
+    }
+
+    /// What is shared with products of other streams.
+    pub fn library(&self) -> &Arc<Handle> {
+        &self.library
     }
 
     pub fn origin(&self) -> String {
-        self.library.origin()
+        self.library.library.origin()
     }
 
     /// Gives a product to the stream; `false` if cuBLASLt has no algorithm for it.
     pub fn multiply(&self, key: Key, places: Places) -> Result<bool, Fault> {
         let _current = self.queue.device.enter()?;
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        if !plans.contains_key(&key) {
+        let known = (key, alignment(&places));
+        if !plans.contains_key(&known) {
             if plans.len() >= PLANS {
                 plans.drain().for_each(|(_, plan)| self.destroy(plan));
             }
             let plan = self.plan(key, places)?;
-            plans.insert(key, plan);
+            plans.insert(known, plan);
         }
-        let Some(Some(plan)) = plans.get(&key) else { return Ok(false) };
+        let Some(Some(plan)) = plans.get(&known) else { return Ok(false) };
         if key.epilogue.has_bias() {
             self.set(plan.descriptor, DESCRIPTOR_BIAS, &places.bias)?;
         }
-        let (one, zero) = (1f32, 0f32);
+        let one = 1f32;
         // SAFETY: the plan was made for these sizes, which the caller checked against the memory at these addresses; the
         // workspace has as many bytes as the plan may use, and the stream's order keeps its users apart.
         let status = unsafe {
-            (self.library.multiply)(
-                self.handle,
+            (self.library.library.multiply)(
+                self.library.handle,
                 plan.descriptor,
                 (&raw const one).cast(),
-                places.weight,
-                plan.weight,
-                places.x,
-                plan.x,
-                (&raw const zero).cast(),
-                places.out,
+                places.right,
+                plan.right,
+                places.left,
+                plan.left,
+                (&raw const places.share).cast(),
+                places.added,
                 plan.out,
                 places.out,
                 plan.out,
@@ -148,38 +237,46 @@ impl Products {
                 self.queue.stream.pointer(),
             )
         };
-        self.check("a product", status).map(|()| true)
+        let Key { rows, columns, depth, .. } = key;
+        let what = || format!("a product [{rows}, {depth}] · [{depth}, {columns}]");
+        self.check(what, status).map(|()| true)
     }
 
     fn plan(&self, key: Key, places: Places) -> Result<Option<Plan>, Fault> {
-        let Key { rows, outputs, inputs, epilogue } = key;
-        let number = if self.arithmetic == Arithmetic::Bf16 { R_16BF } else { R_32F };
-        let compute = match self.arithmetic {
-            Arithmetic::Tf32 => COMPUTE_32F_FAST_TF32,
+        let Key { rows, columns, depth, is_left_turned, is_right_turned, factors, result, epilogue } = key;
+        let compute = match (self.is_quick, factors) {
+            (true, Storage::F32) => COMPUTE_32F_FAST_TF32,
             _ => COMPUTE_32F,
         };
         let none = std::ptr::null_mut();
-        let mut plan = Plan { descriptor: none, weight: none, x: none, out: none, algorithm: [0; 8] };
-        let library = &self.library;
-        let layout = |to: &mut Opaque, rows: usize, columns: usize| {
+        let mut plan = Plan { descriptor: none, right: none, left: none, out: none, algorithm: [0; 8] };
+        let library = &self.library.library;
+        // Columns of cuBLASLt's are our rows.
+        let layout = |to: &mut Opaque, storage: Storage, width: usize, rows: usize| {
             // SAFETY: sets the pointer.
-            let status =
-                unsafe { (library.layout_create)(to, number, rows as u64, columns as u64, rows as i64) };
-            self.check("describing a matrix", status)
+            let status = unsafe {
+                (library.layout_create)(to, storage.number(), width as u64, rows as u64, width as i64)
+            };
+            self.check(|| "describing a matrix", status)
         };
+        let either =
+            |is_turned: bool, sizes: (usize, usize)| if is_turned { (sizes.1, sizes.0) } else { sizes };
         let mut prepare = || {
             // SAFETY: sets the pointer.
             let status = unsafe { (library.descriptor_create)(&mut plan.descriptor, compute, R_32F) };
-            self.check("describing a product", status)?;
-            self.set(plan.descriptor, DESCRIPTOR_TRANSPOSE_A, &1i32)?;
+            self.check(|| "describing a product", status)?;
+            self.set(plan.descriptor, DESCRIPTOR_TRANSPOSE_A, &i32::from(is_right_turned))?;
+            self.set(plan.descriptor, DESCRIPTOR_TRANSPOSE_B, &i32::from(is_left_turned))?;
             self.set(plan.descriptor, DESCRIPTOR_EPILOGUE, &(epilogue as i32))?;
             if epilogue.has_bias() {
                 self.set(plan.descriptor, DESCRIPTOR_BIAS, &places.bias)?;
             }
-            layout(&mut plan.weight, inputs, outputs)?;
-            layout(&mut plan.x, inputs, rows)?;
-            layout(&mut plan.out, outputs, rows)?;
-            self.choose(&plan)
+            let (width, count) = either(is_right_turned, (columns, depth));
+            layout(&mut plan.right, factors, width, count)?;
+            let (width, count) = either(is_left_turned, (depth, rows));
+            layout(&mut plan.left, factors, width, count)?;
+            layout(&mut plan.out, result, columns, rows)?;
+            self.choose(&plan, alignment(&places))
         };
         let algorithm = prepare();
         match algorithm {
@@ -192,21 +289,26 @@ impl Products {
     }
 
     /// The algorithm that cuBLASLt thinks best, if it has one.
-    fn choose(&self, plan: &Plan) -> Result<Option<[u64; 8]>, Fault> {
+    fn choose(&self, plan: &Plan, alignment: Alignment) -> Result<Option<[u64; 8]>, Fault> {
+        let library = &self.library.library;
         let mut preference = std::ptr::null_mut();
         // SAFETY: sets the pointer.
-        let status = unsafe { (self.library.preference_create)(&mut preference) };
-        self.check("choosing an algorithm", status)?;
+        let status = unsafe { (library.preference_create)(&mut preference) };
+        self.check(|| "choosing an algorithm", status)?;
         let (mut proposal, mut found) = (Proposal::default(), 0);
         // SAFETY: the preference, the descriptor and the layouts were just made; there is room for one proposal.
         let status = unsafe {
             let bytes = WORKSPACE as u64;
-            (self.library.preference_set)(preference, PREFERENCE_WORKSPACE, (&raw const bytes).cast(), 8);
-            let status = (self.library.heuristic)(
-                self.handle,
+            (library.preference_set)(preference, PREFERENCE_WORKSPACE, (&raw const bytes).cast(), 8);
+            for (index, bytes) in alignment.into_iter().enumerate() {
+                let (attribute, bytes) = (PREFERENCE_ALIGNMENT + index as i32, bytes as u32);
+                (library.preference_set)(preference, attribute, (&raw const bytes).cast(), 4);
+            }
+            let status = (library.heuristic)(
+                self.library.handle,
                 plan.descriptor,
-                plan.weight,
-                plan.x,
+                plan.right,
+                plan.left,
                 plan.out,
                 plan.out,
                 preference,
@@ -214,7 +316,7 @@ impl Products {
                 &mut proposal,
                 &mut found,
             );
-            (self.library.preference_destroy)(preference);
+            (library.preference_destroy)(preference);
             status
         };
         Ok((status == 0 && found > 0 && proposal.state == 0).then_some(proposal.algorithm))
@@ -222,30 +324,33 @@ impl Products {
 
     fn set<V>(&self, descriptor: Opaque, attribute: i32, value: &V) -> Result<(), Fault> {
         let value = std::ptr::from_ref(value).cast::<c_void>();
+        let set = self.library.library.descriptor_set;
         // SAFETY: the descriptor lives, and the callers give a value of the attribute's size, which is copied.
-        let status = unsafe { (self.library.descriptor_set)(descriptor, attribute, value, size_of::<V>()) };
-        self.check("describing a product", status)
+        let status = unsafe { set(descriptor, attribute, value, size_of::<V>()) };
+        self.check(|| "describing a product", status)
     }
 
-    fn check(&self, what: &'static str, status: i32) -> Result<(), Fault> {
+    fn check<W: ToString>(&self, what: impl FnOnce() -> W, status: i32) -> Result<(), Fault> {
         match status {
             0 => Ok(()),
             _ => Err(Fault::Other(Error::Device(format!(
-                "{what} failed in cuBLASLt: {}",
-                self.library.words(status)
+                "{} failed in cuBLASLt: {}",
+                what().to_string(),
+                self.library.library.words(status)
             )))),
         }
     }
 
     fn destroy(&self, plan: Option<Plan>) {
         let Some(plan) = plan else { return };
+        let library = &self.library.library;
         // SAFETY: each was made by the library and is destroyed once; it is not needed by work in the stream.
         unsafe {
-            for layout in [plan.weight, plan.x, plan.out].into_iter().filter(|layout| !layout.is_null()) {
-                (self.library.layout_destroy)(layout);
+            for layout in [plan.right, plan.left, plan.out].into_iter().filter(|layout| !layout.is_null()) {
+                (library.layout_destroy)(layout);
             }
             if !plan.descriptor.is_null() {
-                (self.library.descriptor_destroy)(plan.descriptor);
+                (library.descriptor_destroy)(plan.descriptor);
             }
         }
     }
@@ -255,10 +360,6 @@ impl Drop for Products {
     fn drop(&mut self) {
         let plans = std::mem::take(&mut *self.plans.lock().unwrap_or_else(PoisonError::into_inner));
         plans.into_values().for_each(|plan| self.destroy(plan));
-        if let Ok(_current) = self.queue.device.enter() {
-            let _ = self.queue.stream.synchronise();
-            // SAFETY: made once, destroyed once, and no work of it is left.
-            unsafe { (self.library.destroy)(self.handle) };
-        }
+        let _ = self.queue.stream.synchronise();
     }
 }

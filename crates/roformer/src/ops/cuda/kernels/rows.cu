@@ -96,15 +96,6 @@ template <typename T, int N> __device__ void norm_narrow(const Norm &work) {
     }
 }
 
-// The sum over a block of up to 1024 threads; `parts` holds 32 numbers.
-__device__ inline float sum_of_block(float x, float *parts) {
-    x = sum_of_lanes(x);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;
-    __syncthreads();
-    return sum_of_lanes(threadIdx.x % 32 < blockDim.x / 32 ? parts[threadIdx.x % 32] : 0);
-}
-
 // A block a vector of any width, which stays in shared memory.
 template <typename T> __device__ void norm_any(const Norm &work) {
     extern __shared__ float row[];

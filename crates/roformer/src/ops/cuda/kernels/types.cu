@@ -64,3 +64,12 @@ __device__ inline float largest_of_lanes(float x, int lanes) {
     for (int other = lanes / 2; other > 0; other /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, other));
     return x;
 }
+
+// The sum over a block of up to 1024 threads; `parts` holds 32 numbers.
+__device__ inline float sum_of_block(float x, float *parts) {
+    x = sum_of_lanes(x);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;
+    __syncthreads();
+    return sum_of_lanes(threadIdx.x % 32 < blockDim.x / 32 ? parts[threadIdx.x % 32] : 0);
+}

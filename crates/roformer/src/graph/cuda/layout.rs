@@ -1,0 +1,76 @@
+//! Where parameters lie on a GPU: in the processor's order, each tensor aligned.
+
+use crate::graph::{Parameter, Parameters};
+use std::ops::Range;
+
+/// Numbers to which each tensor is aligned: 256 bytes of `bf16`, and whole words of a bit each.
+const TENSOR: usize = 128;
+
+/// Where each tensor is.
+pub(crate) struct Layout {
+    /// Ranges of the processor's buffer, and where they begin on the GPU.
+    pub parts: Vec<(Range<usize>, usize)>,
+    /// Numbers on the GPU: a multiple of [`TENSOR`].
+    pub len: usize,
+}
+
+impl Layout {
+    pub fn new(parameters: &Parameters) -> Layout {
+        let (mut parts, mut len): (Vec<(Range<usize>, usize)>, usize) = (Vec::new(), 0);
+        for entry in parameters.entries() {
+            // Tensors that stand together are one matrix to the products.
+            if !entry.is_joined {
+                len = len.next_multiple_of(TENSOR);
+            }
+            parts.push((entry.range.clone(), len));
+            len += entry.range.len();
+        }
+        Layout { parts, len: len.next_multiple_of(TENSOR) }
+    }
+
+    pub fn place(&self, parameter: Parameter) -> usize {
+        let start = parameter.range().start;
+        let part = self.parts.iter().find(|(range, _)| range.start == start);
+        part.expect("a parameter begins where a tensor does").1
+    }
+
+    /// A bit for each number, in words of 32: whether it decays.
+    pub fn decays(&self, parameters: &Parameters) -> Vec<u8> {
+        let mut words = vec![0u32; self.len / 32];
+        for ((_, decays), (range, place)) in parameters.decaying().iter().zip(&self.parts) {
+            for index in (*place..*place + range.len()).filter(|_| *decays) {
+                words[index / 32] |= 1 << (index % 32);
+            }
+        }
+        words.into_iter().flat_map(u32::to_ne_bytes).collect()
+    }
+
+    /// Numbers in the order of the GPU's.
+    pub fn spread(&self, numbers: &[f32]) -> Vec<f32> {
+        let mut out = vec![0.0; self.len];
+        for (range, place) in &self.parts {
+            out[*place..][..range.len()].copy_from_slice(&numbers[range.clone()]);
+        }
+        out
+    }
+
+    /// The opposite.
+    pub fn gather(&self, numbers: &[f32], out: &mut [f32]) {
+        for (range, place) in &self.parts {
+            out[range.clone()].copy_from_slice(&numbers[*place..][..range.len()]);
+        }
+    }
+}
+
+/// The buffers of parameters, each of [`Layout::len`] numbers.
+#[derive(Clone, Copy)]
+pub(crate) struct Buffers {
+    pub parameters: u64,
+    /// In `bf16`, or 0 where that is not what is computed in.
+    pub copies: u64,
+    pub gradients: u64,
+    pub first: u64,
+    pub second: u64,
+    /// A bit for each: whether it decays.
+    pub decays: u64,
+}

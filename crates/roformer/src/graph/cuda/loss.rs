@@ -1,0 +1,173 @@
+//! Losses: over a vocabulary, whose scores exist for some rows at a time, over a few classes, and of pairs.
+
+use super::dense::Product;
+use super::{Lowered, Lowering};
+use crate::graph::loss::{Classes, Vocabulary};
+use crate::graph::similarity::PairLoss;
+use crate::ops::Real;
+use crate::ops::cuda::product::{Epilogue, Storage};
+use crate::ops::cuda::training::loss::Entropy;
+use crate::ops::cuda::training::{Scalars, pairs};
+use std::mem::offset_of;
+
+/// Scores that exist at a time: half a gigabyte of `f32`.
+const SCORES: usize = 1 << 27;
+/// Rows of products that waste nothing.
+const ROWS: usize = 128;
+
+impl<T: Real> Vocabulary<T> {
+    pub(in crate::graph) fn lower_to(&self, lowering: &mut Lowering) -> Lowered {
+        let (x, weight, bias, vocabulary) = (self.x, self.weight, self.bias, self.vocabulary);
+        let place = lowering.place(x);
+        let storage = place.storage;
+        let pieces = (x.rows * vocabulary).div_ceil(SCORES);
+        let block = x.rows.div_ceil(pieces.max(1)).next_multiple_of(ROWS).min(x.rows);
+        let scores = lowering.memory(block * vocabulary * size_of::<f32>());
+        // Scores are f32; what comes back to them is stored as tokens' numbers are.
+        let slopes = match storage {
+            Storage::F32 => scores,
+            Storage::Bf16 => lowering.memory(block * vocabulary * storage.size()),
+        };
+        let losses = lowering.memory(x.rows * size_of::<f32>());
+        let (targets, scalars, total) = (lowering.targets(x.rows), lowering.scalars(), lowering.loss());
+        let factor = lowering.factor(weight, storage);
+        let wide = bias.map(|bias| lowering.parameter(bias));
+        let rows_of = move |first: usize| (x.rows - first).min(block);
+        let input = move |first: usize| place.address + (first * x.width * storage.size()) as u64;
+
+        let forward = move |first: usize| {
+            let sizes = [rows_of(first), x.width, vocabulary];
+            let mut product = Product::forward(storage, sizes, input(first), factor, scores);
+            product.key.result = Storage::F32;
+            if let Some(bias) = wide {
+                (product.key.epilogue, product.places.bias, product.bias) = (Epilogue::Bias, bias, bias);
+            }
+            product
+        };
+        let entropy = move |first: usize, slopes: u64| Entropy {
+            scores,
+            slopes,
+            targets: targets + 4 * first as u64,
+            losses: losses + 4 * first as u64,
+            scalars,
+            rows: rows_of(first) as u32,
+            classes: vocabulary as u32,
+        };
+        lowering.evaluate(move |gpu| {
+            for first in (0..x.rows).step_by(block) {
+                forward(first).launch(gpu)?;
+                gpu.entropy(Storage::F32, storage, &entropy(first, 0))?;
+            }
+            gpu.mean_loss(losses, x.rows, scalars, total)
+        });
+        Ok(Box::new(move |lowering| {
+            // Set, not added to: nothing else reads x.
+            let (dx, _) = lowering.contribute(x);
+            let dweight = lowering.parameter_gradient(weight);
+            for first in (0..x.rows).step_by(block) {
+                let sizes = [rows_of(first), x.width, vocabulary];
+                let dx = dx + (first * x.width * storage.size()) as u64;
+                let to_input = Product::to_input(storage, sizes, slopes, factor, (dx, false));
+                let to_weight = Product::to_weight(storage, sizes, slopes, input(first), dweight);
+                lowering.backward(move |gpu| {
+                    forward(first).launch(gpu)?;
+                    gpu.entropy(Storage::F32, storage, &entropy(first, slopes))?;
+                    to_input.launch(gpu)?;
+                    to_weight.launch(gpu)
+                });
+                if let Some(bias) = bias {
+                    let dbias = lowering.parameter_gradient(bias);
+                    lowering.sum_columns(storage, slopes, [rows_of(first), vocabulary], dbias);
+                }
+            }
+            lowering.backward(move |gpu| gpu.mean_loss(losses, x.rows, scalars, total));
+            Ok(())
+        }))
+    }
+}
+
+impl Classes {
+    pub(in crate::graph) fn lower_to(&self, lowering: &mut Lowering) -> Lowered {
+        let Classes { scores, .. } = *self;
+        let place = lowering.place(scores);
+        let (storage, rows) = (place.storage, scores.rows);
+        let losses = lowering.memory(rows * size_of::<f32>());
+        let (targets, scalars, total) = (lowering.targets(rows), lowering.scalars(), lowering.loss());
+        let entropy = move |slopes: u64| Entropy {
+            scores: place.address,
+            slopes,
+            targets,
+            losses,
+            scalars,
+            rows: rows as u32,
+            classes: scores.width as u32,
+        };
+        lowering.evaluate(move |gpu| {
+            gpu.entropy(storage, storage, &entropy(0))?;
+            gpu.mean_loss(losses, rows, scalars, total)
+        });
+        Ok(Box::new(move |lowering| {
+            let (slopes, _) = lowering.contribute(scores);
+            lowering.backward(move |gpu| {
+                gpu.entropy(storage, storage, &entropy(slopes))?;
+                gpu.mean_loss(losses, rows, scalars, total)
+            });
+            Ok(())
+        }))
+    }
+}
+
+impl<T: Real> PairLoss<T> {
+    pub(in crate::graph) fn lower_to(&self, lowering: &mut Lowering) -> Lowered {
+        let vectors = self.vectors;
+        let (place, rows) = (lowering.place(vectors), vectors.rows);
+        let arithmetic = place.storage.arithmetic();
+        let counts = lowering.feed("pairs that count", 4 * (rows / 2), move |batch, out| {
+            let length = batch.ids.len() / rows;
+            for (pair, out) in out.chunks_exact_mut(4).enumerate() {
+                out.copy_from_slice(&u32::from(!batch.is_empty(2 * pair, length)).to_ne_bytes());
+            }
+        });
+        let scores = lowering.feed("scores", 4 * (rows / 2), |batch, out| {
+            out.chunks_exact_mut(4)
+                .zip(&batch.scores)
+                .for_each(|(out, x)| out.copy_from_slice(&x.to_ne_bytes()));
+        });
+        let is_scored = lowering.feed("whether there are scores", 4, |batch, out| {
+            out.copy_from_slice(&u32::from(!batch.scores.is_empty()).to_ne_bytes());
+        });
+        let (loss, scalars, total) = (lowering.memory(4), lowering.scalars(), lowering.loss());
+        let mut work = pairs::Work {
+            vectors: place.address,
+            rows,
+            width: vectors.width,
+            counts,
+            scores,
+            is_scored,
+            loss,
+            scratch: 0,
+        };
+        // The way back goes on with it.
+        work.scratch = lowering.memory(pairs::scratch(&work));
+        lowering.forward(move |gpu| {
+            pairs::forward(&gpu.training()?.linear()?.pairs, gpu.queue(), arithmetic, &work)?;
+            // One number, which is the mean already.
+            gpu.mean_loss(loss, 1, scalars, total)
+        });
+        Ok(Box::new(move |lowering| {
+            let (slopes, _) = lowering.contribute(vectors);
+            let scale = scalars + offset_of!(Scalars, scale) as u64;
+            lowering.backward(move |gpu| {
+                pairs::backward(
+                    &gpu.training()?.linear()?.pairs,
+                    gpu.queue(),
+                    arithmetic,
+                    &work,
+                    scale,
+                    slopes,
+                )
+            });
+            Ok(())
+        }))
+    }
+}

@@ -1,0 +1,452 @@
+//! Attention for training on a GPU against that of the processor, in `f64`.
+
+use super::super::super::Cuda;
+use super::super::super::memory::Block;
+use super::*;
+use crate::attention::softmax::{Heads, Mask, Reach, Shape};
+use crate::attention::{self, Bias, Dropout, Place, Table, TermGradients, Workspace};
+use crate::ops::check::list;
+use cudarc::driver::sys;
+use half::bf16;
+use std::io::Write;
+
+/// What changes from step to step, as the kernels read it.
+const SEED: u64 = 5;
+const STEP: u64 = 2;
+const SITE: u64 = 9;
+
+/// u, v, b, R, R′ and V.
+const NAMES: [&str; 6] = ["u", "v", "b", "R", "R′", "V"];
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    batch: usize,
+    length: usize,
+    heads: usize,
+    key_heads: usize,
+    head_dim: usize,
+    is_causal: bool,
+    /// A bit for each of [`NAMES`].
+    terms: u32,
+    /// Whether heads share the tables.
+    is_shared: bool,
+    dropout: f64,
+    is_training: bool,
+    hidden: Hidden,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Hidden {
+    Nothing,
+    /// Some here and there, and all of the first sequence.
+    Holes,
+    /// The end of later sequences.
+    Ends,
+}
+
+impl Case {
+    fn width(&self) -> usize {
+        (self.heads + 2 * self.key_heads) * self.head_dim
+    }
+
+    fn has(&self, which: usize) -> bool {
+        self.terms >> which & 1 == 1
+    }
+
+    fn table_heads(&self) -> usize {
+        if self.is_shared { 1 } else { self.heads }
+    }
+
+    /// The rows of b, R, R′ and V: how many, and which for each distance.
+    fn rows(&self, which: usize) -> (usize, Vec<u32>) {
+        let (length, all) = (self.length as i64, 2 * self.length - 1);
+        let distances = 1 - length..length;
+        match which {
+            2 => (7, distances.map(|r| r.rem_euclid(7) as u32).collect()),
+            3 => (all, distances.map(|r| (r + length - 1) as u32).collect()),
+            4 => (all, distances.map(|r| (length - 1 - r) as u32).collect()),
+            _ => (9, distances.map(|r| (r.clamp(-4, 4) + 4) as u32).collect()),
+        }
+    }
+
+    /// How many numbers a term has.
+    fn count(&self, which: usize) -> usize {
+        match which {
+            0 | 1 => self.heads * self.head_dim,
+            2 => self.heads * self.rows(2).0,
+            _ => self.rows(which).0 * self.table_heads() * self.head_dim,
+        }
+    }
+
+    fn is_there(&self, sequence: usize, token: usize) -> bool {
+        match self.hidden {
+            Hidden::Nothing => true,
+            Hidden::Holes => token % 3 != 1 && (sequence > 0 || self.batch == 1),
+            Hidden::Ends => token < self.length - 5 * sequence % self.length,
+        }
+    }
+
+    fn mask(&self) -> Vec<bool> {
+        let tokens = (0..self.batch).flat_map(|b| (0..self.length).map(move |token| (b, token)));
+        tokens.map(|(sequence, token)| self.is_there(sequence, token)).collect()
+    }
+}
+
+/// All that an attention gives: results, `lse`, the gradients of queries, keys and values, and of the terms.
+struct Given {
+    out: Vec<f64>,
+    lse: Vec<f64>,
+    joined: Vec<f64>,
+    terms: [Vec<f64>; 6],
+}
+
+/// The numbers of a case: joined, the gradient of the results, the terms.
+struct Numbers {
+    joined: Vec<f32>,
+    slope: Vec<f32>,
+    terms: [Vec<f32>; 6],
+}
+
+impl Numbers {
+    fn new(case: &Case, arithmetic: Arithmetic) -> Numbers {
+        let tokens = case.batch * case.length;
+        let stored = |seed, len| {
+            let round = |x: f32| {
+                if arithmetic == Arithmetic::Bf16 { bf16::from_f32(x).to_f32() } else { x }
+            };
+            list::<f32>(seed, len).into_iter().map(round).collect()
+        };
+        Numbers {
+            joined: stored(1, tokens * case.width()),
+            slope: stored(2, tokens * case.heads * case.head_dim),
+            terms: [0, 1, 2, 3, 4, 5].map(|which| list(3 + which as u64, case.count(which))),
+        }
+    }
+}
+
+fn on_processor(case: &Case, numbers: &Numbers) -> Given {
+    let Case { batch, length, heads, key_heads, head_dim, .. } = *case;
+    let wide = |list: &[f32]| list.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>();
+    let (joined, slope) = (wide(&numbers.joined), wide(&numbers.slope));
+    let terms = numbers.terms.each_ref().map(|term| wide(term));
+    let (token, sequence) = (case.width(), length * case.width());
+    let offsets = [0, heads * head_dim, (heads + key_heads) * head_dim];
+    let [q, k, v] = offsets.map(|offset| Heads { data: &joined[offset..], token, sequence });
+    let (mask, index) = (case.mask(), [2, 3, 4, 5].map(|which| case.rows(which).1));
+    let term = |which: usize| case.has(which).then_some(&terms[which][..]);
+    let table = |which: usize| {
+        let table = Table { values: &terms[which], heads: case.table_heads(), index: &index[which - 2] };
+        case.has(which).then_some(table)
+    };
+    let attention = attention::Attention {
+        shape: Shape { batch, queries: length, keys: length, heads, key_heads, head_dim },
+        q,
+        k,
+        v,
+        mask: Mask { keys: Some(&mask), reach: if case.is_causal { Reach::Causal } else { Reach::All } },
+        terms: attention::Terms {
+            scale: Some(f64::from(scale(case))),
+            content: term(0),
+            position: term(1),
+            bias: term(2).map(|values| Bias { values, index: &index[0] }),
+            query: table(3),
+            key: table(4),
+            value: table(5),
+        },
+        dropout: (case.dropout > 0.0 && case.is_training).then_some(Dropout {
+            probability: case.dropout,
+            seed: SEED,
+            step: STEP,
+            site: SITE,
+        }),
+    };
+    let mut workspace = Workspace::new().unwrap();
+    let (mut out, mut lse) = (vec![0.0; slope.len()], vec![0.0; batch * length * heads]);
+    assert!(attention.forward(&mut out, &mut lse, &mut workspace));
+    let mut given = vec![0.0; joined.len()];
+    let mut sums = [0, 1, 2, 3, 4, 5].map(|which| vec![0.0; case.count(which)]);
+    let mut parts = sums.each_mut().map(|sum| Some(&mut sum[..]));
+    for (which, part) in parts.iter_mut().enumerate() {
+        if !case.has(which) {
+            *part = None;
+        }
+    }
+    let [content, position, bias, query, key, value] = parts;
+    let [q, k, v] = offsets.map(|offset| Place { buffer: 0, offset, token, sequence });
+    let gradients = attention::Gradients {
+        buffers: &mut [&mut given],
+        accumulate: false,
+        q,
+        k,
+        v,
+        terms: TermGradients { content, position, bias, query, key, value },
+    };
+    assert!(attention.backward((&slope, &out, &lse), gradients, &mut workspace));
+    Given { out, lse, joined: given, terms: sums }
+}
+
+fn scale(case: &Case) -> f32 {
+    1.0 / (case.head_dim as f32).sqrt()
+}
+
+struct Gpu {
+    cuda: Cuda,
+}
+
+impl Gpu {
+    /// The first GPU, storing f32 and bf16; none, said aloud, where there is none.
+    fn all() -> Vec<Gpu> {
+        let all = [Arithmetic::F32, Arithmetic::Bf16].map(|arithmetic| Cuda::new(0, arithmetic));
+        match all.into_iter().collect::<Result<Vec<_>, _>>() {
+            Ok(gpus) => gpus.into_iter().map(|cuda| Gpu { cuda }).collect(),
+            Err(why) => {
+                let test = std::thread::current().name().unwrap_or("a test").to_string();
+                // Past the harness, which would show it only for tests that fail.
+                let _ = writeln!(std::io::stderr(), "{test} skipped: {why}");
+                Vec::new()
+            }
+        }
+    }
+
+    fn kernels(&self, work: &Attention) -> &Kernels {
+        self.cuda.training().and_then(|kernels| kernels.attention(work.has_terms())).unwrap()
+    }
+
+    fn is_bf16(&self) -> bool {
+        self.cuda.arithmetic() == Arithmetic::Bf16
+    }
+
+    fn put<V>(&self, list: &[V]) -> Block {
+        let queue = &self.cuda.0.queue;
+        let block = Block::new(queue, size_of_val(list)).map_err(Error::from).unwrap();
+        // SAFETY: whole numbers, which have no padding.
+        let bytes = unsafe { std::slice::from_raw_parts(list.as_ptr().cast(), size_of_val(list)) };
+        queue.upload(block.pointer(), bytes).unwrap();
+        block
+    }
+
+    /// Tokens' numbers.
+    fn store(&self, list: &[f32]) -> Block {
+        if self.is_bf16() {
+            self.put(&list.iter().map(|&x| bf16::from_f32(x)).collect::<Vec<_>>())
+        } else {
+            self.put(list)
+        }
+    }
+
+    fn get<V: Clone + Default>(&self, block: &Block, len: usize) -> Vec<V> {
+        let queue = &self.cuda.0.queue;
+        let mut list = vec![V::default(); len];
+        assert!(size_of_val(&list[..]) <= block.bytes());
+        queue.stream.synchronise().unwrap();
+        let _current = queue.device.enter().unwrap();
+        // SAFETY: as many bytes as both have.
+        let result = unsafe {
+            sys::cuMemcpyDtoH_v2(list.as_mut_ptr().cast(), block.pointer(), size_of_val(&list[..]))
+        };
+        assert_eq!(result, sys::CUresult::CUDA_SUCCESS);
+        list
+    }
+
+    fn fetch(&self, block: &Block, len: usize) -> Vec<f64> {
+        if self.is_bf16() {
+            self.get::<bf16>(block, len).into_iter().map(f64::from).collect()
+        } else {
+            self.get::<f32>(block, len).into_iter().map(f64::from).collect()
+        }
+    }
+
+    fn run(&self, case: &Case, numbers: &Numbers) -> Given {
+        let Case { batch, length, heads, key_heads, head_dim, .. } = *case;
+        let tokens = batch * length;
+        let nothing = |len: usize| self.store(&vec![f32::NAN; len]);
+        let word = |part: &[bool]| part.iter().rev().fold(0u64, |word, &there| word << 1 | u64::from(there));
+        let words = case.mask().chunks(length).flat_map(|row| row.chunks(64).map(word)).collect::<Vec<_>>();
+        let (joined, slope) = (self.store(&numbers.joined), self.store(&numbers.slope));
+        let (out, given) = (nothing(numbers.slope.len()), nothing(numbers.joined.len()));
+        let lse = self.put(&vec![f32::NAN; tokens * heads]);
+        let (mask, scalars) = (self.put(&words), self.put(&[SEED, STEP, case.is_training.into(), 0]));
+        let terms = numbers.terms.each_ref().map(|term| self.put(&term[..]));
+        // Gradients of terms are added to.
+        let sums = numbers.terms.each_ref().map(|term| self.put(&vec![1f32; term.len()]));
+        let index = [2, 3, 4, 5].map(|which| self.put(&case.rows(which).1));
+        let rows = |which: usize| {
+            case.has(which).then(|| Rows {
+                values: terms[which].pointer(),
+                rows: case.rows(which).0,
+                heads: if which == 2 { heads } else { case.table_heads() },
+                index: index[which - 2].pointer(),
+            })
+        };
+        let one = |list: &[Block; 6], which: usize| if case.has(which) { list[which].pointer() } else { 0 };
+        let work = Attention {
+            arithmetic: self.cuda.arithmetic(),
+            batch,
+            length,
+            heads,
+            key_heads,
+            head_dim,
+            is_causal: case.is_causal,
+            scale: scale(case),
+            joined: joined.pointer(),
+            out: out.pointer(),
+            lse: lse.pointer(),
+            mask: mask.pointer(),
+            scalars: scalars.pointer(),
+            dropout: case.dropout,
+            site: SITE,
+            content: one(&terms, 0),
+            position: one(&terms, 1),
+            bias: rows(2),
+            query: rows(3),
+            key: rows(4),
+            value: rows(5),
+        };
+        let scratch = self.put(&vec![f32::NAN; scratch(&work) / 4]);
+        let gradients = Gradients {
+            out: slope.pointer(),
+            joined: given.pointer(),
+            content: one(&sums, 0),
+            position: one(&sums, 1),
+            bias: one(&sums, 2),
+            query: one(&sums, 3),
+            key: one(&sums, 4),
+            value: one(&sums, 5),
+            scratch: scratch.pointer(),
+        };
+        let queue = &self.cuda.0.queue;
+        forward(self.kernels(&work), queue, &work).map_err(Error::from).unwrap();
+        backward(self.kernels(&work), queue, &work, &gradients).map_err(Error::from).unwrap();
+        let added = |which: usize| {
+            let list = self.get::<f32>(&sums[which], case.count(which)).into_iter();
+            list.map(|x| f64::from(x) - 1.0).collect()
+        };
+        Given {
+            out: self.fetch(&out, numbers.slope.len()),
+            lse: self.get::<f32>(&lse, tokens * heads).into_iter().map(f64::from).collect(),
+            joined: self.fetch(&given, numbers.joined.len()),
+            terms: [0, 1, 2, 3, 4, 5].map(added),
+        }
+    }
+
+    fn check(&self, case: Case) {
+        let numbers = Numbers::new(&case, self.cuda.arithmetic());
+        let (got, expected) = (self.run(&case, &numbers), on_processor(&case, &numbers));
+        // f32: sums of up to some hundred numbers. bf16: what is stored is rounded once, and the sums of result times
+        // gradient, which every score's slope contains, come from rounded results.
+        let (bound, slopes) = if self.is_bf16() { (1.0 / 200.0, 1.0 / 40.0) } else { (1e-5, 2e-5) };
+        // Terms sum those of all sequences, and most of what is summed cancels.
+        let sums = if self.is_bf16() { 1.0 / 20.0 } else { slopes };
+        close(&format!("out of {case:?}"), &got.out, &expected.out, bound);
+        close(&format!("lse of {case:?}"), &got.lse, &expected.lse, 1e-5);
+        close(&format!("joined of {case:?}"), &got.joined, &expected.joined, slopes);
+        for (which, (got, expected)) in got.terms.iter().zip(&expected.terms).enumerate() {
+            close(&format!("{} of {case:?}", NAMES[which]), got, expected, sums);
+        }
+    }
+}
+
+/// Within a bound of the largest number, or of 1.
+fn close(what: &str, got: &[f64], expected: &[f64], bound: f64) {
+    assert_eq!(got.len(), expected.len(), "{what}");
+    let finite = expected.iter().filter(|x| x.is_finite());
+    let largest = finite.fold(1f64, |largest, x| largest.max(x.abs()));
+    for (index, (&a, &b)) in got.iter().zip(expected).enumerate() {
+        let is_close = a == b || (a - b).abs() <= bound * largest;
+        assert!(is_close, "{what} at {index} of {}: {a} but {b}, largest {largest}", got.len());
+    }
+}
+
+const CASE: Case = Case {
+    batch: 3,
+    length: 40,
+    heads: 2,
+    key_heads: 1,
+    head_dim: 32,
+    is_causal: false,
+    terms: 0,
+    is_shared: false,
+    dropout: 0.0,
+    is_training: true,
+    hidden: Hidden::Ends,
+};
+
+#[test]
+fn lengths_and_heads() {
+    for gpu in Gpu::all() {
+        for length in [1, 3, 20, 33, 40, 64, 65, 130, 257] {
+            for (terms, is_causal) in [(0, false), (0, true), (63, false), (63, true)] {
+                gpu.check(Case { length, terms, is_causal, ..CASE });
+                gpu.check(Case { length, terms, is_causal, hidden: Hidden::Holes, dropout: 0.2, ..CASE });
+            }
+        }
+        for head_dim in [1, 4, 7, 8, 16, 32, 48, 64, 100, 128] {
+            for (terms, length) in [(0, 20), (0, 50), (0, 100), (63, 20), (63, 50), (63, 100)] {
+                let (heads, key_heads, is_shared) = (6, 2, head_dim % 8 == 0);
+                gpu.check(Case { head_dim, terms, length, heads, key_heads, is_shared, ..CASE });
+                gpu.check(Case { head_dim, terms, length, dropout: 0.4, hidden: Hidden::Nothing, ..CASE });
+            }
+        }
+    }
+}
+
+#[test]
+fn each_term_by_itself() {
+    for gpu in Gpu::all() {
+        for which in 0..6 {
+            for length in [5, 40, 64, 90] {
+                for (is_shared, is_causal) in [(false, false), (true, true)] {
+                    let case = Case { length, is_shared, is_causal, terms: 1 << which, ..CASE };
+                    gpu.check(case);
+                    // v is nothing without R.
+                    gpu.check(Case { terms: 1 << which | 1 << 3, dropout: 0.1, ..case });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn only_training_drops() {
+    for gpu in Gpu::all() {
+        for length in [40, 70] {
+            gpu.check(Case { length, dropout: 0.5, is_training: false, ..CASE });
+        }
+    }
+}
+
+#[test]
+fn heads_that_are_too_wide_are_refused() {
+    for gpu in Gpu::all() {
+        let work = Attention {
+            arithmetic: gpu.cuda.arithmetic(),
+            batch: 1,
+            length: 4,
+            heads: 1,
+            key_heads: 1,
+            head_dim: 129,
+            is_causal: false,
+            scale: 1.0,
+            joined: 0,
+            out: 0,
+            lse: 0,
+            mask: 0,
+            scalars: 0,
+            dropout: 0.0,
+            site: 0,
+            content: 0,
+            position: 0,
+            bias: None,
+            query: None,
+            key: None,
+            value: None,
+        };
+        let queue = &gpu.cuda.0.queue;
+        let forward = forward(gpu.kernels(&work), queue, &work);
+        let backward = backward(gpu.kernels(&work), queue, &work, &Gradients::default());
+        for result in [forward, backward] {
+            let error = Error::from(result.err().unwrap());
+            assert!(error.to_string().contains("heads of 129 features"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+// ---- Number by number: activations, gates, dropout, sums ----------------------------------------------------------
+
+namespace pointwise {
+enum Activation { IDENTITY, GELU, GELU_TANH, RELU, SILU, TANH };
+
+// A value and its slope.
+struct Both {
+    float y, slope;
+};
+
+// Of the normal distribution, for x ≥ 0: the upper tail ½·erfc(x/√2) and e^(−x²/2), as ops/real.rs has it.
+template <typename T> __device__ inline float tail(float x, float &density) {
+    float z = x * 0.70710678118654752f;
+    float t = reciprocal<T>(fmaf(z, 0.4f, 1.0f));
+    float sum = 0.07435536f;
+    sum = fmaf(t, sum, -0.39026183f);
+    sum = fmaf(t, sum, 0.6639745f);
+    sum = fmaf(t, sum, -0.33482835f);
+    sum = fmaf(t, sum, 0.3693367f);
+    sum = fmaf(t, sum, 0.16179177f);
+    sum = fmaf(t, sum, 0.22987866f);
+    sum = fmaf(t, sum, 0.22575317f);
+    density = exponential<T>(-z * z);
+    return 0.5f * t * sum * density;
+}
+
+template <typename T> __device__ inline float sigmoid(float x) { return reciprocal<T>(1 + exponential<T>(-x)); }
+
+template <typename T, int KIND> __device__ inline Both activate(float x) {
+    if (KIND == GELU) {
+        float density, below = tail<T>(fabsf(x), density), part = x > 0 ? 1 - below : below;
+        return {x * part, part + x * 0.3989422804014327f * density};
+    }
+    if (KIND == GELU_TANH) {
+        // ½·x·(1 + tanh u) = x·s with s = 1/(1 + e^(−2u)); its slope is s + x·2u′·s·(1 − s).
+        float u = 0.7978845608028654f * (x + 0.044715f * x * x * x);
+        float s = sigmoid<T>(2 * u), du = 0.7978845608028654f * (1 + 3 * 0.044715f * x * x);
+        return {x * s, s + x * 2 * du * s * (1 - s)};
+    }
+    if (KIND == RELU) return {x > 0 ? x : (x != x ? x : 0), x > 0 ? 1.0f : 0.0f};
+    if (KIND == SILU) {
+        float s = sigmoid<T>(x);
+        return {x * s, s + x * s * (1 - s)};
+    }
+    if (KIND == TANH) {
+        float y = tanhf(x);
+        return {y, 1 - y * y};
+    }
+    return {x, 1};
+}
+
+template <typename T, typename Chunk, int COUNT, int KIND>
+__device__ void activate_as(const T *x, T *y, u64 chunks, u32 is_slope) {
+    u64 index = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (index >= chunks) return;
+    Chunk from = ((const Chunk *)x)[index], to;
+    if (is_slope) to = ((const Chunk *)y)[index];
+    const T *a = (const T *)&from;
+    T *b = (T *)&to;
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        Both both = activate<T, KIND>(widen(a[i]));
+        narrow(is_slope ? widen(b[i]) * both.slope : both.y, b[i]);
+    }
+    ((Chunk *)y)[index] = to;
+}
+
+// y = f(x), or y ·= f′(x).
+template <typename T, typename Chunk, int COUNT>
+__device__ void activation(const T *x, T *y, u64 chunks, u32 kind, u32 is_slope) {
+    switch (kind) {
+    case GELU: return activate_as<T, Chunk, COUNT, GELU>(x, y, chunks, is_slope);
+    case GELU_TANH: return activate_as<T, Chunk, COUNT, GELU_TANH>(x, y, chunks, is_slope);
+    case RELU: return activate_as<T, Chunk, COUNT, RELU>(x, y, chunks, is_slope);
+    case SILU: return activate_as<T, Chunk, COUNT, SILU>(x, y, chunks, is_slope);
+    case TANH: return activate_as<T, Chunk, COUNT, TANH>(x, y, chunks, is_slope);
+    default: return activate_as<T, Chunk, COUNT, IDENTITY>(x, y, chunks, is_slope);
+    }
+}
+
+// out [rows, row] = silu(gate)·up, x [rows, 2, row] being both; or dx of x from dy.
+template <typename T, typename Chunk, int COUNT>
+__device__ void gate(const T *x, T *out, const T *dy, T *dx, u64 chunks, u32 row) {
+    u64 index = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (index >= chunks) return;
+    u64 at = index / row * 2 * row + index % row;
+    Chunk first = ((const Chunk *)x)[at], second = ((const Chunk *)x)[at + row], other;
+    T *gate = (T *)&first, *up = (T *)&second, *third = (T *)&other;
+    if (dx) other = ((const Chunk *)dy)[index];
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        Both both = activate<T, SILU>(widen(gate[i]));
+        if (dx) {
+            float slope = widen(third[i]), value = widen(up[i]);
+            narrow(slope * value * both.slope, gate[i]);
+            narrow(slope * both.y, up[i]);
+        } else {
+            narrow(both.y * widen(up[i]), third[i]);
+        }
+    }
+    if (dx) {
+        ((Chunk *)dx)[at] = first;
+        ((Chunk *)dx)[at + row] = second;
+    } else {
+        ((Chunk *)out)[index] = other;
+    }
+}
+
+// Sets numbers to 0 by chance, in place, and scales the others; numbers have the indices 0, 1, 2 and so on.
+template <typename T, typename Chunk, int COUNT>
+__device__ void dropout(T *x, u64 chunks, const Scalars *scalars, u64 site, u32 threshold, float scale) {
+    u64 index = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (index >= chunks || !scalars->is_training) return;
+    u64 key = chance::key(scalars->seed, scalars->step, site);
+    Chunk chunk = ((const Chunk *)x)[index];
+    T *numbers = (T *)&chunk;
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        bool stays = chance::keeps(key, index * COUNT + i, threshold);
+        narrow(stays ? widen(numbers[i]) * scale : 0, numbers[i]);
+    }
+    ((Chunk *)x)[index] = chunk;
+}
+
+// out = a + b
+template <typename T, typename Chunk, int COUNT> __device__ void sum(const T *a, const T *b, T *out, u64 chunks) {
+    u64 index = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (index >= chunks) return;
+    Chunk first = ((const Chunk *)a)[index], second = ((const Chunk *)b)[index];
+    T *x = (T *)&first;
+    const T *y = (const T *)&second;
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) narrow(widen(x[i]) + widen(y[i]), x[i]);
+    ((Chunk *)out)[index] = first;
+}
+}  // namespace pointwise
+
+#define POINTWISE_AS(name, T, end, Chunk, COUNT)                                                                       \
+    extern "C" __global__ void name##_activation##end(const T *x, T *y, u64 chunks, u32 kind, u32 is_slope) {          \
+        pointwise::activation<T, Chunk, COUNT>(x, y, chunks, kind, is_slope);                                          \
+    }                                                                                                                  \
+    extern "C" __global__ void name##_gate##end(const T *x, T *out, const T *dy, T *dx, u64 chunks, u32 row) {         \
+        pointwise::gate<T, Chunk, COUNT>(x, out, dy, dx, chunks, row);                                                 \
+    }                                                                                                                  \
+    extern "C" __global__ void name##_dropout##end(                                                                    \
+        T *x, u64 chunks, const Scalars *scalars, u64 site, u32 threshold, float scale) {                              \
+        pointwise::dropout<T, Chunk, COUNT>(x, chunks, scalars, site, threshold, scale);                               \
+    }                                                                                                                  \
+    extern "C" __global__ void name##_sum##end(const T *a, const T *b, T *out, u64 chunks) {                           \
+        pointwise::sum<T, Chunk, COUNT>(a, b, out, chunks);                                                            \
+    }
+#define POINTWISE(name, T)                                                                                             \
+    POINTWISE_AS(name, T, , T, 1)                                                                                      \
+    POINTWISE_AS(name, T, _wide, Wide<T>, Wide<T>::COUNT)
+POINTWISE(f32, float)
+POINTWISE(bf16, bf16)

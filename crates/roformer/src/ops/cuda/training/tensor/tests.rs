@@ -1,0 +1,332 @@
+//! The kernels against the processor's attention, on inputs that `bf16` holds.
+
+use super::super::attention::Rows;
+use super::super::modules::{TENSOR, compile};
+use super::*;
+use crate::attention::softmax::{Heads, Mask, Reach, Shape};
+use crate::attention::{self, Bias, Dropout, Place, TermGradients, Terms, Workspace};
+use crate::ops::check::list;
+use crate::ops::cuda::memory::Block;
+use cudarc::driver::sys;
+use half::bf16;
+use std::io::Write;
+use std::sync::{Arc, OnceLock};
+
+struct Gpu {
+    queue: Arc<Queue>,
+    kernels: Kernels,
+    _module: Module,
+}
+
+/// The first GPU; none, said aloud, where there is none.
+fn gpu() -> Option<&'static Gpu> {
+    static FOUND: OnceLock<Result<Gpu, String>> = OnceLock::new();
+    let find = || -> crate::error::Result<Gpu> {
+        let device = Device::new(0)?;
+        let module = compile(&device, TENSOR)?;
+        let kernels = Kernels::load(&module, &device)?;
+        Ok(Gpu { queue: Arc::new(Queue::new(&device)?), kernels, _module: module })
+    };
+    match FOUND.get_or_init(|| find().map_err(|error| error.to_string())) {
+        Ok(gpu) => Some(gpu),
+        Err(why) => {
+            let test = std::thread::current().name().unwrap_or("a test").to_string();
+            // Past the harness, which would show it only for tests that fail.
+            let _ = writeln!(std::io::stderr(), "{test} skipped: {why}");
+            None
+        }
+    }
+}
+
+impl Gpu {
+    fn put<N: Copy>(&self, numbers: &[N]) -> Block {
+        let Ok(block) = Block::new(&self.queue, size_of_val(numbers).max(1)) else {
+            panic!("memory of the GPU")
+        };
+        // SAFETY: numbers have no padding.
+        let bytes =
+            unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast::<u8>(), size_of_val(numbers)) };
+        self.queue.upload(block.pointer(), bytes).unwrap();
+        block
+    }
+
+    fn put_short(&self, numbers: &[f32]) -> Block {
+        self.put(&numbers.iter().map(|&x| bf16::from_f32(x)).collect::<Vec<_>>())
+    }
+
+    fn get<N: Copy + Default>(&self, block: &Block, len: usize) -> Vec<N> {
+        let mut list = vec![N::default(); len];
+        self.queue.stream.synchronise().unwrap();
+        let _current = self.queue.device.enter().unwrap();
+        assert!(len * size_of::<N>() <= block.bytes());
+        // SAFETY: the list has as many bytes as are copied.
+        let result = unsafe {
+            sys::cuMemcpyDtoH_v2(list.as_mut_ptr().cast(), block.pointer(), size_of_val(&list[..]))
+        };
+        assert_eq!(result, sys::CUresult::CUDA_SUCCESS);
+        list
+    }
+
+    fn get_short(&self, block: &Block, len: usize) -> Vec<f32> {
+        self.get::<bf16>(block, len).into_iter().map(bf16::to_f32).collect()
+    }
+}
+
+fn done(outcome: Result<(), Fault>) {
+    if let Err(fault) = outcome {
+        panic!("{}", Error::from(fault));
+    }
+}
+
+/// Sizes and settings of a case: batch, length, heads, key heads, features.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    sizes: [usize; 5],
+    is_causal: bool,
+    has_holes: bool,
+    /// Rows of the biases, if there are any.
+    bias: Option<usize>,
+    dropout: f64,
+    is_training: bool,
+}
+
+/// Results, logarithms, and the gradients of the joined inputs and of the biases.
+struct Given {
+    out: Vec<f32>,
+    lse: Vec<f32>,
+    joined: Vec<f32>,
+    bias: Vec<f32>,
+}
+
+struct Inputs {
+    case: Case,
+    joined: Vec<f32>,
+    slope: Vec<f32>,
+    mask: Vec<bool>,
+    bias: Vec<f32>,
+    index: Vec<u32>,
+}
+
+/// What gradients of biases are added to.
+const BEFORE: f32 = 0.5;
+
+impl Inputs {
+    fn new(case: Case) -> Inputs {
+        let [batch, length, heads, key_heads, dim] = case.sizes;
+        let short = |seed, len| -> Vec<f32> {
+            list::<f32>(seed, len).into_iter().map(|x| bf16::from_f32(x).to_f32()).collect()
+        };
+        let rows = case.bias.unwrap_or(0);
+        // The first sequence is empty where there are several.
+        let is_there = |at: usize| !case.has_holes || (at % 3 != 1 && (batch == 1 || at >= length));
+        let row = |entry: usize| (entry + rows / 2).saturating_sub(length - 1).min(rows.max(1) - 1) as u32;
+        Inputs {
+            case,
+            joined: short(1, batch * length * (heads + 2 * key_heads) * dim),
+            slope: short(2, batch * length * heads * dim),
+            mask: (0..batch * length).map(is_there).collect(),
+            bias: list::<f32>(3, heads * rows),
+            index: (0..2 * length - 1).map(row).collect(),
+        }
+    }
+
+    fn on_processor(&self) -> Given {
+        let [batch, length, heads, key_heads, dim] = self.case.sizes;
+        let width = (heads + 2 * key_heads) * dim;
+        let offsets = [0, heads * dim, (heads + key_heads) * dim];
+        let part =
+            |offset: usize| Heads { data: &self.joined[offset..], token: width, sequence: length * width };
+        let bias = self.case.bias.map(|_| Bias { values: &self.bias, index: &self.index });
+        let dropout = Dropout { probability: self.case.dropout, seed: 5, step: 2, site: 9 };
+        let attention = attention::Attention {
+            shape: Shape { batch, queries: length, keys: length, heads, key_heads, head_dim: dim },
+            q: part(offsets[0]),
+            k: part(offsets[1]),
+            v: part(offsets[2]),
+            mask: Mask {
+                keys: Some(&self.mask),
+                reach: if self.case.is_causal { Reach::Causal } else { Reach::All },
+            },
+            terms: Terms { bias, ..Terms::default() },
+            dropout: (self.case.is_training && self.case.dropout > 0.0).then_some(dropout),
+        };
+        let mut workspace = Workspace::new().unwrap();
+        let (mut out, mut lse) = (vec![0.0; self.slope.len()], vec![0.0; batch * length * heads]);
+        assert!(attention.forward(&mut out, &mut lse, &mut workspace));
+        let (mut joined, mut slopes) = (vec![0.0; self.joined.len()], vec![BEFORE; self.bias.len()]);
+        let place = |offset| Place { buffer: 0, offset, token: width, sequence: length * width };
+        let gradients = attention::Gradients {
+            buffers: &mut [&mut joined[..]],
+            accumulate: false,
+            q: place(offsets[0]),
+            k: place(offsets[1]),
+            v: place(offsets[2]),
+            terms: TermGradients { bias: bias.map(|_| &mut slopes[..]), ..TermGradients::default() },
+        };
+        assert!(attention.backward((&self.slope, &out, &lse), gradients, &mut workspace));
+        Given { out, lse, joined, bias: slopes }
+    }
+
+    fn on(&self, gpu: &Gpu) -> Given {
+        let [batch, length, heads, key_heads, head_dim] = self.case.sizes;
+        let word = |part: &[bool]| part.iter().rev().fold(0, |word, &there| word << 1 | u64::from(there));
+        let words: Vec<u64> = self.mask.chunks(length).flat_map(|row| row.chunks(64).map(word)).collect();
+        let scalars = gpu.put(&[5u64, 2, u64::from(self.case.is_training), 0]);
+        let (mask, index, bias) = (gpu.put(&words), gpu.put(&self.index), gpu.put(&self.bias));
+        let (joined, slope) = (gpu.put_short(&self.joined), gpu.put_short(&self.slope));
+        let (out, lse) =
+            (gpu.put_short(&vec![9.0; self.slope.len()]), gpu.put(&vec![9f32; batch * length * heads]));
+        let rows = |rows| Rows { values: bias.pointer(), rows, heads, index: index.pointer() };
+        let attention = Attention {
+            arithmetic: Arithmetic::Bf16,
+            batch,
+            length,
+            heads,
+            key_heads,
+            head_dim,
+            is_causal: self.case.is_causal,
+            scale: (1.0 / (head_dim as f64).sqrt()) as f32,
+            joined: joined.pointer(),
+            out: out.pointer(),
+            lse: lse.pointer(),
+            mask: mask.pointer(),
+            scalars: scalars.pointer(),
+            dropout: self.case.dropout,
+            site: 9,
+            content: 0,
+            position: 0,
+            bias: self.case.bias.map(rows),
+            query: None,
+            key: None,
+            value: None,
+        };
+        let scratch = gpu.put(&vec![0xFFu8; scratch(&attention)]);
+        let (joined_slope, bias_slope) =
+            (gpu.put_short(&vec![9.0; self.joined.len()]), gpu.put(&vec![BEFORE; self.bias.len()]));
+        let gradients = Gradients {
+            out: slope.pointer(),
+            joined: joined_slope.pointer(),
+            content: 0,
+            position: 0,
+            bias: bias_slope.pointer(),
+            query: 0,
+            key: 0,
+            value: 0,
+            scratch: scratch.pointer(),
+        };
+        done(forward(&gpu.kernels, &gpu.queue, &attention));
+        done(backward(&gpu.kernels, &gpu.queue, &attention, &gradients));
+        Given {
+            out: gpu.get_short(&out, self.slope.len()),
+            lse: gpu.get(&lse, batch * length * heads),
+            joined: gpu.get_short(&joined_slope, self.joined.len()),
+            bias: gpu.get(&bias_slope, self.bias.len()),
+        }
+    }
+}
+
+/// Within `units` of rounding to `bf16`, of the largest number, or of `least` where all are smaller.
+fn close(what: &str, case: Case, got: &[f32], expected: &[f32], units: f32, least: f32) {
+    assert_eq!(got.len(), expected.len(), "{what}");
+    let largest = expected.iter().filter(|x| x.is_finite()).fold(least, |a, b| a.max(b.abs()));
+    let bound = units / 256.0 * largest;
+    for (index, (&a, &b)) in got.iter().zip(expected).enumerate() {
+        let is_close = a == b || (a - b).abs() <= bound;
+        assert!(is_close, "{what} of {case:?} at {index} of {}: {a} but {b}, bound {bound}", got.len());
+    }
+}
+
+fn check(gpu: &Gpu, case: Case) {
+    let inputs = Inputs::new(case);
+    let (got, expected) = (inputs.on(gpu), inputs.on_processor());
+    // Weights are rounded, and so are results: two units. Logarithms are f32, from exponentials of some 22 bits.
+    close("out", case, &got.out, &expected.out, 2.0, 0.1);
+    close("lse", case, &got.lse, &expected.lse, 0.005, 1.0);
+    // Besides those, δ has the rounding of results: all that there is where a query sees one key and scores have no slope.
+    close("joined", case, &got.joined, &expected.joined, 6.0, 1.0);
+    close("bias", case, &got.bias, &expected.bias, 8.0, 4.0);
+    // No luck in the order of sums.
+    let again = inputs.on(gpu);
+    assert_eq!((got.out, got.lse, got.joined), (again.out, again.lse, again.joined), "{case:?}");
+}
+
+const PLAIN: Case =
+    Case { sizes: [0; 5], is_causal: false, has_holes: false, bias: None, dropout: 0.0, is_training: true };
+
+#[test]
+fn lengths_and_features() {
+    let Some(gpu) = gpu() else { return };
+    for length in [1, 3, 40, 63, 64, 65, 130, 200] {
+        for dim in [8, 16, 32, 40, 64, 128] {
+            for is_causal in [false, true] {
+                check(gpu, Case { sizes: [2, length, 3, 3, dim], is_causal, ..PLAIN });
+            }
+        }
+    }
+}
+
+#[test]
+fn shared_keys_and_holes() {
+    let Some(gpu) = gpu() else { return };
+    for length in [5, 64, 100, 257] {
+        for (heads, key_heads) in [(4, 2), (6, 1), (2, 2)] {
+            for is_causal in [false, true] {
+                check(
+                    gpu,
+                    Case { sizes: [3, length, heads, key_heads, 64], is_causal, has_holes: true, ..PLAIN },
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn biases_and_dropout() {
+    let Some(gpu) = gpu() else { return };
+    for length in [1, 40, 64, 150] {
+        for (bias, dropout) in [(Some(2 * length - 1), 0.0), (Some(5), 0.3), (None, 0.3)] {
+            for (is_causal, is_training, dim) in [(true, true, 32), (false, true, 64), (false, false, 128)] {
+                let sizes = [2, length, 4, 4, dim];
+                check(gpu, Case { sizes, is_causal, has_holes: length > 1, bias, dropout, is_training });
+                let sizes = [2, length, 4, 2, dim];
+                check(gpu, Case { sizes, is_causal, has_holes: false, bias, dropout, is_training });
+            }
+        }
+    }
+}
+
+#[test]
+fn what_fits() {
+    let attention = Attention {
+        arithmetic: Arithmetic::Bf16,
+        batch: 2,
+        length: 65,
+        heads: 4,
+        key_heads: 2,
+        head_dim: 40,
+        is_causal: false,
+        scale: 1.0,
+        joined: 0,
+        out: 0,
+        lse: 0,
+        mask: 0,
+        scalars: 0,
+        dropout: 0.0,
+        site: 0,
+        content: 0,
+        position: 0,
+        bias: None,
+        query: None,
+        key: None,
+        value: None,
+    };
+    let rows = Some(Rows { values: 0, rows: 1, heads: 1, index: 0 });
+    assert!(fits(&attention) && fits(&Attention { bias: rows, dropout: 0.1, ..attention }));
+    assert!(!fits(&Attention { arithmetic: Arithmetic::F32, ..attention }));
+    for head_dim in [0, 20, 136] {
+        assert!(!fits(&Attention { head_dim, ..attention }));
+    }
+    assert!(!fits(&Attention { query: rows, ..attention }) && !fits(&Attention { content: 1, ..attention }));
+    assert!(!fits(&Attention { scale: -1.0, ..attention }) && !fits(&Attention { joined: 8, ..attention }));
+    assert_eq!(scratch(&attention), 2 * 4 * 128 * 8);
+}

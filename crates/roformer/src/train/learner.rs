@@ -1,0 +1,334 @@
+//! A network that learns, wherever that is: its parameters, the optimizer's moments, steps.
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+#[cfg(feature = "cuda")]
+use crate::graph::cuda::{Part, Program};
+use crate::graph::{Batch, Parameters, Value};
+use crate::network::{Laid, Network, Outline};
+use crate::ops::Memory;
+use crate::ops::optimizer::{AdamW, State, clip_coefficient, global_norm};
+use std::ops::Range;
+
+/// How a step changes the parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Update {
+    /// What stays the same from step to step.
+    pub adam: AdamW,
+    /// The number of the step, from 1 on.
+    pub step: u64,
+    /// The learning rate.
+    pub rate: f64,
+    /// The largest norm of a gradient; 0 for any.
+    pub clip: f64,
+}
+
+/// What a step found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Found {
+    /// The mean loss of its batches.
+    pub loss: f64,
+    /// The norm of all gradients, before clipping.
+    pub norm: f64,
+}
+
+impl Found {
+    /// Whether both are numbers. If not, the step was not taken.
+    pub fn is_finite(&self) -> bool {
+        self.loss.is_finite() && self.norm.is_finite()
+    }
+}
+
+/// A network laid out for batches of one shape, with all that it takes to train it.
+///
+/// ```
+/// use roformer::Device;
+/// use roformer::encoding::{Encoding, Rotary};
+/// use roformer::graph::Batch;
+/// use roformer::network::{Form, Mixing, Network, Task};
+/// use roformer::ops::optimizer::AdamW;
+/// use roformer::train::{Learner, Update};
+///
+/// let network = Network {
+///     form: Form::Plain,
+///     vocabulary: 10,
+///     width: 16,
+///     layers: 1,
+///     heads: 2,
+///     key_heads: 2,
+///     head_dim: 8,
+///     wide: 32,
+///     epsilon: 1e-5,
+///     is_causal: true,
+///     encoding: Encoding::Rotary(Rotary::default()),
+///     mixing: Mixing::Softmax,
+///     dropout: 0.0,
+///     task: Task::Language,
+/// };
+/// // One text of six tokens; each token's target is the next one.
+/// let mut learner = Learner::new(&Device::Cpu, &network, [1, 6], 6)?;
+/// let layout = learner.layout().clone();
+/// layout.initialise(1, learner.parameters_mut()?);
+/// let mut losses = Vec::new();
+/// for step in 1..=5 {
+///     let update = Update { adam: AdamW::default(), step, rate: 1e-3, clip: 1.0 };
+///     let found = learner.step(&update, 1, |_, batch| {
+///         *batch = Batch { ids: vec![1, 2, 3, 4, 5, 6], targets: vec![2, 3, 4, 5, 6, 7], ..Batch::default() };
+///     })?;
+///     losses.push(found.loss);
+/// }
+/// assert!(losses[4] < losses[0]);
+/// # Ok::<(), roformer::Error>(())
+/// ```
+pub struct Learner {
+    outline: Outline,
+    layout: Parameters,
+    /// The tensors, and whether they decay.
+    ranges: Vec<(Range<usize>, bool)>,
+    first: Memory<f32>,
+    second: Memory<f32>,
+    engine: Engine,
+}
+
+enum Engine {
+    Cpu(Box<Laid<f32>>),
+    #[cfg(feature = "cuda")]
+    Cuda(Box<OnGpu>),
+}
+
+/// A program, and what the processor has of its numbers.
+#[cfg(feature = "cuda")]
+struct OnGpu {
+    program: Program,
+    batch: Batch,
+    parameters: Vec<f32>,
+    /// Which of parameters and moments are newer, each: the GPU's or the processor's.
+    newer: [Newer; 2],
+    /// The value that was copied back last.
+    value: Vec<f32>,
+}
+
+#[cfg(feature = "cuda")]
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Newer {
+    Neither,
+    Gpu,
+    Processor,
+}
+
+impl Learner {
+    /// Lays a network out on a device for batches `[batch, length]`, with learned tables for texts of `longest` tokens. Parameters
+    /// are zero until they are set.
+    pub fn new(
+        device: &Device,
+        network: &Network,
+        [batch, length]: [usize; 2],
+        longest: usize,
+    ) -> Result<Self> {
+        let engine = match device {
+            Device::Cpu => Engine::Cpu(Box::new(network.build::<f32>(batch, length, longest)?)),
+            #[cfg(feature = "cuda")]
+            Device::Cuda(gpu) => {
+                // Values are the GPU's; parameters are the processor's too.
+                network.check_memory(0, length, longest)?;
+                let (builder, outline) = network.compose::<f32>(batch, length, longest)?;
+                let program = Program::new(gpu, &builder, batch)?;
+                let (layout, value) = (builder.layout().clone(), Vec::new());
+                let (parameters, newer) = (vec![0.0; layout.len()], [Newer::Processor, Newer::Neither]);
+                let gpu = OnGpu { program, batch: Batch::default(), parameters, newer, value };
+                return Self::with(outline, layout, Engine::Cuda(Box::new(gpu)));
+            }
+        };
+        #[cfg_attr(not(feature = "cuda"), expect(irrefutable_let_patterns, reason = "there is one engine"))]
+        let Engine::Cpu(laid) = &engine else { return Err(Error::Memory { what: "a training step" }) };
+        let (outline, layout) = (laid.outline().clone(), laid.graph.layout().clone());
+        Self::with(outline, layout, engine)
+    }
+
+    fn with(outline: Outline, layout: Parameters, engine: Engine) -> Result<Self> {
+        let moments = || Memory::zeros(layout.len()).ok_or(Error::Memory { what: "the optimizer" });
+        let (first, second, ranges) = (moments()?, moments()?, layout.decaying());
+        Ok(Learner { outline, layout, ranges, first, second, engine })
+    }
+
+    /// The network and the values that can be read of it.
+    pub fn outline(&self) -> &Outline {
+        &self.outline
+    }
+
+    /// The names, shapes and places of the parameters.
+    pub fn layout(&self) -> &Parameters {
+        &self.layout
+    }
+
+    /// Takes a step: the gradient of the mean loss of `parts` batches, then AdamW. `fill` is given the number of each batch and
+    /// the batch before, to be written over. Where the loss or its gradient is not finite nothing changes.
+    pub fn step(
+        &mut self,
+        update: &Update,
+        parts: u64,
+        mut fill: impl FnMut(u64, &mut Batch),
+    ) -> Result<Found> {
+        let Learner { outline, ranges, first, second, engine, .. } = self;
+        match engine {
+            Engine::Cpu(laid) => {
+                laid.graph.clear();
+                let mut loss = 0.0;
+                for part in 0..parts {
+                    fill(part, laid.graph.batch());
+                    outline.check(laid.graph.batch())?;
+                    loss += laid.graph.step(1.0 / parts as f64);
+                }
+                let (parameters, gradients) = laid.graph.both_mut();
+                let found = Found { loss: loss / parts as f64, norm: global_norm(gradients) };
+                if found.is_finite() {
+                    let Update { adam, step, rate, clip } = *update;
+                    let clip = if clip > 0.0 { clip_coefficient(found.norm, clip) } else { 1.0 };
+                    let mut state = State { parameters, gradients, first, second };
+                    adam.apply(&adam.at(step, rate, clip), &mut state, ranges);
+                }
+                Ok(found)
+            }
+            #[cfg(feature = "cuda")]
+            Engine::Cuda(gpu) => {
+                gpu.send([first, second])?;
+                let mut found = Found { loss: 0.0, norm: 0.0 };
+                for index in 0..parts {
+                    fill(index, &mut gpu.batch);
+                    outline.check(&gpu.batch)?;
+                    let part = Part { index, count: parts };
+                    (found.loss, found.norm) = gpu.program.step(&gpu.batch, part, update)?;
+                }
+                gpu.newer = [Newer::Gpu; 2];
+                Ok(found)
+            }
+        }
+    }
+
+    /// The loss of a batch, without a step. `fill` writes it over the batch before.
+    pub fn evaluate(&mut self, fill: impl FnOnce(&mut Batch)) -> Result<f64> {
+        match &mut self.engine {
+            Engine::Cpu(laid) => {
+                fill(laid.graph.batch());
+                self.outline.check(laid.graph.batch())?;
+                Ok(laid.graph.forward())
+            }
+            #[cfg(feature = "cuda")]
+            Engine::Cuda(gpu) => {
+                gpu.send([&self.first, &self.second])?;
+                fill(&mut gpu.batch);
+                self.outline.check(&gpu.batch)?;
+                gpu.program.evaluate(&gpu.batch)
+            }
+        }
+    }
+
+    /// The batch that was run last.
+    pub fn batch(&self) -> &Batch {
+        match &self.engine {
+            Engine::Cpu(laid) => laid.graph.last_batch(),
+            #[cfg(feature = "cuda")]
+            Engine::Cuda(gpu) => &gpu.batch,
+        }
+    }
+
+    /// A value as the last run left it.
+    pub fn value(&mut self, value: Value) -> Result<&[f32]> {
+        match &mut self.engine {
+            Engine::Cpu(laid) => Ok(laid.graph.value(value)),
+            #[cfg(feature = "cuda")]
+            Engine::Cuda(gpu) => {
+                gpu.value = gpu.program.value(value)?;
+                Ok(&gpu.value)
+            }
+        }
+    }
+
+    /// The gradients of the last step, before clipping.
+    pub fn gradients(&mut self) -> Result<Vec<f32>> {
+        match &mut self.engine {
+            Engine::Cpu(laid) => Ok(laid.graph.gradients().to_vec()),
+            #[cfg(feature = "cuda")]
+            Engine::Cuda(gpu) => {
+                let mut out = vec![0.0; self.layout.len()];
+                gpu.program.gradients(&mut out)?;
+                Ok(out)
+            }
+        }
+    }
+
+    /// Brings parameters and moments that a GPU has changed back to the processor, to be read.
+    pub fn fetch(&mut self) -> Result<()> {
+        match &mut self.engine {
+            Engine::Cpu(_) => Ok(()),
+            #[cfg(feature = "cuda")]
+            Engine::Cuda(gpu) => gpu.receive([&mut self.first, &mut self.second]),
+        }
+    }
+
+    /// All parameters, as of the last [`fetch`](Learner::fetch).
+    pub fn parameters(&self) -> &[f32] {
+        match &self.engine {
+            Engine::Cpu(laid) => laid.graph.parameters(),
+            #[cfg(feature = "cuda")]
+            Engine::Cuda(gpu) => &gpu.parameters,
+        }
+    }
+
+    /// All parameters, to change.
+    pub fn parameters_mut(&mut self) -> Result<&mut [f32]> {
+        self.fetch()?;
+        Ok(match &mut self.engine {
+            Engine::Cpu(laid) => laid.graph.parameters_mut(),
+            #[cfg(feature = "cuda")]
+            Engine::Cuda(gpu) => {
+                gpu.newer[0] = Newer::Processor;
+                &mut gpu.parameters
+            }
+        })
+    }
+
+    /// The optimizer's moments, as of the last [`fetch`](Learner::fetch).
+    pub fn moments(&self) -> [&[f32]; 2] {
+        [&self.first, &self.second]
+    }
+
+    /// The optimizer's moments, to change.
+    pub fn moments_mut(&mut self) -> Result<[&mut [f32]; 2]> {
+        self.fetch()?;
+        #[cfg(feature = "cuda")]
+        if let Engine::Cuda(gpu) = &mut self.engine {
+            gpu.newer[1] = Newer::Processor;
+        }
+        Ok([&mut self.first, &mut self.second])
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl OnGpu {
+    /// Gives the GPU what the processor has changed.
+    fn send(&mut self, moments: [&[f32]; 2]) -> Result<()> {
+        if self.newer[0] == Newer::Processor {
+            self.program.set_parameters(&self.parameters)?;
+            self.newer[0] = Newer::Neither;
+        }
+        if self.newer[1] == Newer::Processor {
+            self.program.set_moments(moments)?;
+            self.newer[1] = Newer::Neither;
+        }
+        Ok(())
+    }
+
+    /// The opposite.
+    fn receive(&mut self, moments: [&mut [f32]; 2]) -> Result<()> {
+        if self.newer[0] == Newer::Gpu {
+            self.program.parameters(&mut self.parameters)?;
+            self.newer[0] = Newer::Neither;
+        }
+        if self.newer[1] == Newer::Gpu {
+            self.program.moments(moments)?;
+            self.newer[1] = Newer::Neither;
+        }
+        Ok(())
+    }
+}
