@@ -10,4 +10,5 @@ mod errors;
 mod models;
 mod operations;
 mod pipeline;
+mod run;
 mod training;
