@@ -125,8 +125,12 @@ impl Learner {
         [batch, length]: [usize; 2],
         longest: usize,
     ) -> Result<Self> {
-        let engine = match device {
-            Device::Cpu => Engine::Cpu(Box::new(network.build::<f32>(batch, length, longest)?)),
+        match device {
+            Device::Cpu => {
+                let laid = network.build::<f32>(batch, length, longest)?;
+                let (outline, layout) = (laid.outline().clone(), laid.graph.layout().clone());
+                Self::with(outline, layout, Engine::Cpu(Box::new(laid)))
+            }
             #[cfg(feature = "cuda")]
             Device::Cuda(gpu) => {
                 // Values are the GPU's; parameters are the processor's too.
@@ -136,13 +140,9 @@ impl Learner {
                 let (layout, value) = (builder.layout().clone(), Vec::new());
                 let (parameters, newer) = (vec![0.0; layout.len()], [Newer::Processor, Newer::Neither]);
                 let gpu = OnGpu { program, batch: Batch::default(), parameters, newer, value };
-                return Self::with(outline, layout, Engine::Cuda(Box::new(gpu)));
+                Self::with(outline, layout, Engine::Cuda(Box::new(gpu)))
             }
-        };
-        #[cfg_attr(not(feature = "cuda"), expect(irrefutable_let_patterns, reason = "there is one engine"))]
-        let Engine::Cpu(laid) = &engine else { return Err(Error::Memory { what: "a training step" }) };
-        let (outline, layout) = (laid.outline().clone(), laid.graph.layout().clone());
-        Self::with(outline, layout, engine)
+        }
     }
 
     fn with(outline: Outline, layout: Parameters, engine: Engine) -> Result<Self> {

@@ -74,3 +74,39 @@ pub(crate) struct Buffers {
     /// A bit for each: whether it decays.
     pub decays: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Init;
+
+    #[test]
+    fn tensors_are_aligned_and_what_is_joined_stays_together() {
+        let mut parameters = Parameters::default();
+        let first = parameters.add("a", &[3, 5], Init::Constant(0.0));
+        let parts = [("q".to_string(), 7), ("k".to_string(), 2)];
+        let joined = parameters.add_joined(&parts, Some(3), &Init::Constant(0.0));
+        let bias = parameters.add("b", &[4], Init::Constant(0.0));
+        let layout = Layout::new(&parameters);
+        let places = [first, joined, bias].map(|parameter| layout.place(parameter));
+        assert_eq!(places, [0, TENSOR, 2 * TENSOR]);
+        assert_eq!(layout.parts[2].1, TENSOR + 21);
+        assert_eq!(layout.len, 3 * TENSOR);
+
+        let numbers: Vec<f32> = (1..=parameters.len()).map(|number| number as f32).collect();
+        let spread = layout.spread(&numbers);
+        assert_eq!(spread.iter().filter(|&&number| number != 0.0).count(), numbers.len());
+        assert_eq!(spread[TENSOR + 26], 15.0 + 27.0);
+        let mut back = vec![0.0; numbers.len()];
+        layout.gather(&spread, &mut back);
+        assert_eq!(back, numbers);
+
+        // Matrices decay, the bias does not, and nothing beside them does.
+        let bits = layout.decays(&parameters);
+        assert_eq!(bits.len(), layout.len / 8);
+        let decays = |index: usize| bits[index / 8] >> (index % 8) & 1 == 1;
+        let count = (0..layout.len).filter(|&index| decays(index)).count();
+        assert_eq!(count, 15 + 27);
+        assert!(decays(0) && decays(TENSOR + 26) && !decays(15) && !decays(2 * TENSOR));
+    }
+}

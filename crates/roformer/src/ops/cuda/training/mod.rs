@@ -156,3 +156,33 @@ impl Cuda {
         Ok(self.0.queue.clear(place, bytes)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Kernels read the fields where the struct has them.
+    #[test]
+    fn scalars_are_written_where_they_lie() {
+        let scalars = Scalars {
+            seed: 0x0102_0304_0506_0708,
+            step: 9,
+            is_training: 1,
+            counted: 77,
+            scale: 0.25,
+            unused: 0,
+            decay: 1.5,
+            rate: -2.5,
+            root: 3.5,
+            clip: 4.5,
+        };
+        let mut bytes = [0xaa; size_of::<Scalars>() + 4];
+        scalars.write(&mut bytes);
+        let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
+        let half = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+        assert_eq!([word(0), word(8)], [scalars.seed, scalars.step]);
+        assert_eq!([half(16), half(20), half(24)], [1, 77, 0.25f32.to_bits()]);
+        assert_eq!([32, 40, 48, 56].map(|at| f64::from_bits(word(at))), [1.5, -2.5, 3.5, 4.5]);
+        assert_eq!(bytes[size_of::<Scalars>()..], [0xaa; 4]);
+    }
+}
