@@ -234,6 +234,15 @@ fn every_form_and_task() {
 }
 
 #[test]
+fn a_large_vocabulary() {
+    for form in [Form::Plain, Form::RoFormer(RoFormerForm::default())] {
+        let is_causal = form == Form::Plain;
+        let network = Network { form, vocabulary: 1500, is_causal, ..network(encoding("rotary")) };
+        compare(&format!("{form:?} with 1,500 tokens"), &network, [3, 20], true);
+    }
+}
+
+#[test]
 fn heads_share_keys_and_values() {
     for (heads, key_heads, head_dim) in [(4, 2, 8), (4, 1, 16), (2, 1, 80)] {
         let form = Form::Llama(LlamaForm::default());
