@@ -70,7 +70,8 @@ pub struct Arguments {
     out: PathBuf,
     /// Draw the report of a finished comparison again, without training
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "tasks", "encodings", "seeds", "train_length", "test_lengths", "steps", "sweep", "data", "out", "threads"
+        "tasks", "encodings", "seeds", "train_length", "test_lengths", "steps", "sweep", "data", "out", "threads", "device",
+        "dtype"
     ])]
     replay: Option<PathBuf>,
     /// Runs at a time, a thread each [default: as many as there are cores; 32 on a GPU]

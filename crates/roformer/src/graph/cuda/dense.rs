@@ -5,11 +5,10 @@ use crate::error::Error;
 use crate::graph::Value;
 use crate::graph::dense::{Columns, Concatenate, Constant, Every, Lift, Linear, Sum};
 use crate::ops::Real;
+use crate::ops::cuda::Cuda;
 use crate::ops::cuda::product::{Epilogue, Key, Places, Storage};
+use crate::ops::cuda::training::Launched;
 use crate::ops::cuda::training::rows::{self, Codes};
-use crate::ops::cuda::{Cuda, Fault};
-
-type Launched = Result<(), Fault>;
 
 /// A product of tokens' rows and a weight, or one of the two of its way back.
 #[derive(Clone, Copy)]

@@ -4,15 +4,17 @@ use super::feed::Feeds;
 use super::layout::{Buffers, Layout};
 use crate::error::Result;
 use crate::graph::{Parameter, Value};
+use crate::ops::cuda::memory::bytes;
 use crate::ops::cuda::product::Storage;
+use crate::ops::cuda::training::Launched;
 use crate::ops::cuda::training::sums::Columns;
-use crate::ops::cuda::{Arithmetic, Cuda, Fault};
+use crate::ops::cuda::{Arithmetic, Cuda};
 use rope::cuda::Table;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// A piece of work: launches, in the order of the stream.
-pub(crate) type Work = Box<dyn Fn(&Cuda) -> std::result::Result<(), Fault> + Send>;
+pub(crate) type Work = Box<dyn Fn(&Cuda) -> Launched + Send>;
 
 /// The second half of an operation's lowering: called in reverse order, when all that reads its value has been lowered.
 pub type Backward = Box<dyn FnOnce(&mut Lowering) -> Result<()>>;
@@ -61,7 +63,7 @@ struct Slot {
 }
 
 /// Memory given out from one block: first only counted, then, with the same requests, really given.
-pub(crate) struct Arena {
+struct Arena {
     base: u64,
     used: usize,
 }
@@ -247,11 +249,8 @@ impl<'a> Lowering<'a> {
 
     /// Numbers that never change.
     pub(crate) fn constant<V: Copy>(&mut self, numbers: &[V]) -> u64 {
-        let bytes = size_of_val(numbers);
-        let address = self.arena.take(bytes);
-        // SAFETY: called with whole numbers and floats, which have no padding.
-        let data = unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast::<u8>(), bytes) };
-        self.constants.push((address, data.to_vec()));
+        let address = self.arena.take(size_of_val(numbers));
+        self.constants.push((address, bytes(numbers).to_vec()));
         address
     }
 
@@ -281,26 +280,17 @@ impl<'a> Lowering<'a> {
     }
 
     /// Work of the forward pass.
-    pub(crate) fn forward(
-        &mut self,
-        work: impl Fn(&Cuda) -> std::result::Result<(), Fault> + Send + 'static,
-    ) {
+    pub(crate) fn forward(&mut self, work: impl Fn(&Cuda) -> Launched + Send + 'static) {
         self.forward.push((When::Always, Box::new(work)));
     }
 
     /// Work of a forward pass that does not go back.
-    pub(crate) fn evaluate(
-        &mut self,
-        work: impl Fn(&Cuda) -> std::result::Result<(), Fault> + Send + 'static,
-    ) {
+    pub(crate) fn evaluate(&mut self, work: impl Fn(&Cuda) -> Launched + Send + 'static) {
         self.forward.push((When::Evaluating, Box::new(work)));
     }
 
     /// Work of the way back.
-    pub(crate) fn backward(
-        &mut self,
-        work: impl Fn(&Cuda) -> std::result::Result<(), Fault> + Send + 'static,
-    ) {
+    pub(crate) fn backward(&mut self, work: impl Fn(&Cuda) -> Launched + Send + 'static) {
         self.backward.push(Box::new(work));
     }
 

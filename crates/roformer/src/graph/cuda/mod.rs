@@ -39,14 +39,13 @@ pub use lowering::{Backward, Lowered, Lowering};
 
 use super::{Batch, Builder, IGNORE, Value};
 use crate::error::{Error, Result};
-use crate::ops::cuda::memory::{Block, Shared};
+use crate::ops::cuda::memory::{Block, Shared, bytes, number};
 use crate::ops::cuda::product::Storage;
-use crate::ops::cuda::training::{Scalars, optimizer};
+use crate::ops::cuda::training::{Launched, Scalars, optimizer};
 use crate::ops::cuda::{Cuda, Fault};
 use crate::ops::optimizer::AdamW;
 use crate::train::Update;
 use feed::Feeds;
-use half::bf16;
 use layout::{Buffers, Layout};
 use lowering::{COUNTING, Finished, Needs, Place, When, Work};
 use rope::cuda::Graph;
@@ -238,7 +237,7 @@ impl Program {
     }
 
     /// Gives the work of a run to the stream.
-    fn launch(&self, run: Run) -> std::result::Result<(), Fault> {
+    fn launch(&self, run: Run) -> Launched {
         let (gpu, Buffers { parameters, copies, gradients, first, second, decays }) =
             (&self.gpu, self.buffers);
         self.inputs.1.send(self.inputs.0)?;
@@ -300,8 +299,7 @@ impl Program {
 
     fn put(&self, place: u64, numbers: &[f32]) -> Result<()> {
         let _held = not_while_recording();
-        let bytes: Vec<u8> = self.layout.spread(numbers).into_iter().flat_map(f32::to_ne_bytes).collect();
-        Ok(self.gpu.queue().upload(place, &bytes)?)
+        Ok(self.gpu.queue().upload(place, bytes(&self.layout.spread(numbers)))?)
     }
 
     fn take(&self, place: u64, out: &mut [f32]) -> Result<()> {
@@ -314,16 +312,7 @@ impl Program {
         let _held = not_while_recording();
         let mut bytes = vec![0; len * storage.size()];
         self.gpu.queue().download(place, &mut bytes)?;
-        Ok(match storage {
-            Storage::F32 => {
-                let number = |bytes: &[u8]| bytes.try_into().map_or(f32::NAN, f32::from_ne_bytes);
-                bytes.chunks_exact(4).map(number).collect()
-            }
-            Storage::Bf16 => {
-                let number = |bytes: &[u8]| bytes.try_into().map_or(bf16::NAN, bf16::from_ne_bytes).to_f32();
-                bytes.chunks_exact(2).map(number).collect()
-            }
-        })
+        Ok(bytes.chunks_exact(storage.size()).map(number).collect())
     }
 
     /// Copies a value back, as the last run left it.

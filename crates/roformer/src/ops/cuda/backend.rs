@@ -1,7 +1,7 @@
 //! The operations of a model, each as one piece of work in the stream.
 
 use super::arguments::{Copy, Embed, Finish, Gate, Norm};
-use super::kernels::{Size, launch, launch_with};
+use super::kernels::{Size, launch, launch_with, narrow};
 use super::product::{Epilogue, Key, Matrix, Places, Storage};
 use super::{Arithmetic, Buffer, Cuda, Fault};
 use crate::attention::softmax::{Mask, Shape};
@@ -26,12 +26,6 @@ fn chunk(size: usize, strides: &[usize], places: &[u64]) -> usize {
     let is_wide = strides.iter().all(|stride| stride.is_multiple_of(count))
         && places.iter().all(|place| place.is_multiple_of(WIDE as u64));
     if is_wide { count } else { 1 }
-}
-
-/// A number that a kernel takes in 32 bits.
-fn narrow(value: usize) -> std::result::Result<u32, Fault> {
-    let why = || Error::Device(format!("a size of {value} is too large for a GPU; use a smaller batch"));
-    u32::try_from(value).map_err(|_| why().into())
 }
 
 impl Cuda {

@@ -104,6 +104,12 @@ impl Size {
     }
 }
 
+/// A number that a kernel takes in 32 bits.
+pub(super) fn narrow(value: usize) -> Result<u32, Fault> {
+    let why = || Error::Device(format!("a size of {value} is too large for a GPU; use a smaller batch"));
+    u32::try_from(value).map_err(|_| why().into())
+}
+
 /// Launches a kernel that takes one struct of arguments.
 ///
 /// # Safety

@@ -310,7 +310,7 @@ fn single_mut<T: Real>(list: &mut [T]) -> &mut [f32] {
 }
 
 /// The bytes of numbers.
-fn bytes<T: Copy>(list: &[T]) -> &[u8] {
+pub(crate) fn bytes<T: Copy>(list: &[T]) -> &[u8] {
     // SAFETY: called with numbers, which have no padding.
     unsafe { std::slice::from_raw_parts(list.as_ptr().cast(), size_of_val(list)) }
 }
@@ -391,7 +391,7 @@ impl Cuda {
 }
 
 /// A number of 2 bytes (`bf16`) or 4 (`f32`).
-fn number(bytes: &[u8]) -> f32 {
+pub(crate) fn number(bytes: &[u8]) -> f32 {
     match *bytes {
         [low, high] => bf16::from_ne_bytes([low, high]).to_f32(),
         [a, b, c, d] => f32::from_ne_bytes([a, b, c, d]),

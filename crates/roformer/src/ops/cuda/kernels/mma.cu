@@ -53,3 +53,33 @@ __device__ inline void begin(u32 to, const bf16 *from, u64 step, u32 rows, u32 w
         copy_chunk(to + chunk_at<D>(row, chunk), source, is_there);
     }
 }
+
+// Scores of a row of a fragment become exponentials, in place: one tile of a softmax that goes on with others. `half` says which
+// of the two rows that a lane has numbers of; its sum of exponentials, over this lane's alone, and its results so far shrink
+// where a larger score comes. `scale` is that of powers of 2.
+template <int S, int O>
+__device__ inline void soften(float (&s)[S][4], int half, float scale, float &largest, float &total, float (&out)[O][4]) {
+    float most = -INFINITY;
+#pragma unroll
+    for (int n = 0; n < S; n++) most = fmaxf(most, fmaxf(s[n][2 * half], s[n][2 * half + 1]));
+    most = fmaxf(largest, largest_of_lanes(most, 4));
+    // Where nothing has been seen yet, any number does.
+    float base = most == -INFINITY ? 0 : most * scale;
+    float shrink = quick_exp2(largest * scale - base), sum = 0;
+    largest = most;
+#pragma unroll
+    for (int n = 0; n < S; n++) {
+#pragma unroll
+        for (int i = 2 * half; i < 2 * half + 2; i++) {
+            s[n][i] = quick_exp2(fmaf(s[n][i], scale, -base));
+            sum += s[n][i];
+        }
+    }
+    // Lanes are summed at the end.
+    total = total * shrink + sum;
+#pragma unroll
+    for (int n = 0; n < O; n++) {
+        out[n][2 * half] *= shrink;
+        out[n][2 * half + 1] *= shrink;
+    }
+}

@@ -2,26 +2,11 @@
 
 enum Activation { IDENTITY, GELU, GELU_TANH, RELU, SILU, TANH };
 
-// Of the normal distribution, for x ≥ 0: the upper tail ½·erfc(x/√2), as ops/real.rs has it.
-template <typename T> __device__ inline float tail(float x) {
-    float z = x * 0.70710678118654752f;
-    float t = reciprocal<T>(fmaf(z, 0.4f, 1.0f));
-    float sum = 0.07435536f;
-    sum = fmaf(t, sum, -0.39026183f);
-    sum = fmaf(t, sum, 0.6639745f);
-    sum = fmaf(t, sum, -0.33482835f);
-    sum = fmaf(t, sum, 0.3693367f);
-    sum = fmaf(t, sum, 0.16179177f);
-    sum = fmaf(t, sum, 0.22987866f);
-    sum = fmaf(t, sum, 0.22575317f);
-    return 0.5f * t * sum * exponential<T>(-z * z);
-}
-
 template <typename T> __device__ inline float silu(float x) { return x * reciprocal<T>(1 + exponential<T>(-x)); }
 
 template <typename T, int KIND> __device__ inline float activate(float x) {
     if (KIND == GELU) {
-        float below = tail<T>(fabsf(x));
+        float density, below = tail<T>(fabsf(x), density);
         return x * (x > 0 ? 1 - below : below);
     }
     if (KIND == GELU_TANH) {

@@ -97,29 +97,7 @@ template <int D, int M> __device__ void attend_tensor(const Attend &work) {
         for (int m = 0; m < M; m++) {
 #pragma unroll
             for (int half = 0; half < 2; half++) {
-                float most = -INFINITY;
-#pragma unroll
-                for (int n = 0; n < TILE / 8; n++) most = fmaxf(most, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
-                most = fmaxf(largest[m][half], largest_of_lanes(most, 4));
-                // Where nothing has been seen yet, any number does.
-                float base = most == -INFINITY ? 0 : most * scale;
-                float shrink = quick_exp2(largest[m][half] * scale - base), sum = 0;
-                largest[m][half] = most;
-#pragma unroll
-                for (int n = 0; n < TILE / 8; n++) {
-#pragma unroll
-                    for (int i = 2 * half; i < 2 * half + 2; i++) {
-                        s[m][n][i] = quick_exp2(fmaf(s[m][n][i], scale, -base));
-                        sum += s[m][n][i];
-                    }
-                }
-                // Lanes are summed at the end.
-                total[m][half] = total[m][half] * shrink + sum;
-#pragma unroll
-                for (int n = 0; n < D / 8; n++) {
-                    out[m][n][2 * half] *= shrink;
-                    out[m][n][2 * half + 1] *= shrink;
-                }
+                soften(s[m], half, scale, largest[m][half], total[m][half], out[m]);
             }
         }
 

@@ -55,6 +55,22 @@ template <typename T> __device__ inline float reciprocal(float x) {
     return sizeof(T) == 4 ? __frcp_rn(x) : quick_reciprocal(x);
 }
 
+// Of the normal distribution, for x ≥ 0: the upper tail ½·erfc(x/√2) and e^(−x²/2), as ops/real.rs has it.
+template <typename T> __device__ inline float tail(float x, float &density) {
+    float z = x * 0.70710678118654752f;
+    float t = reciprocal<T>(fmaf(z, 0.4f, 1.0f));
+    float sum = 0.07435536f;
+    sum = fmaf(t, sum, -0.39026183f);
+    sum = fmaf(t, sum, 0.6639745f);
+    sum = fmaf(t, sum, -0.33482835f);
+    sum = fmaf(t, sum, 0.3693367f);
+    sum = fmaf(t, sum, 0.16179177f);
+    sum = fmaf(t, sum, 0.22987866f);
+    sum = fmaf(t, sum, 0.22575317f);
+    density = exponential<T>(-z * z);
+    return 0.5f * t * sum * density;
+}
+
 // The sum, or the largest, of the numbers of all lanes, or of neighbouring groups of lanes.
 __device__ inline float sum_of_lanes(float x, int lanes = 32) {
     for (int other = lanes / 2; other > 0; other /= 2) x += __shfl_xor_sync(~0u, x, other);

@@ -254,8 +254,9 @@ struct Arguments {
 
 const _: () = assert!(size_of::<RowArguments>() == 32 && size_of::<Arguments>() == 280);
 
-fn narrow(value: usize) -> Result<u32, Fault> {
-    // Twice the length has to be a number of 32 bits with its sign.
+/// A size that attention's kernels take.
+pub(super) fn narrow(value: usize) -> Result<u32, Fault> {
+    // Twice the length, and a tile, has to be a number of 32 bits with its sign.
     let fits = u32::try_from(value).ok().filter(|&value| value < 1 << 30);
     fits.ok_or_else(|| Error::Device(format!("an attention of {value} is too long for a GPU")).into())
 }

@@ -1,30 +1,27 @@
 //! What the tests of the kernels share: a GPU, if there is one, and numbers to give it.
 
-use super::modules::{BASE, LINEAR, compile};
+use super::Training;
 use crate::ops::check::list;
-use crate::ops::cuda::memory::{Block, Queue};
-use crate::ops::cuda::{Arithmetic, Fault};
+use crate::ops::cuda::memory::{Block, Queue, bytes};
+use crate::ops::cuda::{Arithmetic, Cuda, Fault};
 use cudarc::driver::sys;
 use half::bf16;
-use rope::cuda::{Device, Module};
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
 
-/// A GPU with the kernels of a training step.
+/// A GPU with the kernels of training.
 pub(super) struct Gpu {
+    cuda: Cuda,
     pub queue: Arc<Queue>,
-    pub module: Module,
-    /// Of linear attention and pairs.
-    pub linear: Module,
 }
 
 /// The first GPU; none, said aloud, where there is none.
 pub(super) fn gpu() -> Option<&'static Gpu> {
     static FOUND: OnceLock<Result<Gpu, String>> = OnceLock::new();
     let find = || -> crate::error::Result<Gpu> {
-        let device = Device::new(0)?;
-        let (module, linear) = (compile(&device, BASE)?, compile(&device, LINEAR)?);
-        Ok(Gpu { queue: Arc::new(Queue::new(&device)?), module, linear })
+        let cuda = Cuda::new(0, Arithmetic::F32)?;
+        cuda.training()?;
+        Ok(Gpu { queue: cuda.queue().clone(), cuda })
     };
     match FOUND.get_or_init(|| find().map_err(|error| error.to_string())) {
         Ok(gpu) => Some(gpu),
@@ -47,15 +44,17 @@ pub(super) fn numbers(arithmetic: Arithmetic, seed: u64, len: usize) -> Vec<f32>
 }
 
 impl Gpu {
+    /// All kernels of training.
+    pub fn kernels(&self) -> &Training {
+        self.cuda.training().unwrap()
+    }
+
     /// Memory with numbers of any type.
     pub fn put<N: Copy>(&self, numbers: &[N]) -> Block {
         let Ok(block) = Block::new(&self.queue, size_of_val(numbers).max(1)) else {
             panic!("memory of the GPU")
         };
-        // SAFETY: numbers have no padding.
-        let bytes =
-            unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast::<u8>(), size_of_val(numbers)) };
-        self.queue.upload(block.pointer(), bytes).unwrap();
+        self.queue.upload(block.pointer(), bytes(numbers)).unwrap();
         block
     }
 

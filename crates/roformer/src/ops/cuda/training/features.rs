@@ -1,6 +1,6 @@
 //! Feature maps of linear attention, as [`Map`](crate::attention::linear::Map) of the processor, on whole batches.
 
-use super::rows::narrow;
+use super::narrow;
 use crate::error::Error;
 use crate::ops::cuda::kernels::{Size, THREADS, launch, launch_with};
 use crate::ops::cuda::memory::Queue;
@@ -252,7 +252,7 @@ mod tests {
     use crate::attention::linear::{Favor, Map as OnProcessor, Shift};
 
     fn compare(gpu: &Gpu, arithmetic: Arithmetic, map: &OnProcessor<f32>, sizes: [usize; 4], are_keys: bool) {
-        let kernels = Kernels::load(&gpu.linear, &gpu.queue.device).unwrap();
+        let kernels = &gpu.kernels().linear().unwrap().features;
         let [batch, length, heads, dim] = sizes;
         let (features, rows) = (map.features(dim), batch * length * heads);
         let name = ["elu", "softmax", "exp", "favor"][match map {
@@ -298,7 +298,7 @@ mod tests {
         };
         let scratch = gpu.put(&vec![f32::NAN; scratch(&work) / 4]);
         work.scratch = scratch.pointer();
-        done(forward(&kernels, &gpu.queue, arithmetic, &work));
+        done(forward(kernels, &gpu.queue, arithmetic, &work));
         let got = gpu.fetch(arithmetic, &y_there, y.len());
         // An exponent is rounded dim times, and its error is the feature's relative one.
         close(
@@ -317,7 +317,7 @@ mod tests {
             }
             let (dy_there, dx_there) = (gpu.store(arithmetic, &dy), gpu.store(arithmetic, &before));
             let place = (dx_there.pointer(), accumulate);
-            done(backward(&kernels, &gpu.queue, arithmetic, &work, dy_there.pointer(), place));
+            done(backward(kernels, &gpu.queue, arithmetic, &work, dy_there.pointer(), place));
             let units = 16.0 * (features as f32).sqrt();
             close(
                 &format!("{what} back"),

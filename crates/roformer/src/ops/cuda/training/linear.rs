@@ -1,7 +1,7 @@
 //! Linear attention of whole sequences and its gradients, as [`attend`](crate::attention::linear::attend) and
 //! [`attend_backward`](crate::attention::linear::attend_backward) of the processor with an ε of 0.
 
-use super::rows::narrow;
+use super::narrow;
 use crate::error::Error;
 use crate::ops::cuda::kernels::{Size, THREADS, launch};
 use crate::ops::cuda::memory::Queue;
@@ -183,7 +183,7 @@ mod tests {
     use crate::attention::linear::{Gradients, Inputs, Options, Shape, Workspace, attend, attend_backward};
 
     fn compare(gpu: &Gpu, arithmetic: Arithmetic, shape: Shape, causal: bool, is_shared: bool) {
-        let kernels = Kernels::load(&gpu.linear, &gpu.queue.device).unwrap();
+        let kernels = &gpu.kernels().linear().unwrap().linear;
         let Shape { batch, length, heads, features, value_dim } = shape;
         let tokens = batch * length * heads;
         let positive =
@@ -220,7 +220,7 @@ mod tests {
             value_dim,
             is_causal: causal,
         };
-        done(forward(&kernels, &gpu.queue, arithmetic, &work));
+        done(forward(kernels, &gpu.queue, arithmetic, &work));
         let units = if arithmetic == Arithmetic::Bf16 { 2.0 } else { 8.0 * (length as f32).sqrt() + 64.0 };
         close(&what, arithmetic, &gpu.fetch(arithmetic, &place, out.len()), &out, units);
 
@@ -235,7 +235,7 @@ mod tests {
         }
         let scratch = gpu.put(&vec![f32::NAN; scratch(&work) / 4]);
         let back = Back { dout: dout.pointer(), gradients, scratch: scratch.pointer() };
-        done(backward(&kernels, &gpu.queue, arithmetic, &work, &back));
+        done(backward(kernels, &gpu.queue, arithmetic, &work, &back));
         for index in 0..5 {
             let mut expected = slopes[index].clone();
             if is_shared && index < 4 {

@@ -25,15 +25,15 @@ pub(crate) mod tensor;
 
 pub(crate) use modules::Training;
 
-use super::kernels::{Size, launch_with};
+use super::kernels::{Size, launch_with, narrow};
 use super::memory::Queue;
 use super::product::Storage;
 use super::{Cuda, Fault};
-use crate::error::Error;
 use rope::cuda::{Function, Module};
 use std::ffi::c_void;
 
-pub(super) type Launched = Result<(), Fault>;
+/// Whether something could be launched.
+pub(crate) type Launched = Result<(), Fault>;
 
 /// What changes from step to step, where kernels read it.
 #[repr(C)]
@@ -137,17 +137,11 @@ macro_rules! arguments {
 }
 pub(super) use arguments;
 
-/// Numbers of 16 bytes where `len` and `row` are multiples of that, else 1.
+/// How many numbers a thread takes: 16 bytes where rows of so many begin at multiples of that, as these addresses do, else 1.
 pub(super) fn chunk(storage: Storage, row: usize, places: &[u64]) -> usize {
     let count = 16 / storage.size();
     let is_wide = row.is_multiple_of(count) && places.iter().all(|place| place.is_multiple_of(16));
     if is_wide { count } else { 1 }
-}
-
-/// A number that a kernel takes in 32 bits.
-pub(super) fn narrow(value: usize) -> Result<u32, Fault> {
-    let why = || Error::Device(format!("a size of {value} is too large for a GPU; use a smaller batch"));
-    u32::try_from(value).map_err(|_| why().into())
 }
 
 impl Cuda {

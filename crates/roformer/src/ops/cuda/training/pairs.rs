@@ -1,7 +1,7 @@
 //! The losses of vectors that come in pairs, as [`Pairs`](crate::ops::similarity::Pairs) of the processor. Whether a batch has
 //! scores is read from the GPU's memory, so that what was recorded serves both kinds of batches.
 
-use super::rows::narrow;
+use super::narrow;
 use crate::ops::cuda::kernels::{Size, THREADS, launch};
 use crate::ops::cuda::memory::Queue;
 use crate::ops::cuda::{Arithmetic, Fault};
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn losses_and_gradients_are_those_of_the_processor() {
         let Some(gpu) = gpu() else { return };
-        let kernels = Kernels::load(&gpu.linear, &gpu.queue.device).unwrap();
+        let kernels = &gpu.kernels().linear().unwrap().pairs;
         for (pairs, width) in [(1, 3), (2, 1), (7, 33), (40, 70), (100, 256)] {
             for (arithmetic, is_scored) in STORAGES.into_iter().flat_map(|a| [(a, false), (a, true)]) {
                 let size = 2 * pairs * width;
@@ -184,9 +184,9 @@ mod tests {
                 };
                 let scratch = gpu.put(&vec![f32::NAN; scratch(&work) / 4]);
                 work.scratch = scratch.pointer();
-                done(forward(&kernels, &gpu.queue, arithmetic, &work));
+                done(forward(kernels, &gpu.queue, arithmetic, &work));
                 let (half, place_of_gradient) = (half.pointer(), gradient.pointer());
-                done(backward(&kernels, &gpu.queue, arithmetic, &work, half, place_of_gradient));
+                done(backward(kernels, &gpu.queue, arithmetic, &work, half, place_of_gradient));
                 let what = format!("{pairs} pairs of {width}, scores: {is_scored}");
                 // Cosines are rounded width times, and the softmax turns 20 of them into relative error.
                 let units = 40.0 * (width as f32 + 4.0);

@@ -4,7 +4,7 @@
 //! it can be recorded. Here is what it lacks: a table that is filled from frequencies in the GPU's memory, and their
 //! gradient as `f32`.
 
-use super::rows::narrow;
+use super::narrow;
 use crate::ops::cuda::kernels::{Size, THREADS, launch, launch_with};
 use crate::ops::cuda::memory::Queue;
 use crate::ops::cuda::{Arithmetic, Fault};

@@ -3,7 +3,7 @@
 //! Columns of rows are copied into columns of other rows, which is all that `Beside`, `Columns`, `Concatenate` and `Every` are: every
 //! `step`-th row of `[rows, width]` is a column of `[rows / step, step · width]`.
 
-use crate::error::Error;
+use super::narrow;
 use crate::ops::cuda::kernels::{Size, launch};
 use crate::ops::cuda::memory::Queue;
 use crate::ops::cuda::{Arithmetic, Fault};
@@ -14,12 +14,6 @@ const WIDE: usize = 16;
 /// Threads of a block that sums over rows: chunks of a row, and stripes of rows. As in kernels/rows.cu.
 const LANES: usize = 32;
 const STRIPES: usize = 8;
-
-/// A number that a kernel takes in 32 bits.
-pub(super) fn narrow(value: usize) -> Result<u32, Fault> {
-    let why = || Error::Device(format!("a size of {value} is too large for a GPU; use a smaller batch"));
-    u32::try_from(value).map_err(|_| why().into())
-}
 
 /// A kernel `[f32, bf16]`, for numbers one by one and for 16 bytes at a time.
 #[derive(Clone, Copy)]

@@ -10,8 +10,7 @@ mod tests;
 use super::super::kernels::{Size, launch};
 use super::super::memory::Queue;
 use super::super::{Arithmetic, Fault};
-use super::attention::{Attention, Gradients};
-use crate::error::Error;
+use super::attention::{Attention, Gradients, narrow};
 use crate::ops::dropout;
 use rope::cuda::{Device, Function, Module};
 
@@ -157,11 +156,6 @@ fn work(attention: &Attention, rows: usize) -> Result<Work, Fault> {
     let Attention { length, heads, key_heads, head_dim, .. } = *attention;
     assert!(fits(attention), "an attention for tensor cores");
     assert!(key_heads > 0 && heads.is_multiple_of(key_heads), "heads share key heads evenly");
-    let narrow = |value: usize| {
-        // Twice as much, and a tile, is still a number of 32 bits.
-        let fits = u32::try_from(value).ok().filter(|&value| value < 1 << 30);
-        fits.ok_or_else(|| Error::Device(format!("an attention of {value} is too long for a GPU")))
-    };
     Ok(Work {
         joined: attention.joined,
         out: attention.out,

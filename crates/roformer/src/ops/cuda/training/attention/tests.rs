@@ -1,14 +1,12 @@
 //! Attention for training on a GPU against that of the processor, in `f64`.
 
-use super::super::super::Cuda;
 use super::super::super::memory::Block;
+use super::super::check::{Gpu, STORAGES, gpu};
 use super::*;
 use crate::attention::softmax::{Heads, Mask, Reach, Shape};
 use crate::attention::{self, Bias, Dropout, Place, Table, TermGradients, Workspace};
 use crate::ops::check::list;
-use cudarc::driver::sys;
 use half::bf16;
-use std::io::Write;
 
 /// What changes from step to step, as the kernels read it.
 const SEED: u64 = 5;
@@ -189,71 +187,38 @@ fn scale(case: &Case) -> f32 {
     1.0 / (case.head_dim as f32).sqrt()
 }
 
-struct Gpu {
-    cuda: Cuda,
+/// A GPU that stores tokens' numbers in one way.
+struct Storing {
+    gpu: &'static Gpu,
+    arithmetic: Arithmetic,
 }
 
-impl Gpu {
-    /// The first GPU, storing f32 and bf16; none, said aloud, where there is none.
-    fn all() -> Vec<Gpu> {
-        let all = [Arithmetic::F32, Arithmetic::Bf16].map(|arithmetic| Cuda::new(0, arithmetic));
-        match all.into_iter().collect::<Result<Vec<_>, _>>() {
-            Ok(gpus) => gpus.into_iter().map(|cuda| Gpu { cuda }).collect(),
-            Err(why) => {
-                let test = std::thread::current().name().unwrap_or("a test").to_string();
-                // Past the harness, which would show it only for tests that fail.
-                let _ = writeln!(std::io::stderr(), "{test} skipped: {why}");
-                Vec::new()
-            }
-        }
+impl Storing {
+    /// The first GPU, storing f32 and bf16; none where there is none.
+    fn all() -> Vec<Storing> {
+        let of = |gpu| STORAGES.map(|arithmetic| Storing { gpu, arithmetic });
+        gpu().into_iter().flat_map(of).collect()
     }
 
     fn kernels(&self, work: &Attention) -> &Kernels {
-        self.cuda.training().and_then(|kernels| kernels.attention(work.has_terms())).unwrap()
+        self.gpu.kernels().attention(work.has_terms()).unwrap()
     }
 
     fn is_bf16(&self) -> bool {
-        self.cuda.arithmetic() == Arithmetic::Bf16
+        self.arithmetic == Arithmetic::Bf16
     }
 
-    fn put<V>(&self, list: &[V]) -> Block {
-        let queue = &self.cuda.0.queue;
-        let block = Block::new(queue, size_of_val(list)).map_err(Error::from).unwrap();
-        // SAFETY: whole numbers, which have no padding.
-        let bytes = unsafe { std::slice::from_raw_parts(list.as_ptr().cast(), size_of_val(list)) };
-        queue.upload(block.pointer(), bytes).unwrap();
-        block
+    fn put<N: Copy>(&self, list: &[N]) -> Block {
+        self.gpu.put(list)
     }
 
     /// Tokens' numbers.
     fn store(&self, list: &[f32]) -> Block {
-        if self.is_bf16() {
-            self.put(&list.iter().map(|&x| bf16::from_f32(x)).collect::<Vec<_>>())
-        } else {
-            self.put(list)
-        }
-    }
-
-    fn get<V: Clone + Default>(&self, block: &Block, len: usize) -> Vec<V> {
-        let queue = &self.cuda.0.queue;
-        let mut list = vec![V::default(); len];
-        assert!(size_of_val(&list[..]) <= block.bytes());
-        queue.stream.synchronise().unwrap();
-        let _current = queue.device.enter().unwrap();
-        // SAFETY: as many bytes as both have.
-        let result = unsafe {
-            sys::cuMemcpyDtoH_v2(list.as_mut_ptr().cast(), block.pointer(), size_of_val(&list[..]))
-        };
-        assert_eq!(result, sys::CUresult::CUDA_SUCCESS);
-        list
+        self.gpu.store(self.arithmetic, list)
     }
 
     fn fetch(&self, block: &Block, len: usize) -> Vec<f64> {
-        if self.is_bf16() {
-            self.get::<bf16>(block, len).into_iter().map(f64::from).collect()
-        } else {
-            self.get::<f32>(block, len).into_iter().map(f64::from).collect()
-        }
+        self.gpu.fetch(self.arithmetic, block, len).into_iter().map(f64::from).collect()
     }
 
     fn run(&self, case: &Case, numbers: &Numbers) -> Given {
@@ -280,7 +245,7 @@ impl Gpu {
         };
         let one = |list: &[Block; 6], which: usize| if case.has(which) { list[which].pointer() } else { 0 };
         let work = Attention {
-            arithmetic: self.cuda.arithmetic(),
+            arithmetic: self.arithmetic,
             batch,
             length,
             heads,
@@ -314,23 +279,23 @@ impl Gpu {
             value: one(&sums, 5),
             scratch: scratch.pointer(),
         };
-        let queue = &self.cuda.0.queue;
+        let queue = &self.gpu.queue;
         forward(self.kernels(&work), queue, &work).map_err(Error::from).unwrap();
         backward(self.kernels(&work), queue, &work, &gradients).map_err(Error::from).unwrap();
         let added = |which: usize| {
-            let list = self.get::<f32>(&sums[which], case.count(which)).into_iter();
+            let list = self.gpu.get::<f32>(&sums[which], case.count(which)).into_iter();
             list.map(|x| f64::from(x) - 1.0).collect()
         };
         Given {
             out: self.fetch(&out, numbers.slope.len()),
-            lse: self.get::<f32>(&lse, tokens * heads).into_iter().map(f64::from).collect(),
+            lse: self.gpu.get::<f32>(&lse, tokens * heads).into_iter().map(f64::from).collect(),
             joined: self.fetch(&given, numbers.joined.len()),
             terms: [0, 1, 2, 3, 4, 5].map(added),
         }
     }
 
     fn check(&self, case: Case) {
-        let numbers = Numbers::new(&case, self.cuda.arithmetic());
+        let numbers = Numbers::new(&case, self.arithmetic);
         let (got, expected) = (self.run(&case, &numbers), on_processor(&case, &numbers));
         // f32: sums of up to some hundred numbers. bf16: what is stored is rounded once, and the sums of result times
         // gradient, which every score's slope contains, come from rounded results.
@@ -373,7 +338,7 @@ const CASE: Case = Case {
 
 #[test]
 fn lengths_and_heads() {
-    for gpu in Gpu::all() {
+    for gpu in Storing::all() {
         for length in [1, 3, 20, 33, 40, 64, 65, 130, 257] {
             for (terms, is_causal) in [(0, false), (0, true), (63, false), (63, true)] {
                 gpu.check(Case { length, terms, is_causal, ..CASE });
@@ -392,7 +357,7 @@ fn lengths_and_heads() {
 
 #[test]
 fn each_term_by_itself() {
-    for gpu in Gpu::all() {
+    for gpu in Storing::all() {
         for which in 0..6 {
             for length in [5, 40, 64, 90] {
                 for (is_shared, is_causal) in [(false, false), (true, true)] {
@@ -408,7 +373,7 @@ fn each_term_by_itself() {
 
 #[test]
 fn only_training_drops() {
-    for gpu in Gpu::all() {
+    for gpu in Storing::all() {
         for length in [40, 70] {
             gpu.check(Case { length, dropout: 0.5, is_training: false, ..CASE });
         }
@@ -417,9 +382,9 @@ fn only_training_drops() {
 
 #[test]
 fn heads_that_are_too_wide_are_refused() {
-    for gpu in Gpu::all() {
+    for gpu in Storing::all() {
         let work = Attention {
-            arithmetic: gpu.cuda.arithmetic(),
+            arithmetic: gpu.arithmetic,
             batch: 1,
             length: 4,
             heads: 1,
@@ -441,7 +406,7 @@ fn heads_that_are_too_wide_are_refused() {
             key: None,
             value: None,
         };
-        let queue = &gpu.cuda.0.queue;
+        let queue = &gpu.gpu.queue;
         let forward = forward(gpu.kernels(&work), queue, &work);
         let backward = backward(gpu.kernels(&work), queue, &work, &Gradients::default());
         for result in [forward, backward] {

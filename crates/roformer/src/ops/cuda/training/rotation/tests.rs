@@ -13,7 +13,7 @@ fn rope(theta: &[f64], head_dim: usize, pairing: Pairing) -> Rope {
 #[test]
 fn turning_and_gradients_are_those_of_the_processor() {
     let Some(gpu) = gpu() else { return };
-    let kernels = Kernels::load(&gpu.module, &gpu.queue.device).unwrap();
+    let kernels = &gpu.kernels().rotation;
     let pairings = [Pairing::Interleaved, Pairing::Half, Pairing::InterleavedToHalf];
     for ([batch, length, heads, head_dim, pairs], pairing) in
         [[1, 1, 1, 2, 1], [2, 5, 3, 10, 4], [3, 70, 4, 32, 16], [2, 9, 1, 600, 300]]
@@ -45,7 +45,7 @@ fn turning_and_gradients_are_those_of_the_processor() {
             let other = rope(&vec![0.5; pairs], head_dim, pairing).table::<f32>(0..100, None).unwrap();
             let there = Table::new(&gpu.queue.device, &other).unwrap();
             let frequencies = gpu.put(&theta);
-            done(fill(&kernels, &gpu.queue, frequencies.pointer(), &there));
+            done(fill(kernels, &gpu.queue, frequencies.pointer(), &there));
             let ids = gpu.put(&ids);
             let positions = ids.pointer();
             let work = Heads { positions, batch, length, width, first, heads };
@@ -56,7 +56,7 @@ fn turning_and_gradients_are_those_of_the_processor() {
             let scratch = gpu.put(&vec![f64::NAN; scratch(there.rope().pairs()) / 8]);
             let (y, scratch) = (x.pointer(), scratch.pointer());
             let from = Slopes { y, dy: dy.pointer(), gradient: gradient.pointer(), scratch };
-            done(frequency_gradient(&kernels, queue, arithmetic, &there, &from, &work));
+            done(frequency_gradient(kernels, queue, arithmetic, &there, &from, &work));
             let expected: Vec<f32> = slopes.iter().map(|&slope| 1.0 + slope as f32).collect();
             // y may differ in its last place, and positions multiply that.
             let units = if arithmetic == Arithmetic::Bf16 { 1.0 } else { 16.0 };
@@ -70,11 +70,11 @@ fn turning_and_gradients_are_those_of_the_processor() {
 #[test]
 fn frequencies_that_are_no_numbers_change_nothing() {
     let Some(gpu) = gpu() else { return };
-    let kernels = Kernels::load(&gpu.module, &gpu.queue.device).unwrap();
+    let kernels = &gpu.kernels().rotation;
     let table = rope(&[0.5, 0.25], 4, Pairing::Half).table::<f32>(0..9, None).unwrap();
     let there = Table::new(&gpu.queue.device, &table).unwrap();
     let frequencies = gpu.put(&[1f32, f32::NAN]);
-    done(fill(&kernels, &gpu.queue, frequencies.pointer(), &there));
+    done(fill(kernels, &gpu.queue, frequencies.pointer(), &there));
     let (x, ids) = (gpu.put(&[1f32, 2.0, 3.0, 4.0]), gpu.put(&[7u32]));
     let work = Heads { positions: ids.pointer(), batch: 1, length: 1, width: 4, first: 0, heads: 1 };
     done(turn(&gpu.queue, Arithmetic::F32, &there, Turn::Forward, x.pointer(), &work));
@@ -86,7 +86,7 @@ fn frequencies_that_are_no_numbers_change_nothing() {
 #[test]
 fn fields_and_kernels_are_their_formulas() {
     let Some(gpu) = gpu() else { return };
-    let kernels = Kernels::load(&gpu.module, &gpu.queue.device).unwrap();
+    let kernels = &gpu.kernels().rotation;
     let theta: Vec<f64> = (0..300).map(|pair| 0.97f64.powi(pair)).collect();
     let (field, slopes) = ([-1.3f32, 0.6], numbers(Arithmetic::F32, 1, 300));
     let (given, out, back) = (gpu.put(&field), gpu.put(&[9f32; 300]), gpu.put(&slopes));
@@ -99,8 +99,8 @@ fn fields_and_kernels_are_their_formulas() {
         gradient: gradient.pointer(),
         pairs: 300,
     };
-    done(field_forward(&kernels, &gpu.queue, &work));
-    done(field_backward(&kernels, &gpu.queue, &Field { frequencies: back.pointer(), ..work }));
+    done(field_forward(kernels, &gpu.queue, &work));
+    done(field_backward(kernels, &gpu.queue, &Field { frequencies: back.pointer(), ..work }));
     let (alpha, power) = (1.0 / (1.0 + f64::from(1.3f32).exp()), 10_000f64.powf(-f64::from(0.6f32)));
     let expected: Vec<f32> =
         theta.iter().map(|theta| (alpha * power + (1.0 - alpha) * theta) as f32).collect();
@@ -135,9 +135,9 @@ fn fields_and_kernels_are_their_formulas() {
         heads: heads as u32,
         length: length as u32,
     };
-    done(kernel_forward(&kernels, &gpu.queue, &work));
+    done(kernel_forward(kernels, &gpu.queue, &work));
     close("a kernel", Arithmetic::F32, &gpu.get(&there, table.len()), &table, 2.0);
-    done(kernel_backward(&kernels, &gpu.queue, &work));
+    done(kernel_backward(kernels, &gpu.queue, &work));
     let expected: Vec<f32> = expected.into_iter().map(|x| x as f32).collect();
     close("its gradient", Arithmetic::F32, &gpu.get(&gradient, 2 * heads), &expected, 8.0);
 }

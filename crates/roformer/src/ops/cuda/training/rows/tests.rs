@@ -5,8 +5,8 @@ use super::*;
 use crate::ops::embedding::Combination;
 use crate::ops::pass;
 
-fn kernels(gpu: &Gpu) -> Kernels {
-    Kernels::load(&gpu.module, &gpu.queue.device).unwrap()
+fn kernels(gpu: &Gpu) -> &Kernels {
+    &gpu.kernels().rows
 }
 
 /// Batch, length and width: odd, and multiples of 16 bytes.
@@ -27,11 +27,11 @@ fn columns_and_rows_are_copied() {
         let what = format!("{batch} {length} {width}");
         let mut expected = vec![0.0; rows * width];
         pass::columns(&wide, 3 * width, width, &mut expected, width);
-        done(copy_columns(&kernels, queue, arithmetic, &part, &whole, [rows, width], false));
+        done(copy_columns(kernels, queue, arithmetic, &part, &whole, [rows, width], false));
         close(&what, arithmetic, &gpu.fetch(arithmetic, &to, rows * width), &expected, 0.0);
         let (columns, mut sums) = (expected, wide.clone());
         pass::columns_backward(&columns, width, width, &mut sums, 3 * width);
-        done(copy_columns(&kernels, queue, arithmetic, &whole, &part, [rows, width], true));
+        done(copy_columns(kernels, queue, arithmetic, &whole, &part, [rows, width], true));
         close(&what, arithmetic, &gpu.fetch(arithmetic, &from, sums.len()), &sums, 1.0);
         // Every length-th row.
         let every =
@@ -39,7 +39,7 @@ fn columns_and_rows_are_copied() {
         let few = Columns { rows: to.pointer(), width: 3 * width, first: 0 };
         let before = gpu.fetch(arithmetic, &from, sums.len());
         if batch * 3 <= rows {
-            done(copy_columns(&kernels, queue, arithmetic, &every, &few, [batch, 3 * width], false));
+            done(copy_columns(kernels, queue, arithmetic, &every, &few, [batch, 3 * width], false));
             let rows = before.chunks(3 * width).skip(length - 1).step_by(length);
             let expected: Vec<f32> = rows.flatten().copied().collect();
             close(&what, arithmetic, &gpu.fetch(arithmetic, &to, expected.len()), &expected, 0.0);
@@ -64,7 +64,7 @@ fn codes_are_added_to_every_text() {
         for (place, list) in [(0, vec![0.0; size]), (a_there.pointer(), a)] {
             let mut expected = vec![0.0; size];
             pass::add(&list, &codes, &mut expected);
-            done(add_codes(&kernels, queue, arithmetic, place, &table, &beside, batch));
+            done(add_codes(kernels, queue, arithmetic, place, &table, &beside, batch));
             let got = gpu.fetch(arithmetic, &out, 2 * size);
             assert!(got.chunks(2 * width).all(|row| row[..width].iter().all(|&x| x == 9.0)));
             let got: Vec<f32> = got.chunks(2 * width).flat_map(|row| &row[width..]).copied().collect();
@@ -77,7 +77,7 @@ fn codes_are_added_to_every_text() {
             pass::add_backward(&part, &mut expected, accumulate);
             let sums = gpu.put(&codes);
             let table = Codes { codes: sums.pointer(), ..table };
-            done(add_codes_backward(&kernels, queue, arithmetic, &beside, &table, batch, accumulate));
+            done(add_codes_backward(kernels, queue, arithmetic, &beside, &table, batch, accumulate));
             close(&what, Arithmetic::F32, &gpu.get(&sums, codes.len()), &expected, 16.0);
         }
     }
@@ -112,13 +112,13 @@ fn a_text_has_one_vector() {
                     slopes[token * width + column] += share * dy[text * width + column];
                 }
             }
-            done(pool(&kernels, queue, arithmetic, kind, &texts, x_there.pointer(), out.pointer()));
+            done(pool(kernels, queue, arithmetic, kind, &texts, x_there.pointer(), out.pointer()));
             let what = format!("{batch} {length} {width}");
             close(&what, arithmetic, &gpu.fetch(arithmetic, &out, batch * width), &expected, 16.0);
             for accumulate in [false, true] {
                 let dx = gpu.store(arithmetic, &before);
                 let (from, to) = (dy_there.pointer(), dx.pointer());
-                done(pool_backward(&kernels, queue, arithmetic, kind, &texts, from, to, accumulate));
+                done(pool_backward(kernels, queue, arithmetic, kind, &texts, from, to, accumulate));
                 let sum = slopes.iter().zip(&before);
                 let sum: Vec<f32> = sum.map(|(a, b)| if accumulate { a + b } else { *a }).collect();
                 close(&what, arithmetic, &gpu.fetch(arithmetic, &dx, size), &sum, 2.0);
@@ -150,10 +150,10 @@ fn positions_are_sums_of_rows() {
         length: length as u32,
         width: width as u32,
     };
-    done(position_rows(&kernels, queue, &work));
+    done(position_rows(kernels, queue, &work));
     close("positions", Arithmetic::F32, &gpu.get(&out, expected.len()), &expected, 8.0);
     let mut sums = table.clone();
     combination.backward(&expected, width, &mut sums);
-    done(position_rows_backward(&kernels, queue, &work));
+    done(position_rows_backward(kernels, queue, &work));
     close("their gradient", Arithmetic::F32, &gpu.get(&there, sums.len()), &sums, 64.0);
 }

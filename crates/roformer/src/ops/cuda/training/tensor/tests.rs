@@ -1,82 +1,12 @@
 //! The kernels against the processor's attention, on inputs that `bf16` holds.
 
 use super::super::attention::Rows;
-use super::super::modules::{TENSOR, compile};
+use super::super::check::{Gpu, done, gpu};
 use super::*;
 use crate::attention::softmax::{Heads, Mask, Reach, Shape};
 use crate::attention::{self, Bias, Dropout, Place, TermGradients, Terms, Workspace};
 use crate::ops::check::list;
-use crate::ops::cuda::memory::Block;
-use cudarc::driver::sys;
 use half::bf16;
-use std::io::Write;
-use std::sync::{Arc, OnceLock};
-
-struct Gpu {
-    queue: Arc<Queue>,
-    kernels: Kernels,
-    _module: Module,
-}
-
-/// The first GPU; none, said aloud, where there is none.
-fn gpu() -> Option<&'static Gpu> {
-    static FOUND: OnceLock<Result<Gpu, String>> = OnceLock::new();
-    let find = || -> crate::error::Result<Gpu> {
-        let device = Device::new(0)?;
-        let module = compile(&device, TENSOR)?;
-        let kernels = Kernels::load(&module, &device)?;
-        Ok(Gpu { queue: Arc::new(Queue::new(&device)?), kernels, _module: module })
-    };
-    match FOUND.get_or_init(|| find().map_err(|error| error.to_string())) {
-        Ok(gpu) => Some(gpu),
-        Err(why) => {
-            let test = std::thread::current().name().unwrap_or("a test").to_string();
-            // Past the harness, which would show it only for tests that fail.
-            let _ = writeln!(std::io::stderr(), "{test} skipped: {why}");
-            None
-        }
-    }
-}
-
-impl Gpu {
-    fn put<N: Copy>(&self, numbers: &[N]) -> Block {
-        let Ok(block) = Block::new(&self.queue, size_of_val(numbers).max(1)) else {
-            panic!("memory of the GPU")
-        };
-        // SAFETY: numbers have no padding.
-        let bytes =
-            unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast::<u8>(), size_of_val(numbers)) };
-        self.queue.upload(block.pointer(), bytes).unwrap();
-        block
-    }
-
-    fn put_short(&self, numbers: &[f32]) -> Block {
-        self.put(&numbers.iter().map(|&x| bf16::from_f32(x)).collect::<Vec<_>>())
-    }
-
-    fn get<N: Copy + Default>(&self, block: &Block, len: usize) -> Vec<N> {
-        let mut list = vec![N::default(); len];
-        self.queue.stream.synchronise().unwrap();
-        let _current = self.queue.device.enter().unwrap();
-        assert!(len * size_of::<N>() <= block.bytes());
-        // SAFETY: the list has as many bytes as are copied.
-        let result = unsafe {
-            sys::cuMemcpyDtoH_v2(list.as_mut_ptr().cast(), block.pointer(), size_of_val(&list[..]))
-        };
-        assert_eq!(result, sys::CUresult::CUDA_SUCCESS);
-        list
-    }
-
-    fn get_short(&self, block: &Block, len: usize) -> Vec<f32> {
-        self.get::<bf16>(block, len).into_iter().map(bf16::to_f32).collect()
-    }
-}
-
-fn done(outcome: Result<(), Fault>) {
-    if let Err(fault) = outcome {
-        panic!("{}", Error::from(fault));
-    }
-}
 
 /// Sizes and settings of a case: batch, length, heads, key heads, features.
 #[derive(Clone, Copy, Debug)]
@@ -173,9 +103,12 @@ impl Inputs {
         let words: Vec<u64> = self.mask.chunks(length).flat_map(|row| row.chunks(64).map(word)).collect();
         let scalars = gpu.put(&[5u64, 2, u64::from(self.case.is_training), 0]);
         let (mask, index, bias) = (gpu.put(&words), gpu.put(&self.index), gpu.put(&self.bias));
-        let (joined, slope) = (gpu.put_short(&self.joined), gpu.put_short(&self.slope));
-        let (out, lse) =
-            (gpu.put_short(&vec![9.0; self.slope.len()]), gpu.put(&vec![9f32; batch * length * heads]));
+        let (joined, slope) =
+            (gpu.store(Arithmetic::Bf16, &self.joined), gpu.store(Arithmetic::Bf16, &self.slope));
+        let (out, lse) = (
+            gpu.store(Arithmetic::Bf16, &vec![9.0; self.slope.len()]),
+            gpu.put(&vec![9f32; batch * length * heads]),
+        );
         let rows = |rows| Rows { values: bias.pointer(), rows, heads, index: index.pointer() };
         let attention = Attention {
             arithmetic: Arithmetic::Bf16,
@@ -201,8 +134,10 @@ impl Inputs {
             value: None,
         };
         let scratch = gpu.put(&vec![0xFFu8; scratch(&attention)]);
-        let (joined_slope, bias_slope) =
-            (gpu.put_short(&vec![9.0; self.joined.len()]), gpu.put(&vec![BEFORE; self.bias.len()]));
+        let (joined_slope, bias_slope) = (
+            gpu.store(Arithmetic::Bf16, &vec![9.0; self.joined.len()]),
+            gpu.put(&vec![BEFORE; self.bias.len()]),
+        );
         let gradients = Gradients {
             out: slope.pointer(),
             joined: joined_slope.pointer(),
@@ -214,12 +149,13 @@ impl Inputs {
             value: 0,
             scratch: scratch.pointer(),
         };
-        done(forward(&gpu.kernels, &gpu.queue, &attention));
-        done(backward(&gpu.kernels, &gpu.queue, &attention, &gradients));
+        let kernels = gpu.kernels().tensor().unwrap();
+        done(forward(kernels, &gpu.queue, &attention));
+        done(backward(kernels, &gpu.queue, &attention, &gradients));
         Given {
-            out: gpu.get_short(&out, self.slope.len()),
+            out: gpu.fetch(Arithmetic::Bf16, &out, self.slope.len()),
             lse: gpu.get(&lse, batch * length * heads),
-            joined: gpu.get_short(&joined_slope, self.joined.len()),
+            joined: gpu.fetch(Arithmetic::Bf16, &joined_slope, self.joined.len()),
             bias: gpu.get(&bias_slope, self.bias.len()),
         }
     }
