@@ -89,12 +89,12 @@ export function mount(part) {
   section.refresh = refresh;
   part.setup?.(section, { now, set, refresh });
 
-  let isNear = false;
+  section.isNear = false; // near the window, so that it is drawn
   const near = new IntersectionObserver(
     (entries) => {
       // Of several that came at once the last is how it stands now.
-      isNear = entries.at(-1).isIntersecting;
-      if (isNear && !section.isSettled) refresh();
+      section.isNear = entries.at(-1).isIntersecting;
+      if (section.isNear && !section.isSettled) refresh();
     },
     { rootMargin: "500px 0px" },
   );
@@ -102,7 +102,7 @@ export function mount(part) {
   state.listen((changed) => {
     if (![...changed].some((key) => keys.has(key))) return;
     section.isSettled = false;
-    if (isNear) refresh();
+    if (section.isNear) refresh();
   });
   figure.onResize = () => figure.data && figure.show(figure.data, now());
   return section;

@@ -17,6 +17,7 @@ pub const FILES: &[(&str, &str)] = files![
     "js/state.js"
     "js/controls.js"
     "js/part.js"
+    "js/place.js"
     "js/figure.js"
     "js/export.js"
     "js/format.js"

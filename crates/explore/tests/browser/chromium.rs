@@ -14,6 +14,10 @@ const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chro
 /// How long a page may take for one thing: machines under load are slow.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// A piece of a script: whether every part near the window is drawn. Which parts are near is known some frames after a scroll.
+const QUIET: &str = "for (let frame = 0; frame < 4; frame++) await new Promise(requestAnimationFrame);
+    const isQuiet = ![...document.querySelectorAll('section.part')].some((part) => part.isNear && !part.isSettled);";
+
 /// One browser with one page.
 pub struct Chromium {
     process: Child,
@@ -155,21 +159,29 @@ impl Chromium {
         }
     }
 
-    /// Scrolls to a part and waits until it shows what was asked last.
+    /// Goes to a part, as a link does, and waits until it shows what was asked last.
     pub fn part(&mut self, id: &str) {
-        self.eval(&format!("document.getElementById('{id}').scrollIntoView({{ behavior: 'instant' }})"));
+        self.eval(&format!(
+            "import('/js/place.js').then(({{ goTo }}) => goTo(document.getElementById('{id}')))"
+        ));
         self.settle(id);
     }
 
-    /// Waits until a part has drawn the answer to its last question.
+    /// Waits until a part has drawn the answer to its last question, and all is still around it.
     pub fn settle(&mut self, id: &str) {
-        // A part asks when it is in view, and parts above it that grow can push it out of there.
+        // A part asks when it is near the window, and parts above it that grow can push it away from there.
         self.wait_for(&format!(
             "(() => {{ const part = document.getElementById('{id}'); if (part.isSettled) return true;
               const {{ top, bottom }} = part.getBoundingClientRect();
               if (bottom < 0 || top > innerHeight) part.scrollIntoView({{ behavior: 'instant' }});
               return false; }})()"
         ));
+        self.quiet();
+    }
+
+    /// Waits until every part near the window has drawn what it asked for: then nothing moves by itself.
+    pub fn quiet(&mut self) {
+        self.wait_for(&format!("(async () => {{ {QUIET} return isQuiet; }})()"));
     }
 
     /// Sets a control of a part to a value, as a reader does.
@@ -197,14 +209,15 @@ impl Chromium {
         text.as_str().unwrap().to_string()
     }
 
-    /// The middle of an element, in the window, once it stands still: parts above it may grow when they come near.
+    /// The middle of an element, in the window, once it stands still: parts above it grow when they come near.
     pub fn middle(&mut self, selector: &str) -> (f64, f64) {
         let place = self.eval(&format!(
             "(async () => {{ let last = '';
               for (;;) {{
                 const element = document.querySelector('{selector}');
                 element.scrollIntoView({{ block: 'center', behavior: 'instant' }});
-                for (let frame = 0; frame < 4; frame++) await new Promise(requestAnimationFrame);
+                {QUIET}
+                if (!isQuiet) continue;
                 const box = document.querySelector('{selector}').getBoundingClientRect();
                 const now = `${{box.x}},${{box.y}}`;
                 if (now === last) return [box.x + box.width / 2, box.y + box.height / 2];

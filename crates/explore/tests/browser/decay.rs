@@ -93,6 +93,14 @@ fn every_curve_is_read_at_the_cursor() {
     assert!(
         browser.value("decay", "about").contains("At Δ = 1\u{202f}707 it is negative for the first time")
     );
+    // What is said of larger bases is so.
+    let about = browser.value("decay", "about").replace('\u{202f}', " ");
+    for (base, name) in [(1e4, "10 000"), (1.2e4, "12 000"), (1e5, "100 000")] {
+        let first = analysis::first_negative(&theta(128, base), 10_000).unwrap();
+        let first = format!("{} {:03} at", first / 1000, first % 1000);
+        assert!(about.contains(&format!("{first} {name}")) || about.contains(&format!("{first} base {name}")), "{about}");
+    }
+    assert!(about.contains("but not steadily"), "{about}");
     browser.set("decay", "at", "1000");
     assert_eq!(browser.value("decay", "value"), fixed(analysis::cosine_sum(&usual, 1000.0), 4));
     browser.screenshot("decay-ones-desk");

@@ -50,6 +50,7 @@ fn a_models_attention() {
     assert!(shown.iter().zip(weights).all(|(&shown, &weight)| (shown - f64::from(weight)).abs() < 1e-7));
 
     // A head is chosen in the grid; what is pointed at is said.
+    browser.middle("#model [data-drag=grid] image");
     let heads = browser.eval(
         "(() => { const b = document.querySelector('#model [data-drag=grid] image').getBoundingClientRect(); \
         return [b.x, b.y, b.width, b.height]; })()",

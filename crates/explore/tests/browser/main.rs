@@ -13,6 +13,7 @@ mod linear;
 mod order;
 mod pairing;
 mod pictures;
+mod place;
 mod precision;
 mod receptive;
 mod similarity;

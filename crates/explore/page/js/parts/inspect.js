@@ -3,6 +3,7 @@ import { choice, range, shared } from "../controls.js";
 import { count, escape, number } from "../format.js";
 import { frac, i, lines, look, n, o, row, sub, text } from "../math.js";
 import { ask } from "../part.js";
+import { goTo } from "../place.js";
 import { state as page } from "../state.js";
 import { about, drawAll, pairOfFeature, wordsAt } from "./inspect/chart.js";
 import { bring, current, fileOf, hold, KEYS, showExample, textOf } from "./inspect/source.js";
@@ -126,7 +127,7 @@ export default {
           if (target.dataset.example) showExample(target.dataset.example);
         });
         if (!given || KEYS.some((key) => page.get(key))) return;
-        if (isFresh) section.scrollIntoView({ behavior: "instant" });
+        if (isFresh) goTo(section);
         return hold(given.name.split(/[\\/]/).filter(Boolean).pop(), given.text);
       })
       .catch((error) => section.refuse(error.message));
@@ -191,7 +192,7 @@ function drops(take, complain, section) {
     mark(false);
     if (!isOurs(event)) return;
     event.preventDefault();
-    section.scrollIntoView();
+    goTo(section);
     try {
       const file = fileOf(event.dataTransfer);
       const words = event.dataTransfer.getData("text/plain");
@@ -204,7 +205,7 @@ function drops(take, complain, section) {
   addEventListener("paste", (event) => {
     const words = event.clipboardData?.getData("text/plain") ?? "";
     if (isField(event.target) || !words.trim().startsWith("{")) return;
-    section.scrollIntoView();
+    goTo(section);
     take("what was pasted", Promise.resolve(words));
   });
 }
