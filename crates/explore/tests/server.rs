@@ -4,12 +4,21 @@
 use roformer_explore::exhibits::Exhibits;
 use roformer_explore::server::Server;
 use serde_json::Value;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+/// How long a test waits before it takes silence for a failure: nothing that is tested takes as long.
+const CAP: Duration = Duration::from_secs(120);
+
+/// A server that does not lose its patience, however slow the machine is.
 fn serve() -> SocketAddr {
+    serve_with(CAP)
+}
+
+fn serve_with(patience: Duration) -> SocketAddr {
     let server = Server::bind(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)).unwrap();
+    let server = server.with_patience(patience);
     let address = server.address();
     std::thread::spawn(move || server.run(Exhibits::default()).unwrap());
     address
@@ -18,7 +27,7 @@ fn serve() -> SocketAddr {
 /// The status and the body of the answer to a request in full; 0 if the server closed the connection without one.
 fn raw(address: SocketAddr, request: &[u8]) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream.set_read_timeout(Some(CAP)).unwrap();
     // A server that refuses early may close before all was sent.
     let _ = stream.write_all(request);
     if !request.windows(4).any(|end| end == b"\r\n\r\n") {
@@ -190,6 +199,101 @@ fn broken_requests_end_alone() {
         assert_eq!(ask(address, method, "/", "", "").0, 405, "{method}");
     }
     assert_eq!(get(address, "/").0, 200);
+}
+
+/// An answer that comes before all was sent arrives, however much is still on its way.
+#[test]
+fn a_refusal_arrives_although_more_was_sent() {
+    let address = serve();
+    let body = vec![b'x'; 48 << 20];
+    let foreign = "Host: evil.example";
+    let own = format!("Host: {address}");
+    for (path, host, status) in [
+        ("/api/tokens", own.as_str(), 405),
+        ("/", &own, 405),
+        ("/api/nothing", &own, 405),
+        ("/api/inspect", foreign, 403),
+        ("/api/inspect?context=x", &own, 400),
+        ("/api/inspect", &own, 413),
+    ] {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(CAP)).unwrap();
+        stream.set_write_timeout(Some(CAP)).unwrap();
+        let length = body.len();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\n{host}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(&body).unwrap_or_else(|error| panic!("{path} with {host}: {error}"));
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap_or_else(|error| panic!("{path} with {host}: {error}"));
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{path} with {host}: {answer:.200}");
+        assert!(answer.contains("{\"error\":"), "{answer}");
+    }
+    assert_eq!(get(address, "/").0, 200);
+}
+
+/// A client that sends a byte at a time, and always one more, is cut off.
+#[test]
+fn a_header_without_an_end_is_cut_off() {
+    let address = serve_with(Duration::from_millis(300));
+    let mut slow = TcpStream::connect(address).unwrap();
+    slow.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    slow.write_all(format!("GET / HTTP/1.1\r\nHost: {address}\r\nX-Slow: ").as_bytes()).unwrap();
+    let start = Instant::now();
+    let is_cut = loop {
+        // What it says before it hangs up is its own affair.
+        match slow.read(&mut [0; 1024]) {
+            Ok(0) => break true,
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(_) => break true,
+        }
+        if slow.write_all(b"x").is_err() {
+            break true;
+        }
+        if start.elapsed() > CAP {
+            break false;
+        }
+    };
+    assert!(is_cut, "still connected after {CAP:?}");
+    // The server goes on. It has so little patience here that a slow machine may need to ask again.
+    let start = Instant::now();
+    while get(address, "/").0 != 200 {
+        assert!(start.elapsed() < CAP);
+    }
+}
+
+/// A value that is none is named, with what was expected.
+#[test]
+fn what_was_expected_is_said() {
+    let address = serve();
+    for (query, says) in [
+        ("tokens?m=NaN", "m is \"NaN\"; expected a whole number"),
+        ("tokens?m=", "m is \"\"; expected a whole number"),
+        ("tokens?m=99999999999999999999", "m is \"99999999999999999999\"; expected a smaller number"),
+        ("tokens?m=-99999999999999999999", "m is \"-99999999999999999999\"; expected a larger number"),
+        ("tokens?dim=-2", "dim is \"-2\"; expected a whole number from 0 on"),
+        ("tokens?base=ten", "base is \"ten\"; expected a number"),
+        ("tokens?base=", "base is \"\"; expected a number"),
+    ] {
+        let (status, body) = get(address, &format!("/api/{query}"));
+        assert_eq!((status, reason(&body).as_str()), (400, says), "{query}");
+    }
+    // No parameter of any figure says what a parser of numbers says.
+    let list: Vec<Value> = serde_json::from_str(&get(address, "/api").1).unwrap();
+    for entry in &list {
+        let route = entry["route"].as_str().unwrap();
+        for name in entry["parameters"].as_object().unwrap().keys() {
+            for value in ["x", "", "-1", "1e999", "99999999999999999999999", "-99999999999999999999999"] {
+                let (status, body) = get(address, &format!("{route}?{name}={value}"));
+                if status == 400 && !matches!(route, "/api/model" | "/api/comparison") {
+                    let reason = reason(&body);
+                    assert!(reason.contains("expected"), "{route} {name}={value}: {reason}");
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -27,8 +27,27 @@ where
 pub fn question<Ask: DeserializeOwned>(uri: &Uri) -> Result<Ask> {
     Query::try_from_uri(uri).map(|Query(ask)| ask).map_err(|error| {
         let message = error.body_text();
-        Error::new(message.strip_prefix("Failed to deserialize query string: ").unwrap_or(&message))
+        let reason = message.strip_prefix("Failed to deserialize query string: ").unwrap_or(&message);
+        Error::new(unreadable(uri, reason).unwrap_or_else(|| reason.to_string()))
     })
+}
+
+/// What is wrong with a value that could not be read as what its parameter is, in place of what the reader of numbers says:
+/// that names neither the value nor what was expected.
+fn unreadable(uri: &Uri, reason: &str) -> Option<String> {
+    let (name, reason) = reason.split_once(": ")?;
+    let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri).ok()?;
+    let value = &pairs.iter().find(|(key, _)| key == name)?.1;
+    let expected = match reason {
+        "invalid digit found in string" if value.starts_with('-') => "a whole number from 0 on",
+        "invalid digit found in string" | "cannot parse integer from empty string" => "a whole number",
+        "number too large to fit in target type" => "a smaller number",
+        "number too small to fit in target type" => "a larger number",
+        "invalid float literal" | "cannot parse float from empty string" => "a number",
+        "provided string was not `true` or `false`" => "true or false",
+        _ => return None,
+    };
+    Some(format!("{name} is {value:?}; expected {expected}"))
 }
 
 /// The answer that a function gives.

@@ -2,6 +2,7 @@
 
 mod answer;
 mod config;
+mod connection;
 mod files;
 mod guard;
 mod routes;
@@ -10,11 +11,13 @@ use crate::exhibits::Exhibits;
 use axum::middleware;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A server that has its address and does not serve yet.
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
+    patience: Duration,
 }
 
 impl Server {
@@ -23,7 +26,12 @@ impl Server {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        Ok(Server { listener, address })
+        Ok(Server { listener, address, patience: Duration::from_secs(30) })
+    }
+
+    /// The same with another patience: how long a connection may take for the header of a request, which are 30 seconds otherwise.
+    pub fn with_patience(self, patience: Duration) -> Server {
+        Server { patience, ..self }
     }
 
     /// Where it listens.
@@ -43,13 +51,21 @@ impl Server {
 
     /// Serves until the process ends.
     pub fn run(self, exhibits: Exhibits) -> std::io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let guard = guard::Guard::new(self.address);
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(self.listener)?;
             let router = routes::router(Arc::new(exhibits));
             let router = router.layer(middleware::from_fn_with_state(guard, guard::check));
-            axum::serve(listener, router).await
+            loop {
+                match listener.accept().await {
+                    Ok((stream, _)) => {
+                        tokio::spawn(connection::serve(stream, router.clone(), self.patience));
+                    }
+                    // One that broke off at once, or too many at a time: the next may be had in a moment.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+                }
+            }
         })
     }
 }

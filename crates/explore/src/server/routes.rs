@@ -48,10 +48,8 @@ pub fn router(exhibits: Arc<Exhibits>) -> Router {
         .route("/api/inspect", post(config::inspected).fallback(config::not_sent))
         .route("/api/examples", get(|| computed(|| Ok(inspect::EXAMPLES))))
         .route("/api/given", get(move || config::given(given)))
-        .fallback(get(file))
-        .method_not_allowed_fallback(|| async {
-            refusal(StatusCode::METHOD_NOT_ALLOWED, "this address is not asked in this way; see /api")
-        })
+        .fallback(get(file).fallback(wrong_method))
+        .method_not_allowed_fallback(wrong_method)
 }
 
 /// Routes of figures, with a line of the list for each.
@@ -95,6 +93,11 @@ async fn listed(exhibits: Arc<Exhibits>) -> Response {
     let model = exhibits.model.as_ref().map(Model::about);
     let comparison = exhibits.comparison.as_ref().map(Comparison::tasks);
     computed(move || Ok(json!({ "config": config, "model": model, "comparison": comparison }))).await
+}
+
+/// What is said to whoever asks in another way.
+async fn wrong_method() -> Response {
+    refusal(StatusCode::METHOD_NOT_ALLOWED, "this address is not asked in this way; see /api")
 }
 
 /// A file of the page, or that there is none.
