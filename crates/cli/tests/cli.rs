@@ -204,10 +204,70 @@ fn rotate_refuses_in_one_line() {
     refused(&["rotate", "--vector", "1,x"], "", &["x"]);
     refused(&["rotate", "--vector", "1,2", "--positions", "a"], "", &["--positions", "`a`"]);
     refused(&["rotate", "--vector", "1,2", "--positions", "0..9999999999"], "", &["2^20"]);
+    refused(&["rotate", "--vector", "1,2", "--positions", "5..2"], "", &["`5..2`", "END", "before FIRST"]);
+    refused(&["rotate", "--vector", "1,2", "--alpha", "0.5"], "", &["--rho"]);
+    refused(&["rotate", "--vector", "1,2", "--alpha", "nan", "--rho", "1"], "", &["alpha", "NaN"]);
+    refused(&["rotate", "--vector", "1,2", "--alpha", "0.5", "--rho=-999"], "", &["rho", "-999"]);
+    let given = ["rotate", "--vector", "1,2", "--alpha", "1", "--rho", "1", "--frequencies", "1"];
+    refused(&given, "", &["--alpha", "--frequencies"]);
     refused(&["rotate", "--vector", "1,2", "--positions", "1e300"], "", &["position", "2^53"]);
     refused(&["rotate", "--vector", "1,2", "--config", "examples/roformer-base.json"], "", &["64 features"]);
     refused(&["rotate", "--vector", "1,2", "--base", "0"], "", &["base", "0"]);
     refused(&["rotate", "no.safetensors", "out.safetensors"], "", &["no.safetensors"]);
+}
+
+#[test]
+fn rotate_has_a_receptive_field() {
+    let run = roformer(
+        &["rotate", "--vector", "1,2,3,4", "--positions", "3", "--alpha", "0.5", "--rho", "0.5"],
+        "",
+    );
+    assert_eq!(run.code, 0, "{}", run.error);
+    // θ* = 0.5/100 + 0.5·θ, with θ = 1 and 0.01.
+    let exact = rope::reference::rotate(&[1.0, 2.0, 3.0, 4.0], 3.0, &[0.505, 0.01], 1.0, rope::Pairing::Half);
+    let numbers =
+        run.out.split(['[', ']']).nth(1).unwrap().split(',').map(|x| x.trim().parse::<f64>().unwrap());
+    assert!(numbers.zip(exact).all(|(x, exact)| (x - exact).abs() < 6e-7), "{}", run.out);
+}
+
+/// The file that was read is not written over, by whatever name it is called, unless that is asked for.
+#[cfg(unix)]
+#[test]
+fn rotate_keeps_its_input() {
+    let folder = std::env::temp_dir().join(format!("roformer-cli-input-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("inner")).unwrap();
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_string();
+    let input = path("in.safetensors");
+    let q: Vec<u8> = (0..3 * 4).flat_map(|i| (i as f32).to_le_bytes()).collect();
+    let views = [("q", TensorView::new(Dtype::F32, vec![1, 3, 4], &q).unwrap())];
+    let bytes = safetensors::serialize(views, None).unwrap();
+    std::fs::write(&input, &bytes).unwrap();
+    std::os::unix::fs::symlink(&input, path("link.safetensors")).unwrap();
+    std::os::unix::fs::symlink(&folder, path("folder")).unwrap();
+    std::fs::hard_link(&input, path("second.safetensors")).unwrap();
+    let names = [
+        "in.safetensors",
+        "inner/../in.safetensors",
+        "folder/in.safetensors",
+        "link.safetensors",
+        "second.safetensors",
+    ];
+    for name in names {
+        for (from, to) in [(input.clone(), path(name)), (path(name), input.clone())] {
+            refused(&["rotate", &from, &to], "", &[&to, "input", "--overwrite"]);
+            assert_eq!(std::fs::read(&input).unwrap(), bytes);
+        }
+    }
+    // A file that is not there yet, and a copy, which is another file.
+    std::fs::copy(&input, path("copy.safetensors")).unwrap();
+    for name in ["new.safetensors", "copy.safetensors"] {
+        let run = roformer(&["rotate", &input, &path(name), "--positions", "1"], "");
+        assert_eq!((run.code, std::fs::read(&input).unwrap()), (0, bytes.clone()), "{}", run.error);
+    }
+    let run = roformer(&["rotate", &input, &input, "--positions", "1", "--overwrite"], "");
+    assert_eq!(run.code, 0, "{}", run.error);
+    assert_eq!(std::fs::read(&input).unwrap(), std::fs::read(path("new.safetensors")).unwrap());
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

@@ -18,6 +18,7 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:\n  \
     roformer rotate --vector 1,0,0,1 --positions 2 --base 10000 --pairing half\n  \
     roformer rotate --vector 1,2,3,4 --positions 0..4 --pairing interleaved\n  \
+    roformer rotate --vector 1,2,3,4 --positions 0..4 --alpha 0.5 --rho 0.5\n  \
     roformer rotate in.safetensors out.safetensors --config config.json --positions 100")]
 pub struct Arguments {
     /// A safetensors file to read
@@ -25,6 +26,9 @@ pub struct Arguments {
     input: Option<PathBuf>,
     /// A safetensors file to write
     output: Option<PathBuf>,
+    /// Let the output replace the input
+    #[arg(long, requires = "input")]
+    overwrite: bool,
     /// One vector, its numbers separated by commas
     #[arg(long, value_delimiter = ',', allow_hyphen_values = true, required_unless_present = "input")]
     vector: Vec<f64>,
@@ -46,6 +50,12 @@ pub struct Arguments {
     /// Frequencies, one a pair, instead of those that follow from the base
     #[arg(long, value_delimiter = ',', conflicts_with_all = ["config", "base"])]
     frequencies: Vec<f64>,
+    /// Frequencies of a receptive field: θⱼ, those that follow from the base, become α/10000^ρ + (1−α)·θⱼ; its α
+    #[arg(long, requires = "rho", conflicts_with_all = ["config", "frequencies"], allow_hyphen_values = true)]
+    alpha: Option<f64>,
+    /// The ρ of a receptive field
+    #[arg(long, requires = "alpha", allow_hyphen_values = true)]
+    rho: Option<f64>,
     /// Which features form a pair: interleaved, half or interleaved_to_half [default: the configuration's, else half]
     #[arg(long)]
     pairing: Option<Pairing>,
@@ -113,6 +123,9 @@ impl Arguments {
             if !self.frequencies.is_empty() {
                 builder = builder.schedule(Schedule::Given(self.frequencies.clone()));
             }
+            if let (Some(alpha), Some(rho)) = (self.alpha, self.rho) {
+                builder = builder.schedule(Schedule::ReceptiveField { alpha, rho });
+            }
             return Ok(builder.build()?);
         };
         let options = HfOptions { pairing: self.pairing, angle_precision: precision, ..HfOptions::default() };
@@ -147,6 +160,9 @@ fn parse_positions(text: &str) -> Result<Vec<f64>, Failure> {
     match end.checked_sub(first) {
         Some(count) if (0..=1 << 20).contains(&count) => {
             Ok((first..end).map(|position| position as f64).collect())
+        }
+        _ if end < first => {
+            Err(Failure::Input(format!("--positions is `{text}`; expected an END that is not before FIRST")))
         }
         _ => Err(Failure::Input(format!(
             "--positions is `{text}`; expected a range of at most 2^20 positions"

@@ -1,4 +1,5 @@
-//! The tensors of a safetensors file: read, rotated, written under the final name only when complete.
+//! The tensors of a safetensors file: read, rotated, written under the final name only when complete, and never over the file
+//! that they were read from unless that was asked for.
 
 use super::{Arguments, every_axis};
 use crate::error::{Failure, Outcome};
@@ -20,6 +21,12 @@ pub fn run(arguments: &Arguments, input: &Path, output: &Path) -> Outcome {
             arguments.positions
         ))
     })?;
+    if !arguments.overwrite && is_same(input, output) {
+        return Err(Failure::Input(format!(
+            "{} is the input itself, which would be lost; name another file, or give --overwrite to replace it",
+            output.display()
+        )));
+    }
     let length = std::fs::metadata(input).map_err(|error| fail(error.to_string()))?.len();
     if length > MAX_BYTES {
         return Err(fail(format!("{length} bytes; at most {MAX_BYTES} are read")));
@@ -58,7 +65,7 @@ pub fn run(arguments: &Arguments, input: &Path, output: &Path) -> Outcome {
         .collect();
     let bytes = views.and_then(|views| safetensors::serialize(&views, None));
     let bytes = bytes.map_err(|error| Failure::Other(error.to_string()))?;
-    write_whole(output, &bytes).map_err(|error| Failure::Other(format!("{}: {error}", output.display())))?;
+    roformer::files::write(output, &bytes).map_err(|error| Failure::Other(error.to_string()))?;
     let (done, all) = (rotated.len(), file.len());
     writeln!(std::io::stdout(), "{done} of {all} tensors rotated, written to {}", output.display())?;
     Ok(())
@@ -127,19 +134,12 @@ where
     Ok(table.at(Positions::Rows)?.rotate(arguments.turn(), view)?)
 }
 
-/// Writes beside the final name, makes sure of it, and renames: the file is there whole or not at all.
-fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".partial");
-    let partial = Path::new(&name);
-    let written = std::fs::File::create(partial).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    let outcome = written.and_then(|()| std::fs::rename(partial, path));
-    if outcome.is_err() {
-        // What is left is of no use; that it may not be there is no second failure.
-        let _ = std::fs::remove_file(partial);
+/// Whether two paths lead to one file: spelled in another way, through a link, or as two names of it.
+fn is_same(a: &Path, b: &Path) -> bool {
+    #[cfg(unix)]
+    if let (Ok(a), Ok(b)) = (std::fs::metadata(a), std::fs::metadata(b)) {
+        use std::os::unix::fs::MetadataExt;
+        return (a.dev(), a.ino()) == (b.dev(), b.ino());
     }
-    outcome
+    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
