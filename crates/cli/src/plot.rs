@@ -4,12 +4,13 @@ use crate::error::{Failure, Outcome};
 use crate::input;
 use clap::{Args, Subcommand};
 use roformer_explore::plot::{
-    Decay, Format, Look, Plot, Rotation, Scores, Similarity, Subject, Table, Wavelengths,
+    Angle, Decay, Format, Look, Plot, Receptive, Rotation, Scores, Similarity, Subject, Table, Vector,
+    Wavelengths,
 };
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Draw what rotary embedding does: decay, wavelengths, rotation, scores, similarity or the table
+/// Draw what rotary embedding does: decay, wavelengths, vector, rotation, scores, similarity, table or receptive
 ///
 /// Writes one picture, .svg or .png by its name; rotation also as a .gif that moves. Text is drawn as outlines, so that a
 /// picture looks the same everywhere, and the same flags give the same bytes.
@@ -53,11 +54,45 @@ enum Figure {
         #[command(flatten)]
         model: Model,
         /// The length of training [default: 4096, or what --config says]
-        #[arg(long, value_name = "N", conflicts_with = "config")]
+        #[arg(long, value_name = "N")]
         trained: Option<u64>,
         /// The target length [default: as far as the model reads, or eight times the length of training]
         #[arg(long, value_name = "N")]
         context: Option<u64>,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// A vector of two features before and after a turn: what rotary embedding does to one pair
+    ///
+    /// Turned counter-clockwise by an angle, or by m·θ: as a pair of frequency θ is turned at position m.
+    #[command(after_help = "Examples:\n  roformer plot vector -o vector.svg\n  \
+        roformer plot vector --vector 2,1 --angle -120 -o vector.png\n  \
+        roformer plot vector --vector 1,0.5 --theta 0.1 --position 12 -o vector.svg")]
+    Vector {
+        /// The two features
+        #[arg(
+            long,
+            value_name = "X,Y",
+            default_value = "1,0",
+            value_delimiter = ',',
+            allow_hyphen_values = true
+        )]
+        vector: Vec<f64>,
+        /// The angle, in degrees
+        #[arg(long, value_name = "DEGREES", default_value_t = 90.0, allow_hyphen_values = true)]
+        angle: f64,
+        /// Turn by m·θ instead: the frequency θ, in radians
+        #[arg(
+            long,
+            value_name = "RADIANS",
+            allow_hyphen_values = true,
+            requires = "position",
+            conflicts_with = "angle"
+        )]
+        theta: Option<f64>,
+        /// The position m
+        #[arg(long, value_name = "M", requires = "theta")]
+        position: Option<u64>,
         #[command(flatten)]
         output: Output,
     },
@@ -133,6 +168,35 @@ enum Figure {
         #[command(flatten)]
         output: Output,
     },
+    /// The two parts of a score under a receptive field, a′ and b′, and the frequencies that make them
+    ///
+    /// Every frequency θⱼ becomes α/10000^ρ + (1−α)·θⱼ. Above, by distance: a′ and b′, the real and the imaginary part of the
+    /// sum with the frequencies (1−α)·θⱼ; the score a* that they make; and the score without the rule. Below, the frequencies
+    /// before and after. b′ is the Hilbert transform of a′ for α below 1 alone.
+    #[command(after_help = "Examples:\n  roformer plot receptive -o receptive.svg\n  \
+        roformer plot receptive --alpha 0.25 --rho 1 --seed 7 -o receptive.png")]
+    Receptive {
+        /// How far the frequencies are moved
+        #[arg(long, value_name = "A", default_value_t = 0.5)]
+        alpha: f64,
+        /// Towards 10000^(−R)
+        #[arg(long, value_name = "R", default_value_t = 0.5)]
+        rho: f64,
+        /// Features of a head
+        #[arg(long, value_name = "D", default_value_t = 128)]
+        dim: usize,
+        /// The base of the frequencies
+        #[arg(long, value_name = "B", default_value_t = 10_000.0)]
+        base: f64,
+        /// The furthest distance
+        #[arg(long, value_name = "N", default_value_t = 1000.0)]
+        reach: f64,
+        /// A random query and key, and which [default: all pairs alike and of length 1]
+        #[arg(long, value_name = "S")]
+        seed: Option<u64>,
+        #[command(flatten)]
+        output: Output,
+    },
 }
 
 /// Whose rotary embedding.
@@ -144,8 +208,14 @@ struct Model {
     /// The base of the frequencies
     #[arg(long, value_name = "B", default_value_t = 10_000.0)]
     base: f64,
+    /// A receptive field: every frequency θⱼ becomes α/10000^ρ + (1−α)·θⱼ; its α
+    #[arg(long, value_name = "A", requires = "rho")]
+    alpha: Option<f64>,
+    /// Its ρ
+    #[arg(long, value_name = "R", requires = "alpha")]
+    rho: Option<f64>,
     /// Take the rotary embedding of this config.json, of a folder that holds one, or of standard input (-)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["dim", "base"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dim", "base", "alpha", "rho"])]
     config: Option<PathBuf>,
     /// Of these layers, where layers of the model have different ones
     #[arg(long, value_name = "TYPE", requires = "config")]
@@ -154,7 +224,12 @@ struct Model {
 
 impl Model {
     fn subject(&self) -> Result<Subject, Failure> {
-        let Some(path) = &self.config else { return Ok(Subject::plain(self.dim, self.base)?) };
+        let Some(path) = &self.config else {
+            return Ok(match (self.alpha, self.rho) {
+                (Some(alpha), Some(rho)) => Subject::field(self.dim, self.base, alpha, rho)?,
+                _ => Subject::plain(self.dim, self.base)?,
+            });
+        };
         let bytes = input::config(path)?;
         Subject::of_config(&bytes, self.layer_type.as_deref())
             .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
@@ -181,8 +256,25 @@ pub fn run(arguments: Arguments) -> Outcome {
             (Plot::Decay(Decay { subject: model.subject()?, reach }), output)
         }
         Figure::Wavelengths { model, trained, context, output } => {
+            let subject = model.subject()?;
             let trained = trained.or(model.config.is_none().then_some(4096));
-            (Plot::Wavelengths(Wavelengths { subject: model.subject()?, trained, context }), output)
+            if let (Some(path), None, None, None) =
+                (&model.config, trained, subject.original, subject.longest)
+            {
+                let why = "it does not say the length of training; give it with --trained";
+                return Err(Failure::Input(format!("{}: {why}", path.display())));
+            }
+            (Plot::Wavelengths(Wavelengths { subject, trained, context }), output)
+        }
+        Figure::Vector { vector, angle, theta, position, output } => {
+            let vector = <[f64; 2]>::try_from(vector.as_slice()).map_err(|_| {
+                Failure::Input(format!("--vector has {} numbers; expected two, such as 1,0", vector.len()))
+            })?;
+            let angle = match (theta, position) {
+                (Some(theta), Some(position)) => Angle::Position { position, theta },
+                _ => Angle::Degrees(angle),
+            };
+            (Plot::Vector(Vector { vector, angle }), output)
         }
         Figure::Rotation { model, pairs, position, frames, output } => {
             (Plot::Rotation(Rotation { subject: model.subject()?, pairs, position, frames }), output)
@@ -193,6 +285,9 @@ pub fn run(arguments: Arguments) -> Outcome {
         Figure::Similarity { dim, length, output } => (Plot::Similarity(Similarity { dim, length }), output),
         Figure::Table { model, length, output } => {
             (Plot::Table(Table { subject: model.subject()?, length }), output)
+        }
+        Figure::Receptive { alpha, rho, dim, base, reach, seed, output } => {
+            (Plot::Receptive(Receptive { alpha, rho, dim, base, reach, seed }), output)
         }
     };
     let format = Format::of(&output.output)?;

@@ -4,7 +4,8 @@ use resvg::tiny_skia::Pixmap;
 use resvg::usvg::roxmltree::{Document, Node};
 use resvg::usvg::{Options, Tree};
 use roformer_explore::plot::{
-    Decay, Format, Look, Plot, Rotation, Scores, Similarity, Subject, Table, Wavelengths,
+    Angle, Decay, Format, Look, Plot, Receptive, Rotation, Scores, Similarity, Subject, Table, Vector,
+    Wavelengths,
 };
 use std::path::Path;
 
@@ -29,7 +30,14 @@ fn all(subject: &Subject) -> Vec<Plot> {
         Plot::Scores(Scores { subject: subject(), length: 64, seed: 1 }),
         Plot::Similarity(Similarity { dim: 128, length: 128 }),
         Plot::Table(Table { subject: subject(), length: 64 }),
+        Plot::Vector(Vector { vector: [1.0, 0.0], angle: Angle::Degrees(90.0) }),
+        Plot::Receptive(field(None)),
     ]
+}
+
+/// A receptive field with its defaults, of alike vectors or of those of a seed.
+fn field(seed: Option<u64>) -> Receptive {
+    Receptive { alpha: 0.5, rho: 0.5, dim: 128, base: 10_000.0, reach: 1000.0, seed }
 }
 
 fn svg(plot: &Plot, look: Look) -> String {
@@ -111,18 +119,124 @@ fn figures_say_what_is_known() {
         [titles, texts(&text)].concat()
     };
     let plots = all(&usual());
-    let expected: [(usize, &[&str]); 4] = [
+    let expected: [(usize, &[&str]); 6] = [
         // 2π, and 8 · 2π.
         (1, &["no rule: 6.283 at 0", "trained at 4,096", "used at 32,768", "YaRN", "NTK-aware, dynamic NTK"]),
         (2, &["position m = 32", "pair 8: θ = 0.3162", "32.00 rad, 5.09 turns", "3.20 rad, 0.51 turns"]),
         (3, &["Rotary, q = k", "ALiBi", "−3.94", "T5", "31"]),
         (4, &["Inner products of sinusoidal position codes, d = 128"]),
+        (6, &["(1, 0) turned by 90° is (0, 1)", "its length stays 1", "(1, 0)", "(0, 1)"]),
+        // 0.5 / 10000^0.5.
+        (7, &["a′", "b′", "Frequencies: all move towards one that they share, φ = α / 10000^ρ = 0.005"]),
     ];
     for (index, words) in expected {
         let said = said(&plots[index]);
         for word in words {
             assert!(said.contains(&word.to_string()), "{word} is not in {said:?}");
         }
+    }
+}
+
+/// The points of a path of lines.
+fn points(d: &str) -> Vec<(f64, f64)> {
+    let corners = d.trim_start_matches('M').trim_end_matches('Z').split('L');
+    let point = |corner: &str| {
+        let (x, y) = corner.split_once(' ').unwrap();
+        (x.parse().unwrap(), y.parse().unwrap())
+    };
+    corners.map(point).collect()
+}
+
+#[test]
+fn an_arrow_ends_where_the_rotation_puts_it() {
+    for (vector, angle, position, theta) in [
+        ([1.0, 0.0], Angle::Degrees(90.0), 1.0, 90f64.to_radians()),
+        ([-3.0, 2.0], Angle::Degrees(-120.0), 1.0, -120f64.to_radians()),
+        ([2e-3, 1e-3], Angle::Degrees(765.0), 1.0, 45f64.to_radians()),
+        ([5e5, -5e5], Angle::Degrees(5.0), 1.0, 5f64.to_radians()),
+        ([1.0, 0.5], Angle::Position { position: 12, theta: 0.1 }, 12.0, 0.1),
+        ([0.0, -1.0], Angle::Position { position: 1 << 31, theta: 1.0 }, (1u64 << 31) as f64, 1.0),
+    ] {
+        let text = svg(&Plot::Vector(Vector { vector, angle }), LIGHT);
+        let document = Document::parse(&text).unwrap();
+        let circle = document.descendants().find(|node| node.has_tag_name((SVG, "circle"))).unwrap();
+        let [x, y, radius] =
+            ["cx", "cy", "r"].map(|name| circle.attribute(name).unwrap().parse::<f64>().unwrap());
+        let length = f64::hypot(vector[0], vector[1]);
+        let turned =
+            rope::reference::rotate_by_complex(&vector, position, &[theta], rope::Pairing::Interleaved);
+        for (colour, to) in [("#2866a0", vector.to_vec()), ("#d9785f", turned)] {
+            // The head of an arrow is all of one colour, and begins at its tip.
+            let is_head = |node: &Node| {
+                node.attribute("fill") == Some(colour) && node.attribute("fill-opacity").is_none()
+            };
+            let head = document.descendants().find(is_head).unwrap();
+            let tip = points(head.attribute("d").unwrap())[0];
+            let expected = (x + radius * to[0] / length, y - radius * to[1] / length);
+            assert!(
+                (tip.0 - expected.0).hypot(tip.1 - expected.1) < 0.15,
+                "{vector:?}: {tip:?}, not {expected:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_parts_of_a_score_lie_where_the_library_says() {
+    use rope::{Pairing, Rope, Schedule, analysis};
+    let text = svg(&Plot::Receptive(field(None)), LIGHT);
+    let document = Document::parse(&text).unwrap();
+    // A tick is a line, then its label; the ticks of y come first, those of x after them.
+    let ticks = |name: &str| -> Vec<(f64, f64)> {
+        let labels = document.descendants().filter(|node| node.attribute("aria-label") == Some(name));
+        let line = |label: Node| label.prev_sibling_element().unwrap().attribute("d").unwrap().to_string();
+        labels.map(line).map(|d| points(d.split(['H', 'v']).next().unwrap())[0]).collect()
+    };
+    let (zero, high) = (ticks("0")[0].1, ticks("60")[0].1);
+    let (left, right) = (ticks("0")[1].0, ticks("1,000")[0].0);
+    let usual = Rope::builder(128).build().unwrap().frequencies(None);
+    let rule = Schedule::ReceptiveField { alpha: 0.5, rho: 0.5 };
+    let moved = Rope::builder(128).schedule(rule).build().unwrap().frequencies(None);
+    let ones = [1.0, 0.0].repeat(64);
+    let parts = |distance: f64| {
+        analysis::receptive_field(&ones, &ones, usual.inv_freq(), 0.5, distance, Pairing::Interleaved)
+            .unwrap()
+    };
+    type Curve<'a> = &'a dyn Fn(f64) -> f64;
+    let curves: [(&str, Curve); 4] = [
+        ("#2866a0", &|distance| parts(distance).a),
+        ("#d9785f", &|distance| parts(distance).b),
+        ("#a70256", &|distance| analysis::cosine_sum(moved.inv_freq(), distance)),
+        ("#519ccd", &|distance| analysis::cosine_sum(usual.inv_freq(), distance)),
+    ];
+    for (colour, curve) in curves {
+        let mut paths = document.descendants().filter(|node| node.attribute("stroke") == Some(colour));
+        let line = points(paths.next().unwrap().attribute("d").unwrap());
+        assert!(line.len() > 200, "{} points", line.len());
+        for (x, y) in line {
+            // Distances are whole numbers, more than a pixel's last digit apart.
+            let distance = ((x - left) / (right - left) * 1000.0).round();
+            let expected = zero + (high - zero) * curve(distance) / 60.0;
+            assert!((y - expected).abs() < 0.1, "{colour} at {distance}: {y}, not {expected}");
+        }
+    }
+}
+
+#[test]
+fn a_receptive_field_can_be_drawn_as_any_rope() {
+    for (alpha, rho) in [(0.0, 0.5), (0.5, 0.5), (1.0, 0.0), (2.0, 4.0)] {
+        let subject = Subject::field(128, 10_000.0, alpha, rho).unwrap();
+        for plot in all(&subject) {
+            svg(&plot, LIGHT);
+        }
+        let text = svg(&all(&subject)[5], LIGHT);
+        let name = format!("d = 128, base 10,000, α = {alpha}, ρ = {rho}");
+        assert!(texts(&text).contains(&name), "{:?}", texts(&text));
+        // Without α it is what it is without the rule, but for the name.
+        let cells = |text: &str| -> Vec<String> {
+            text.lines().filter(|line| line.starts_with("<path d=")).map(str::to_string).collect()
+        };
+        assert_eq!(alpha == 0.0, cells(&text) == cells(&svg(&all(&usual())[5], LIGHT)));
     }
 }
 
@@ -271,6 +385,27 @@ fn what_cannot_be_drawn_is_refused_in_one_line() {
         refused(Plot::Scores(Scores { subject: usual(), length, seed: 1 }), Format::Svg, LIGHT, "length is");
         refused(Plot::Similarity(Similarity { dim: 128, length }), Format::Png, LIGHT, "length is");
     }
+    for vector in [[0.0, 0.0], [f64::NAN, 1.0], [1.0, f64::INFINITY], [1e9, 0.0], [1e-9, 0.0]] {
+        let plot = Plot::Vector(Vector { vector, angle: Angle::Degrees(1.0) });
+        refused(plot, Format::Svg, LIGHT, "the vector");
+    }
+    let turn = |angle: Angle| Plot::Vector(Vector { vector: [1.0, 0.0], angle });
+    refused(turn(Angle::Degrees(f64::NAN)), Format::Svg, LIGHT, "angle is NaN");
+    refused(turn(Angle::Degrees(1e300)), Format::Svg, LIGHT, "angle is");
+    refused(turn(Angle::Position { position: u64::MAX, theta: 1.0 }), Format::Svg, LIGHT, "position is");
+    refused(turn(Angle::Position { position: 1, theta: f64::INFINITY }), Format::Svg, LIGHT, "theta is inf");
+    for (alpha, rho, says) in [
+        (-0.1, 0.5, "alpha is -0.1"),
+        (f64::NAN, 0.5, "alpha is NaN"),
+        (3.0, 0.5, "alpha is 3"),
+        (0.5, -1.0, "rho is -1"),
+        (0.5, f64::INFINITY, "rho is inf"),
+    ] {
+        assert!(Subject::field(128, 1e4, alpha, rho).unwrap_err().to_string().contains(says));
+        refused(Plot::Receptive(Receptive { alpha, rho, ..field(None) }), Format::Svg, LIGHT, says);
+    }
+    refused(Plot::Receptive(Receptive { reach: 0.0, ..field(None) }), Format::Svg, LIGHT, "reach is 0");
+    refused(Plot::Receptive(Receptive { dim: 3, ..field(Some(1)) }), Format::Png, LIGHT, "dim is 3");
     for dim in [0, 3, usize::MAX] {
         refused(Plot::Similarity(Similarity { dim, length: 8 }), Format::Svg, LIGHT, "dim is");
     }

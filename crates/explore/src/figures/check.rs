@@ -1,7 +1,7 @@
 //! What a question may ask for: numbers within limits, so that no figure takes longer than a moment.
 
 use crate::error::{Error, Result};
-use rope::Rope;
+use rope::{Rope, Schedule};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -25,6 +25,15 @@ pub fn rope(dim: usize, base: f64) -> Result<Rope> {
     within("dim", dim, 2..=MAX_DIM)?;
     within("base", base, 2.0..=1e12)?;
     Ok(Rope::builder(dim).base(base).build()?)
+}
+
+/// The same with a receptive field: every frequency moved towards one that all share.
+pub fn field(dim: usize, base: f64, alpha: f64, rho: f64) -> Result<Rope> {
+    within("dim", dim, 2..=MAX_DIM)?;
+    within("base", base, 2.0..=1e12)?;
+    let alpha = within("alpha", alpha, 0.0..=2.0)?;
+    let rho = within("rho", rho, 0.0..=4.0)?;
+    Ok(Rope::builder(dim).base(base).schedule(Schedule::ReceptiveField { alpha, rho }).build()?)
 }
 
 /// A position.

@@ -3,7 +3,7 @@
 use super::check::{self, within};
 use super::decay::distances;
 use crate::error::Result;
-use rope::{Pairing, Rope, Schedule, analysis};
+use rope::{Pairing, analysis};
 use serde::{Deserialize, Serialize};
 
 /// Which query and key.
@@ -94,13 +94,11 @@ pub struct Receptive {
 
 /// Curves and frequencies under the rule.
 pub fn receptive(ask: &Ask) -> Result<Receptive> {
-    let alpha = within("alpha", ask.alpha, 0.0..=2.0)?;
-    let rho = within("rho", ask.rho, 0.0..=4.0)?;
     let reach = within("reach", ask.reach, 1.0..=1e6)?;
     let at = within("at", ask.at, 0.0..=1e6)?;
     let rope = check::rope(ask.dim, ask.base)?;
-    let schedule = Schedule::ReceptiveField { alpha, rho };
-    let moved = Rope::builder(ask.dim).base(ask.base).schedule(schedule).build()?.frequencies(None);
+    let (alpha, rho) = (ask.alpha, ask.rho);
+    let moved = check::field(ask.dim, ask.base, alpha, rho)?.frequencies(None);
     let frequencies = rope.frequencies(None);
     let theta = frequencies.inv_freq();
     let (q, k): (Vec<f64>, Vec<f64>) = match ask.vectors {

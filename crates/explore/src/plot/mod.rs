@@ -10,6 +10,7 @@ mod font;
 mod matrix;
 mod outline;
 mod raster;
+mod receptive;
 mod rotation;
 mod scores;
 mod shades;
@@ -17,14 +18,17 @@ mod sheet;
 mod similarity;
 mod subject;
 mod table;
+mod vector;
 mod wavelengths;
 
 pub use decay::Decay;
+pub use receptive::Receptive;
 pub use rotation::Rotation;
 pub use scores::Scores;
 pub use similarity::Similarity;
 pub use subject::Subject;
 pub use table::Table;
+pub use vector::{Angle, Vector};
 pub use wavelengths::Wavelengths;
 
 use crate::error::{Error, Result};
@@ -45,6 +49,8 @@ pub enum Plot {
     Decay(Decay),
     /// How many positions a turn of each pair takes, under each rule.
     Wavelengths(Wavelengths),
+    /// A vector before and after a turn.
+    Vector(Vector),
     /// Pairs turned by a position, or turning.
     Rotation(Rotation),
     /// Scores of all positions with all: rotary's beside ALiBi's and T5's biases.
@@ -53,6 +59,8 @@ pub enum Plot {
     Similarity(Similarity),
     /// The table of cosines and sines.
     Table(Table),
+    /// The two parts of a score under a receptive field.
+    Receptive(Receptive),
 }
 
 /// What a plot is written as.
@@ -102,10 +110,12 @@ impl Plot {
         let svg = match self {
             Plot::Decay(plot) => plot.draw()?,
             Plot::Wavelengths(plot) => plot.draw()?,
+            Plot::Vector(plot) => plot.draw()?,
             Plot::Rotation(plot) => plot.draw()?,
             Plot::Scores(plot) => plot.draw()?,
             Plot::Similarity(plot) => plot.draw()?,
             Plot::Table(plot) => plot.draw()?,
+            Plot::Receptive(plot) => plot.draw()?,
         };
         let natural = raster::size(&svg)?.0;
         match format {

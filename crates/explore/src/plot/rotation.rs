@@ -153,19 +153,28 @@ impl Clock {
                 "<circle class=\"before\" cx=\"{cx}\" cy=\"{cy}\" r=\"{size}\" fill-opacity=\"{opacity:.2}\"/>"
             );
         }
-        let _ = writeln!(out, "<path class=\"hand\" d=\"M{centre}L{}\"/>", at(angle, 0.76));
-        let wide = 0.085 + 2.0 / radius;
-        let _ = writeln!(
-            out,
-            "<path class=\"head\" d=\"M{}L{}L{}Z\"/>",
-            at(angle, 0.88),
-            at(angle + wide / 0.72, 0.72),
-            at(angle - wide / 0.72, 0.72)
-        );
+        hand(out, (x, y), 0.88 * radius, angle);
         let name = format!("pair {}: θ = {}", self.pair, number(self.theta));
         text(out, "name", (x, y + radius + 20.0), "middle", &name);
         let turns = format!("{} rad, {} turns", fixed(angle, 2, false), fixed(angle / TAU, 2, false));
         text(out, "note", (x, y + radius + 37.0), "middle", &turns);
         out.push_str("</g>\n");
     }
+}
+
+/// An arrow from a point, so long and at such an angle.
+pub(super) fn hand(out: &mut String, (x, y): (f64, f64), length: f64, angle: f64) {
+    let radius = length / 0.88;
+    let at = |angle: f64, part: f64| {
+        format!("{} {}", px(x + radius * part * angle.cos()), px(y - radius * part * angle.sin()))
+    };
+    let _ = writeln!(out, "<path class=\"hand\" d=\"M{} {}L{}\"/>", px(x), px(y), at(angle, 0.76));
+    let wide = 0.085 + 2.0 / radius;
+    let _ = writeln!(
+        out,
+        "<path class=\"head\" d=\"M{}L{}L{}Z\"/>",
+        at(angle, 0.88),
+        at(angle + wide / 0.72, 0.72),
+        at(angle - wide / 0.72, 0.72)
+    );
 }

@@ -27,6 +27,13 @@ impl Subject {
         Ok(Subject { rope, original: None, longest: None, name })
     }
 
+    /// A rope with a receptive field: every frequency θⱼ is α/10000^ρ + (1−α)·θⱼ.
+    pub fn field(dim: usize, base: f64, alpha: f64, rho: f64) -> Result<Self> {
+        let rope = check::field(dim, base, alpha, rho)?;
+        let name = format!("d = {dim}, base {}, α = {}, ρ = {}", number(base), number(alpha), number(rho));
+        Ok(Subject { rope, original: None, longest: None, name })
+    }
+
     /// The rope of a Hugging Face `config.json`; of one of its layer types, where it has several.
     pub fn of_config(config: &[u8], layer_type: Option<&str>) -> Result<Self> {
         let config = HfConfig::read(config, &HfOptions::default())?;

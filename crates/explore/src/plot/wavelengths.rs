@@ -16,7 +16,7 @@ const MAX_CONTEXT: u64 = 1 << 40;
 pub struct Wavelengths {
     /// Whose frequencies.
     pub subject: Subject,
-    /// The length of training, where the subject does not say it.
+    /// The length of training, where the subject does not say it or says another.
     pub trained: Option<u64>,
     /// The target length; without it as far as the model reads, or eight times the trained length.
     pub context: Option<u64>,
@@ -26,10 +26,9 @@ impl Wavelengths {
     pub(super) fn draw(&self) -> Result<String> {
         let Subject { rope, original, longest, name } = &self.subject;
         let trained = self.trained.map(|length| within("trained", length, 1..=MAX_CONTEXT)).transpose()?;
-        let longest = trained.or(*longest);
-        let seen = Seen::new(rope, *original, longest).ok_or_else(|| {
-            Error::new("the configuration does not say the trained length; it can be given")
-        })?;
+        let longest = longest.or(trained);
+        let seen = Seen::new(rope, trained.or(*original), longest)
+            .ok_or_else(|| Error::new("the trained length is not known"))?;
         let default =
             longest.filter(|&longest| longest > seen.length).unwrap_or(seen.length.saturating_mul(8));
         let context = within("context", self.context.unwrap_or(default.min(MAX_CONTEXT)), 1..=MAX_CONTEXT)?;
@@ -94,7 +93,8 @@ fn rules(candidates: &[Candidate]) -> Vec<Rule> {
         let is_own = index == 0 && candidate.rope.schedule() != &Schedule::Default;
         let label = if is_own { format!("its own: {label}") } else { label };
         let theta = candidate.frequencies.inv_freq();
-        let wavelengths: Vec<f64> = theta.iter().map(|theta| std::f64::consts::TAU / theta).collect();
+        // A pair that turns backwards takes as long for a turn.
+        let wavelengths: Vec<f64> = theta.iter().map(|theta| std::f64::consts::TAU / theta.abs()).collect();
         let same = |rule: &&mut Rule| {
             rule.wavelengths.iter().zip(&wavelengths).all(|(a, b)| a == b || (a / b - 1.0).abs() < 1e-9)
         };

@@ -98,7 +98,10 @@ fn every_curve_is_read_at_the_cursor() {
     for (base, name) in [(1e4, "10 000"), (1.2e4, "12 000"), (1e5, "100 000")] {
         let first = analysis::first_negative(&theta(128, base), 10_000).unwrap();
         let first = format!("{} {:03} at", first / 1000, first % 1000);
-        assert!(about.contains(&format!("{first} {name}")) || about.contains(&format!("{first} base {name}")), "{about}");
+        assert!(
+            about.contains(&format!("{first} {name}")) || about.contains(&format!("{first} base {name}")),
+            "{about}"
+        );
     }
     assert!(about.contains("but not steadily"), "{about}");
     browser.set("decay", "at", "1000");
