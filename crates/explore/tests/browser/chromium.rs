@@ -129,6 +129,15 @@ impl Chromium {
         self.call("Emulation.setEmulatedMedia", json!({ "features": features }));
     }
 
+    /// From here on the page's frames are told a time of the test's own, so that what moves does not depend on the machine: it
+    /// goes on by so many milliseconds with each, and `window.time_ms` sets it.
+    pub fn own_time(&mut self, step_ms: u32) {
+        self.eval(&format!(
+            "(() => {{ const frame = window.requestAnimationFrame.bind(window); window.time_ms ??= 0;
+              window.requestAnimationFrame = (call) => frame(() => call(window.time_ms += {step_ms})); }})()"
+        ));
+    }
+
     /// Opens the page at an address and waits until its parts are there.
     pub fn open(&mut self, url: &str) {
         // An address that differs in its fragment alone would not load the page again.

@@ -372,8 +372,13 @@ fn settings_can_be_copied() {
     browser.part("inspect");
     browser.set("inspect", "context", "1048576");
     browser.eval("navigator.clipboard.writeText = async (text) => { window.copied = text; }");
-    browser.eval("document.querySelector('#inspect [data-copy]').click()");
-    browser.wait_for("document.querySelector('#inspect [data-copy]').textContent === 'Copied'");
+    // What the button says, it says for a moment only.
+    browser.eval(
+        "(() => { const button = document.querySelector('#inspect [data-copy]'); window.said = [];
+          new MutationObserver(() => window.said.push(button.textContent)).observe(button, { childList: true });
+          button.click(); })()",
+    );
+    browser.wait_for("window.said[0] === 'Copied'");
     let copied = browser.eval("window.copied");
     assert!(copied.as_str().unwrap().contains("\"rope_type\":\"llama3\""), "{copied}");
     browser.is_content(&url);

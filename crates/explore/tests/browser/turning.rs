@@ -94,12 +94,17 @@ fn an_arrow_turns_and_its_features_are_waves() {
     browser.eval("document.querySelector('#turning .play').click()");
     agrees(&mut browser);
 
-    // Who wants no motion gets single steps.
+    // Who wants no motion gets single steps, one a second.
     browser.reduce_motion();
+    browser.own_time(0);
     let before = control(&mut browser, "position");
     browser.eval("document.querySelector('#turning .play').click()");
-    let step = format!("Number(document.getElementById('turning-position').value) === {}", before + 1.0);
-    browser.wait_for(&step);
+    for (time_ms, steps) in [(999, 0.0), (1000, 1.0)] {
+        browser.quiet();
+        browser.eval(&format!("window.time_ms = {time_ms}"));
+        agrees(&mut browser);
+        assert_eq!(control(&mut browser, "position"), before + steps, "after {time_ms} ms");
+    }
     browser.eval("document.querySelector('#turning .play').click()");
     agrees(&mut browser);
 
