@@ -38,7 +38,7 @@ export function about(data, { curve, theta, phase, share }) {
     ones: () => {
       const first = data.first_negative;
       const where = first === null ? `Up to Δ = ${count(data.searched)} it stays above zero.` : `At Δ = ${count(first)} it is negative for the first time: there a key just like the query scores less than a key that has nothing to do with it, which scores 0 on average.`;
-      return `Every pair of q and k alike and of length 1: the score is the plain sum of cosines. It falls as the pairs get out of step. ${where} On the whole a larger base moves that distance out, but not steadily, because the sum swings as it falls: for d = 128 it is ${count(1707)} at base 10 000, ${count(1554)} at 12 000 and ${count(7757)} at 100 000.${usual}`;
+      return `Every pair of q and k alike and of length 1: the score is the plain sum of cosines. It falls as the pairs get out of step. ${where} On the whole a larger base moves that distance out, but not steadily, because the sum swings as it falls: for d = 128 it is ${count(1707)} at base ${count(10000)}, ${count(1554)} at ${count(12000)} and ${count(7757)} at ${count(100000)}.${usual}`;
     },
     random: () =>
       share === 0
