@@ -558,6 +558,66 @@ fn foreign_panics_are_silent() {
     assert!(said.contains("this is heard"), "{said}");
 }
 
+/// The files that are put beside a model: read back they are the same tokenizer, and transformers finds in them what it
+/// needs (`golden/tokenizer.py` loads such a folder and compares all texts).
+#[test]
+fn files_for_transformers() {
+    let words = vocabulary();
+    let class = |name: &str| json!({"tokenizer_class": name, "do_lower_case": false}).to_string();
+    let (by_words, by_characters) = (class("RoFormerTokenizerFast"), class("BertTokenizer"));
+    let sources: [(&str, &[(&str, &[u8])], Kind); 4] = [
+        (
+            "for-words",
+            &[("vocab.txt", &words), ("tokenizer_config.json", by_words.as_bytes())],
+            Kind::RoFormer,
+        ),
+        (
+            "for-bert",
+            &[("vocab.txt", &words), ("tokenizer_config.json", by_characters.as_bytes())],
+            Kind::Bert,
+        ),
+        // No class is named: what was seen in the vocabulary is said from now on.
+        ("for-none", &[("vocab.txt", &words)], Kind::RoFormer),
+        (
+            "for-older",
+            &[("vocab.txt", &words), ("special_tokens_map.json", br#"{"mask_token": "<S>"}"#)],
+            Kind::RoFormer,
+        ),
+    ];
+    for (name, files, kind) in sources {
+        let source = folder(name, files);
+        let first = Tokenizer::load(&source).unwrap();
+        assert_eq!(first.kind(), kind);
+        let handed = first.files(&source).unwrap();
+        let handed: Vec<(&str, &[u8])> = handed.iter().map(|(name, bytes)| (&name[..], &bytes[..])).collect();
+        let object = |wanted: &str| -> Value {
+            let (_, bytes) = handed.iter().find(|(name, _)| *name == wanted).unwrap();
+            serde_json::from_slice(bytes).unwrap()
+        };
+        let model = &object("tokenizer.json")["model"];
+        assert_eq!(
+            (&model["type"], &model["vocab"]["今天天气"]),
+            (&json!("WordPiece"), &json!(first.id("今天天气")))
+        );
+        let named = object("tokenizer_config.json")["tokenizer_class"].as_str().unwrap().to_owned();
+        assert!(named.starts_with(if kind == Kind::RoFormer {
+            "RoFormerTokenizer"
+        } else {
+            "BertTokenizer"
+        }));
+        assert!(
+            files.iter().all(|file| file.0 == "tokenizer_config.json" || handed.contains(file)),
+            "{name}"
+        );
+        let again = Tokenizer::load(folder(&format!("{name}-again"), &handed)).unwrap();
+        assert_eq!((again.kind(), again.len(), again.mask_id()), (kind, first.len(), first.mask_id()));
+        for case in cases("cases").iter().step_by(7) {
+            let text = text(&case["text"]);
+            assert_eq!(again.encode(&text).unwrap(), first.encode(&text).unwrap(), "{name}: {text}");
+        }
+    }
+}
+
 /// A text of a mebibyte of anything is read, and every token stands where it says. (Anything quadratic would not end.)
 #[test]
 fn long_texts() {

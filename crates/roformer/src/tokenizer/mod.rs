@@ -20,18 +20,25 @@
 //! words.rs     jieba's words and BERT's
 //! encoding.rs  a text as tokens
 //! text.rs      tokens as text
+//! unknown.rs   how many of them the vocabulary does not have
+//! hand_over.rs the files for transformers
 //! ```
 
 mod bounds;
 mod encoding;
 mod files;
 mod foreign;
+mod hand_over;
 mod load;
 mod steps;
 mod text;
+mod unknown;
 mod words;
 
 pub use encoding::Encoding;
+pub(crate) use hand_over::template;
+pub use hand_over::{FILES, kept};
+pub use unknown::Unknown;
 pub(crate) use words::word_starts;
 
 use crate::error::{Error, Result};
