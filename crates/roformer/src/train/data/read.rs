@@ -4,7 +4,7 @@ use super::encoder::{BEGINS, Encoder};
 use super::files::{Source, list};
 use super::list::Writer;
 use super::records::{Answer, Record, Shape, Unit, at_line, read};
-use super::wordpiece::{self, Words};
+use super::wordpiece::Words;
 use super::{About, Data, Vocabulary};
 use crate::error::{Error, Result};
 use crate::files::{broken, write};
@@ -210,7 +210,7 @@ impl Scan {
                 let own = own.as_ref().ok_or_else(|| {
                     Error::input("the tokenizer", "wordpiece", "another for text that is kept in memory")
                 })?;
-                put(&wordpiece::files(&self.words.vocabulary(*size)))?;
+                put(&self.words.files(*size))?;
                 return Encoder::load(own);
             }
         };
