@@ -166,7 +166,7 @@ impl DecoderConfig {
     }
 
     /// The head, [`HeadKind::CausalLm`] where nothing is said.
-    pub(super) fn head(&self) -> HeadKind {
+    pub(in crate::model) fn head(&self) -> HeadKind {
         self.architecture.unwrap_or(HeadKind::CausalLm)
     }
 

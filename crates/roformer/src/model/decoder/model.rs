@@ -55,7 +55,7 @@ impl<B: Backend> Decoder<f32, B> {
     pub fn load_on(device: B, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let mut config = DecoderConfig::from_json(&read_config(&path.join("config.json"))?)?;
-        let weights = Weights::open(path)?;
+        let weights = Weights::of_model(path)?;
         names::complete(&mut config, &weights);
         names::check(&config, &weights)?;
         Decoder::on(device, config, &names::named(&weights))

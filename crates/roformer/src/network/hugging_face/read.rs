@@ -41,7 +41,7 @@ impl Network {
     pub fn open(folder: impl AsRef<Path>, task: Task, is_causal: Option<bool>) -> Result<(Network, Weights)> {
         let folder = folder.as_ref();
         let bytes = read_config(&folder.join("config.json"))?;
-        let weights = Weights::open(folder)?;
+        let weights = Weights::of_model(folder)?;
         Ok((read(&bytes, Some(&weights), task, is_causal)?, weights))
     }
 }
