@@ -131,6 +131,10 @@ fn decoder(
         let value = format!("asked to see ahead as a {}", config.model_type);
         return Err(Error::input("the network", value, "causal: all that load such a model run it so"));
     }
+    if config.window.is_some() {
+        let expected = "null: attention to a window is run, for texts that fit into it, but not trained";
+        return Err(fields.error("sliding_window", expected));
+    }
     if let Some(weights) = weights {
         names::complete(&mut config, weights);
     }
