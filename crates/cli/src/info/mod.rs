@@ -35,7 +35,7 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> Outcome {
     let folder = model::find(&arguments.model, None)?;
     let facts = Value::Object(facts(&folder)?);
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     match arguments.json {
         true => writeln!(out, "{facts}")?,
         false => page::print(&mut out, &facts)?,
@@ -101,6 +101,10 @@ fn facts(folder: &Path) -> Result<Map<String, Value>, Failure> {
         && let Err(error) = check_model(&bytes, weights)
     {
         warnings.push(format!("cannot be run here: {error}"));
+    }
+    if let Some(window) = decoder.as_ref().and_then(|config| config.window) {
+        warnings
+            .push(format!("texts of more than {window} tokens, its `sliding_window`, cannot be run here"));
     }
 
     let read = HfConfig::read(&bytes, &HfOptions::default());
