@@ -82,6 +82,11 @@ case("llama-longrope-long", LLAMA, (32, 4, 2, 2, 40, 40), 30, rope_parameters=ru
 # The other models.
 case("mistral", MISTRAL, (32, 4, 2, 2, 40, 50), 17, sliding_window=None)
 case("mistral-cache", MISTRAL, (32, 4, 2, 2, 40, 50), 12, 2, sliding_window=None, head_dim=12, prefill=6)
+# A window changes nothing as long as the text fits into it.
+case("mistral-window", MISTRAL, (32, 4, 2, 2, 40, 50), 9, sliding_window=9)
+case("mistral-window-cache", MISTRAL, (32, 4, 2, 2, 40, 50), 9, 2, sliding_window=9, prefill=5)
+case("qwen2-window-cache", QWEN2, (32, 4, 2, 2, 40, 50), 9, prefill=4, use_sliding_window=True, sliding_window=9,
+     max_window_layers=1)
 case("qwen2", QWEN2, (32, 4, 2, 2, 40, 50), 17, rope_parameters=rule("default", 1e6))
 case("qwen2-tied-right", QWEN2, (32, 4, 1, 2, 40, 50), 11, 3, pad="right", tie_word_embeddings=True)
 case("qwen2-cache", QWEN2, (32, 4, 4, 2, 40, 50), 12, prefill=5)

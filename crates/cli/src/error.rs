@@ -25,9 +25,12 @@ impl Failure {
     }
 }
 
-/// The message on one line, whatever it holds.
+/// The message on one line, whatever it holds, with nothing in it that a terminal would obey.
 pub fn one_line(message: &str) -> String {
-    message.split_whitespace().collect::<Vec<_>>().join(" ")
+    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars()
+        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
+        .collect()
 }
 
 /// Whether all that was given may be right, and the machine too small for it, or its GPU at fault.
@@ -86,6 +89,11 @@ pub type Outcome = Result<(), Failure>;
 mod tests {
     use super::*;
     use roformer::Error;
+
+    #[test]
+    fn a_message_is_one_line_that_a_terminal_shows() {
+        assert_eq!(one_line(" no\n such \u{1b}[31m天\u{9b}"), "no such \\u{1b}[31m天\\u{9b}");
+    }
 
     #[test]
     fn bad_input_and_a_machine_too_small_have_codes_of_their_own() {

@@ -15,6 +15,7 @@ mod model;
 mod plot;
 mod rotate;
 mod tasks;
+mod terminal;
 mod text;
 mod train;
 

@@ -116,6 +116,41 @@ fn the_wrong_model_for_a_task() {
     refused(&["generate", "--model", CLASSIFIER, "今天"], &["generate", "RoFormerForCausalLM"]);
 }
 
+/// Most of the words are none of the vocabulary's: one line says so, once there are enough of them.
+#[test]
+fn unknown_words_are_warned_of() {
+    for (command, model) in [("classify", CLASSIFIER), ("embed", SIM)] {
+        let run = |text: &str, count: usize| {
+            roformer(
+                &[command, "--model", model, "--input", "-", "--json"],
+                format!("{text}\n").repeat(count).as_bytes(),
+            )
+        };
+        let warned = run("Ω ж Ω ж", 20);
+        assert_eq!((warned.code, lines(&warned.out).len()), (0, 20), "{}", warned.error);
+        assert_eq!(warned.error.lines().count(), 1, "{}", warned.error);
+        assert!(
+            warned.error.contains("100 % of 80 tokens") && warned.error.contains("check"),
+            "{}",
+            warned.error
+        );
+        assert_eq!(run("今天天气很好。", 20).error, "");
+        assert_eq!(run("Ω ж Ω ж", 1).error, "", "a word or two is nothing to warn of");
+    }
+}
+
+/// What the tokenizers crate panics on is said in one line.
+#[test]
+fn a_damaged_tokenizer_is_said_in_one_line() {
+    let folder = Folder::new("damaged");
+    let saved =
+        std::fs::read_to_string(common::root().join("golden/tokenizer/saved/tokenizer.json")).unwrap();
+    let mut file: serde_json::Value = serde_json::from_str(&saved).unwrap();
+    file["post_processor"]["special_tokens"] = serde_json::json!({});
+    std::fs::write(folder.path("tokenizer.json"), file.to_string()).unwrap();
+    refused(&["tokenize", "--model", &folder.path(""), "a"], &["tokenizer.json", "download it again"]);
+}
+
 #[test]
 fn models_that_are_not_there() {
     refused(&["embed", "a"], &["--model"]);

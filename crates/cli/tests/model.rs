@@ -1,6 +1,7 @@
 //! `info`, `forward` and `convert` as a user types them, against the models in `golden/roformer`.
 
 use roformer::model::{Hashed, HeadKind, Parameters, RoFormer, RoFormerConfig};
+use roformer::weights::Weights;
 use safetensors::tensor::SafeTensors;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -456,6 +457,98 @@ fn convert_changes_nothing_that_a_model_gives() {
     let target = folder.path("from-file");
     assert!(succeeds(&["convert", &format!("{file}/weights.bin"), &target]).contains("43 tensors"));
     assert!(!Path::new(&target).join("config.json").exists());
+}
+
+/// What `info` finds nothing wrong with is run, and what it finds wrong is what `forward` says.
+#[test]
+fn info_and_forward_agree() {
+    let folder = Folder::new("agree");
+    let weights = Weights::open(root().join("golden/roformer/tiny-safetensors")).unwrap();
+    let read = |name: &str| {
+        let shape = weights.get(name).unwrap().shape().to_vec();
+        let mut numbers = vec![0.0; shape.iter().product()];
+        weights.read_f32(name, &shape, &mut numbers).unwrap();
+        (shape, numbers)
+    };
+    type Change = fn(&str) -> Option<String>;
+    let changes: [(&str, Change, bool); 7] = [
+        ("as it is", |name| Some(name.into()), true),
+        ("wrapped", |name| Some(format!("module.{name}")), true),
+        ("older", |name| Some(name.replace("LayerNorm.weight", "LayerNorm.gamma")), true),
+        ("output", |name| Some(name.replace("cls.predictions.bias", "cls.predictions.decoder.bias")), true),
+        ("headless", |name| (!name.starts_with("cls.")).then(|| name.into()), false),
+        ("without biases", |name| (!name.ends_with("bias")).then(|| name.into()), false),
+        ("one lost", |name| (!name.contains("layer.1.output.dense.bias")).then(|| name.into()), false),
+    ];
+    for (what, change, runs) in changes {
+        let all: Vec<_> =
+            weights.names().filter_map(|name| change(name).map(|new| (new, read(name)))).collect();
+        let path = folder.model(what, &[("config.json", &golden("tiny-safetensors/config.json"))]);
+        let tensors = all.iter().map(|(name, (shape, numbers))| (name.clone(), shape.clone(), &numbers[..]));
+        roformer::weights::save(Path::new(&path).join("model.safetensors"), tensors).unwrap();
+        let warnings = json(&["info", &path, "--json"])["warnings"].clone();
+        let forward = ["forward", "--model", &path, "--ids", "1,2,3"];
+        match runs {
+            true => {
+                assert_eq!(warnings, json!([]), "{what}");
+                assert_eq!(
+                    succeeds(&forward),
+                    succeeds(&["forward", "--model", BIN, "--ids", "1,2,3"]),
+                    "{what}"
+                );
+                let converted = folder.path(&format!("{what} converted"));
+                succeeds(&["convert", &path, &converted]);
+                assert_eq!(
+                    succeeds(&["forward", "--model", &converted, "--ids", "1,2,3"]),
+                    succeeds(&forward)
+                );
+            }
+            false => {
+                let said = warnings[0].as_str().unwrap().strip_prefix("cannot be run here: ").unwrap();
+                refused(&forward, &[said]);
+                assert_eq!(said.contains("RoFormerV2"), what == "without biases", "{what}: {said}");
+            }
+        }
+    }
+    // Of another size, by the configuration alone.
+    let path = folder.model(
+        "other size",
+        &[
+            ("config.json", &golden("tiny-safetensors/config.json")),
+            ("model.safetensors", &golden("tiny-safetensors/model.safetensors")),
+        ],
+    );
+    let config = String::from_utf8(golden("tiny-safetensors/config.json")).unwrap();
+    let mut config: Value = serde_json::from_str(&config).unwrap();
+    config["intermediate_size"] = json!(38);
+    std::fs::write(Path::new(&path).join("config.json"), config.to_string()).unwrap();
+    let warnings = json(&["info", &path, "--json"])["warnings"].to_string();
+    assert!(warnings.contains("[37, 16]") && warnings.contains("cannot be run here"), "{warnings}");
+    refused(&["forward", "--model", &path, "--ids", "1,2,3"], &["[37, 16]"]);
+}
+
+#[test]
+fn convert_keeps_the_tokenizer() {
+    let folder = Folder::new("tokenizer");
+    let source = root().join("examples/models/tiny-mlm");
+    let target = folder.path("target");
+    succeeds(&["convert", "examples/models/tiny-mlm", &target]);
+    for file in ["vocab.txt", "tokenizer_config.json", "config.json"] {
+        let read = |folder: &Path| std::fs::read(folder.join(file)).unwrap();
+        assert_eq!(read(&source), read(Path::new(&target)), "{file}");
+    }
+    let guess = |model: &str| succeeds(&["fill-mask", "--model", model, "今天[MASK]很好。"]);
+    assert_eq!(guess(&target), guess("examples/models/tiny-mlm"));
+    // One that is another's is not replaced.
+    std::fs::write(Path::new(&target).join("vocab.txt"), "[UNK]\n").unwrap();
+    std::fs::remove_file(Path::new(&target).join("model.safetensors")).unwrap();
+    refused(&["convert", "examples/models/tiny-mlm", &target], &["vocab.txt", "--force"]);
+    succeeds(&["convert", "examples/models/tiny-mlm", &target, "--force"]);
+    assert_eq!(guess(&target), guess("examples/models/tiny-mlm"));
+    // A file alone has none.
+    let alone = folder.path("alone");
+    succeeds(&["convert", "examples/models/tiny-mlm/model.safetensors", &alone]);
+    assert_eq!(std::fs::read_dir(&alone).unwrap().count(), 1);
 }
 
 #[test]

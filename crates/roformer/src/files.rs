@@ -1,13 +1,38 @@
-//! Files that are whole or not there.
+//! Files: read whole if they are files at all, and written so that they are whole or not there.
 
 use crate::error::{Error, Result};
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// The error of a file that could not be read or written.
 pub(crate) fn broken(path: &Path, reason: impl Into<String>) -> Error {
     Error::File { path: path.display().to_string(), reason: reason.into() }
+}
+
+/// The bytes of a file of a model's folder, or `None` where there is no such file. Anyone can have made the folder: what is
+/// not a regular file, or has more than `limit` bytes, is refused.
+pub fn read(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
+    // Asked before opening: a pipe would wait for a writer.
+    let metadata = match fs::metadata(path) {
+        Ok(metadata) => metadata,
+        // A link that leads nowhere is an error: its file is missing.
+        Err(error) if error.kind() == ErrorKind::NotFound && path.symlink_metadata().is_err() => {
+            return Ok(None);
+        }
+        Err(error) => return Err(broken(path, error.to_string())),
+    };
+    if !metadata.is_file() {
+        return Err(broken(path, "not a regular file; expected a file of the model, download it again"));
+    }
+    let too_long = || broken(path, format!("more than {limit} bytes; expected at most as many"));
+    if metadata.len() > limit {
+        return Err(too_long());
+    }
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
+    read.map_err(|error| broken(path, error.to_string()))?;
+    if bytes.len() as u64 > limit { Err(too_long()) } else { Ok(Some(bytes)) }
 }
 
 /// Writes a file beside its place, and gives it its name when it is on the disk.

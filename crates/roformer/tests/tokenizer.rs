@@ -441,6 +441,183 @@ fn a_damaged_template_is_an_error() {
     }
 }
 
+/// Pipes and devices are refused before they are opened.
+#[cfg(unix)]
+#[test]
+fn only_regular_files_are_read() {
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+    let words = vocabulary();
+    let saved = fs::read(golden().join("saved/tokenizer.json")).unwrap();
+    let names = ["vocab.txt", "tokenizer.json", "tokenizer_config.json", "config.json"];
+    for name in names.into_iter().chain(["special_tokens_map.json", "added_tokens.json"]) {
+        let make: [(&str, &dyn Fn(&Path)); 4] = [
+            ("pipe", &|path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success())),
+            ("zero", &|path| symlink("/dev/zero", path).unwrap()),
+            ("null", &|path| symlink("/dev/null", path).unwrap()),
+            ("folder", &|path| fs::create_dir(path).unwrap()),
+        ];
+        for (what, make) in make {
+            // The one that is asked for is the one that is wrong.
+            let others: &[(&str, &[u8])] = match name {
+                "vocab.txt" => &[],
+                "tokenizer.json" | "config.json" => &[("vocab.txt", &words)],
+                _ => &[("tokenizer.json", &saved)],
+            };
+            let folder = folder(&format!("{what}-{name}"), others);
+            make(&folder.join(name));
+            let error = Tokenizer::load(folder).map(|tokenizer| tokenizer.kind()).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains("not a regular file"), "{what}: {error}");
+        }
+    }
+}
+
+/// A `tokenizer.json` of these parts, and a vocabulary of letters.
+fn made(name: &str, parts: Value) -> roformer::Result<Tokenizer> {
+    let vocabulary: serde_json::Map<String, Value> =
+        ["[UNK]", "a", "b", "é"].iter().zip(0..).map(|(token, id)| (token.to_string(), json!(id))).collect();
+    let mut file = json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+        "pre_tokenizer": null, "post_processor": null, "decoder": null,
+        "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "[UNK]"},
+    });
+    file.as_object_mut().unwrap().extend(parts.as_object().unwrap().clone());
+    Tokenizer::load(folder(name, &[("tokenizer.json", file.to_string().as_bytes())]))
+}
+
+/// Steps that each double a text: the error comes before the memory is asked for.
+#[test]
+fn a_text_does_not_grow_without_bound() {
+    let double = json!({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"});
+    let between = json!({"type": "Replace", "pattern": {"Regex": ""}, "content": "a".repeat(40)});
+    let bytes =
+        json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false});
+    let sequence =
+        |list: &str, step: &Value, count: usize| json!({"type": "Sequence", list: vec![step; count]});
+    for (name, part) in [
+        ("grows-replace", json!({"normalizer": sequence("normalizers", &double, 60)})),
+        ("grows-regex", json!({"normalizer": sequence("normalizers", &between, 60)})),
+        ("grows-prepend", json!({"normalizer": {"type": "Prepend", "prepend": "a".repeat(1 << 20)}})),
+        ("grows-bytes", json!({"normalizer": sequence("normalizers", &json!({"type": "ByteLevel"}), 60)})),
+        ("grows-cut", json!({"pre_tokenizer": sequence("pretokenizers", &bytes, 60)})),
+    ] {
+        let tokenizer = made(name, part).unwrap();
+        let error = tokenizer.encode("aéb").unwrap_err().to_string();
+        assert!(error.contains("tokenizer.json") && error.contains("times as many"), "{name}: {error}");
+        assert!(error.lines().count() == 1 && tokenizer.encode("").is_ok(), "{name}");
+    }
+    // Tokens that are normalised when they are loaded.
+    let token = json!({"id": 4, "content": "aéb", "single_word": false, "lstrip": false, "rstrip": false, "normalized": true, "special": false});
+    let loaded = made(
+        "grows-added",
+        json!({"added_tokens": [token], "normalizer": sequence("normalizers", &double, 60)}),
+    );
+    assert!(loaded.unwrap_err().to_string().contains("times as many"));
+    // As far as tokenizers in use go, all is as it was.
+    let metaspace = json!({"type": "Replace", "pattern": {"String": " "}, "content": "▁"});
+    let spaces = json!({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "a"});
+    let steps = json!({"type": "Sequence", "normalizers": [spaces, metaspace, {"type": "NFKC"}]});
+    let split = json!({"type": "Split", "pattern": {"String": "▁"}, "behavior": "Removed", "invert": false});
+    let tokenizer = made("grows-little", json!({"normalizer": steps, "pre_tokenizer": split})).unwrap();
+    let encoding = tokenizer.encode("a b    é x").unwrap();
+    assert_eq!(encoding.ids, [1, 0, 0]);
+    assert_eq!(encoding.offsets, [(0, 1), (2, 9), (10, 11)]);
+}
+
+/// A pattern that takes its time at every letter.
+#[test]
+fn a_pattern_does_not_take_for_ever() {
+    let pattern = json!({"Regex": "(?=((?:a|a)*)*b)|a"});
+    let split = json!({"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": false});
+    let tokenizer = made("pattern", json!({"pre_tokenizer": split})).unwrap();
+    // Given up after a second or two, or after as many steps as the engine takes: not after hours.
+    drop(tokenizer.encode(&"a".repeat(60_000)));
+}
+
+/// Words that the crate would say of its own panics are not said; those of other threads are.
+#[test]
+fn foreign_panics_are_silent() {
+    const MARK: &str = "ROFORMER_TOKENIZER_PANICS";
+    if std::env::var_os(MARK).is_some() {
+        let mut file: Value =
+            serde_json::from_slice(&fs::read(golden().join("saved/tokenizer.json")).unwrap()).unwrap();
+        file["post_processor"]["special_tokens"] = json!({});
+        let folder = folder("silent", &[("tokenizer.json", file.to_string().as_bytes())]);
+        assert!(Tokenizer::load(folder).and_then(|tokenizer| tokenizer.encode("a")).is_err());
+        assert!(std::thread::spawn(|| panic!("this is heard")).join().is_err());
+        return;
+    }
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["foreign_panics_are_silent", "--exact", "--nocapture"])
+        .env(MARK, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said.matches("panicked").count(), 1, "{said}");
+    assert!(said.contains("this is heard"), "{said}");
+}
+
+/// The files that are put beside a model: read back they are the same tokenizer, and transformers finds in them what it
+/// needs (`golden/tokenizer.py` loads such a folder and compares all texts).
+#[test]
+fn files_for_transformers() {
+    let words = vocabulary();
+    let class = |name: &str| json!({"tokenizer_class": name, "do_lower_case": false}).to_string();
+    let (by_words, by_characters) = (class("RoFormerTokenizerFast"), class("BertTokenizer"));
+    let sources: [(&str, &[(&str, &[u8])], Kind); 4] = [
+        (
+            "for-words",
+            &[("vocab.txt", &words), ("tokenizer_config.json", by_words.as_bytes())],
+            Kind::RoFormer,
+        ),
+        (
+            "for-bert",
+            &[("vocab.txt", &words), ("tokenizer_config.json", by_characters.as_bytes())],
+            Kind::Bert,
+        ),
+        // No class is named: what was seen in the vocabulary is said from now on.
+        ("for-none", &[("vocab.txt", &words)], Kind::RoFormer),
+        (
+            "for-older",
+            &[("vocab.txt", &words), ("special_tokens_map.json", br#"{"mask_token": "<S>"}"#)],
+            Kind::RoFormer,
+        ),
+    ];
+    for (name, files, kind) in sources {
+        let source = folder(name, files);
+        let first = Tokenizer::load(&source).unwrap();
+        assert_eq!(first.kind(), kind);
+        let handed = first.files(&source).unwrap();
+        let handed: Vec<(&str, &[u8])> = handed.iter().map(|(name, bytes)| (&name[..], &bytes[..])).collect();
+        let object = |wanted: &str| -> Value {
+            let (_, bytes) = handed.iter().find(|(name, _)| *name == wanted).unwrap();
+            serde_json::from_slice(bytes).unwrap()
+        };
+        let model = &object("tokenizer.json")["model"];
+        assert_eq!(
+            (&model["type"], &model["vocab"]["今天天气"]),
+            (&json!("WordPiece"), &json!(first.id("今天天气")))
+        );
+        let named = object("tokenizer_config.json")["tokenizer_class"].as_str().unwrap().to_owned();
+        assert!(named.starts_with(if kind == Kind::RoFormer {
+            "RoFormerTokenizer"
+        } else {
+            "BertTokenizer"
+        }));
+        assert!(
+            files.iter().all(|file| file.0 == "tokenizer_config.json" || handed.contains(file)),
+            "{name}"
+        );
+        let again = Tokenizer::load(folder(&format!("{name}-again"), &handed)).unwrap();
+        assert_eq!((again.kind(), again.len(), again.mask_id()), (kind, first.len(), first.mask_id()));
+        for case in cases("cases").iter().step_by(7) {
+            let text = text(&case["text"]);
+            assert_eq!(again.encode(&text).unwrap(), first.encode(&text).unwrap(), "{name}: {text}");
+        }
+    }
+}
+
 /// A text of a mebibyte of anything is read, and every token stands where it says. (Anything quadratic would not end.)
 #[test]
 fn long_texts() {

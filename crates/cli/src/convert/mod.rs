@@ -9,6 +9,7 @@ use clap::Args;
 use pairing::Change;
 use roformer::model::{self, RoFormerConfig};
 use roformer::weights::{PAIRING_KEY, Weights, recorded_pairing};
+use roformer::{files, tokenizer};
 use rope::Pairing;
 use serde_json::json;
 use std::fs;
@@ -18,8 +19,9 @@ use std::path::{Path, PathBuf};
 /// Write weights as model.safetensors, in f32
 ///
 /// Reads safetensors and PyTorch's .bin, in one file or several, and writes DST/model.safetensors; with a folder, its
-/// config.json too. All numbers become f32, whatever they were: exact but for f64, which is rounded. Position tables are
-/// left out, because they follow from the configuration, and so are second copies of tied tensors.
+/// config.json and the files of its tokenizer too. All numbers become f32, whatever they were: exact but for f64, which is
+/// rounded. Position tables are left out, because they follow from the configuration, and so are second copies of tied
+/// tensors.
 ///
 /// With --pairing the projections of queries and keys are permuted for implementations that rotate other features
 /// together; scores stay what they were. The file says so in its metadata ("rope_pairing"), and converting it again with
@@ -46,7 +48,7 @@ pub fn run(arguments: Arguments) -> Outcome {
     let Arguments { source, target, pairing, force } = arguments;
     let source = if source.exists() { source } else { crate::model::find(&source.to_string_lossy(), None)? };
     let is_folder = source.is_dir();
-    let weights = Weights::open(&source)?;
+    let weights = Weights::of_model(&source)?;
     // Beside the weights: a file alone says neither what is tied nor how wide a head is.
     let beside = weights.path().with_file_name("config.json");
     let config = if beside.exists() { Some(input::config(&beside)?) } else { None };
@@ -75,14 +77,17 @@ pub fn run(arguments: Arguments) -> Outcome {
         let message = format!("{} is there already; give --force to replace it", file.display());
         return Err(Failure::Input(message));
     }
-    let copied = target.join("config.json");
-    let copy = config.as_ref().filter(|_| is_folder);
-    if let (Some(config), false) = (copy, force)
-        && copied.symlink_metadata().is_ok()
-        && fs::read(&copied).ok().as_ref() != Some(config)
-    {
-        let message = format!("{} is there and is another one; give --force to replace it", copied.display());
-        return Err(Failure::Input(message));
+    // What goes along with the weights of a folder, as it is.
+    let mut copies = if is_folder { tokenizer::kept(&source)? } else { Vec::new() };
+    copies.extend(config.filter(|_| is_folder).map(|config| ("config.json".into(), config)));
+    let is_same = |path: &Path, bytes: &[u8]| matches!(files::read(path, bytes.len() as u64), Ok(Some(there)) if there == *bytes);
+    for (name, bytes) in copies.iter().filter(|_| !force) {
+        let copy = target.join(name);
+        if copy.symlink_metadata().is_ok() && !is_same(&copy, bytes) {
+            let message =
+                format!("{} is there and is another one; give --force to replace it", copy.display());
+            return Err(Failure::Input(message));
+        }
     }
     let failed =
         |path: &Path, error: &dyn std::fmt::Display| Failure::Other(format!("{}: {error}", path.display()));
@@ -98,15 +103,16 @@ pub fn run(arguments: Arguments) -> Outcome {
         metadata[PAIRING_KEY] = pairing.name().into();
     }
     write::whole(&file, |partial| write::tensors(partial, &metadata, &weights, &names, change.as_ref()))?;
-    if let Some(config) = copy {
-        write::whole(&copied, |partial| fs::write(partial, config).map_err(|error| failed(&copied, &error)))?;
+    for (name, bytes) in &copies {
+        let copy = target.join(name);
+        write::whole(&copy, |partial| fs::write(partial, bytes).map_err(|error| failed(&copy, &error)))?;
     }
 
     let left = match weights.len() - names.len() {
         0 => String::new(),
         left => format!("; {left} left out: position tables and tied copies"),
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     writeln!(out, "{} tensors as F32 in {}{left}", names.len(), file.display())?;
     if let (Some(pairing), Some(change)) = (result, &change) {
         writeln!(

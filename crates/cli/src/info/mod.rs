@@ -7,7 +7,7 @@ use crate::error::{Failure, Outcome};
 use crate::input;
 use crate::model;
 use clap::Args;
-use roformer::model::{DecoderConfig, HeadKind, RoFormerConfig};
+use roformer::model::{DecoderConfig, HeadKind, RoFormerConfig, check_model};
 use roformer::weights::recorded_pairing;
 use roformer::weights::{self, Weights};
 use rope::{HfConfig, HfLayer, HfOptions, Pairing};
@@ -35,7 +35,7 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> Outcome {
     let folder = model::find(&arguments.model, None)?;
     let facts = Value::Object(facts(&folder)?);
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     match arguments.json {
         true => writeln!(out, "{facts}")?,
         false => page::print(&mut out, &facts)?,
@@ -84,7 +84,7 @@ fn facts(folder: &Path) -> Result<Map<String, Value>, Failure> {
         warnings.push(format!("cannot be run here: {error}"));
     }
     let (roformer, decoder) = (roformer.ok().flatten(), decoder.ok().flatten());
-    let weights = match Weights::open(folder) {
+    let weights = match Weights::of_model(folder) {
         Ok(weights) => Some(weights),
         Err(error @ weights::Error::NoWeights { .. }) => {
             warnings.push(error.to_string());
@@ -95,6 +95,16 @@ fn facts(folder: &Path) -> Result<Map<String, Value>, Failure> {
     let permuted = weights.as_ref().and_then(|weights| recorded_pairing(weights.path()));
     if let Some(pairing) = permuted {
         warnings.push(format!("queries and keys have been permuted for the pairing {pairing}"));
+    }
+    // What is wrong with the configuration has been said.
+    if let (Some(weights), true) = (&weights, roformer.is_some() || decoder.is_some())
+        && let Err(error) = check_model(&bytes, weights)
+    {
+        warnings.push(format!("cannot be run here: {error}"));
+    }
+    if let Some(window) = decoder.as_ref().and_then(|config| config.window) {
+        warnings
+            .push(format!("texts of more than {window} tokens, its `sliding_window`, cannot be run here"));
     }
 
     let read = HfConfig::read(&bytes, &HfOptions::default());

@@ -58,7 +58,9 @@ fn run_on<B: Backend>(device: B, arguments: Arguments) -> Outcome {
     let all = if options.json { usize::MAX } else { 1 };
     let top_k = top_k.map_or(all, |k| k as usize);
     let mut task = Classify { pipeline, top_k, widest, json: options.json, is_first: true };
-    text::run(&options, source, &mut task)?.outcome()
+    let tally = text::run(&options, source, &mut task)?;
+    super::warn_of_unknown(&task.pipeline);
+    tally.outcome()
 }
 
 struct Classify<B: Backend> {

@@ -80,6 +80,7 @@ fn run_on<B: Backend>(device: B, arguments: Arguments) -> Outcome {
     let embed = Embed { pooling: pooling.map(Pooling::from), normalize };
     let mut task = Embedding { pipeline, embed, rows, json: options.json };
     let tally = text::run(&options, source, &mut task)?;
+    super::warn_of_unknown(&task.pipeline);
     if let (Some(rows), Some(path)) = (task.rows, output) {
         let (count, width) = rows.finish()?;
         let (mut out, path) = (std::io::stdout().lock(), path.display().to_string());

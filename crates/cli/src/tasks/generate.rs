@@ -137,7 +137,7 @@ impl<B: Backend> Generation<B> {
             return self.pipeline.generate(text, &self.how, |_| {}).map(Generated::Text);
         }
         // Written here and not in `print`: each piece is seen when it comes.
-        let mut out = io::stdout().lock();
+        let mut out = crate::terminal::stdout();
         let goes_on = !self.pipeline.model().is_unilm();
         let mut before = if goes_on { text } else { "" };
         // Tokens of a file's own tokenizer bring their spaces along.

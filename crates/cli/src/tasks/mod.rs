@@ -23,10 +23,20 @@ mod show;
 pub mod similarity;
 pub mod tokenize;
 
+use crate::long::say;
 use crate::text::{Fields, Record};
+use roformer::Pipeline;
+use roformer::ops::Backend;
 
 /// Records of one text.
 const ONE: Fields = Fields { required: &["text"], optional: &[] };
+
+/// Says so if the vocabulary does not have a large share of the texts: what comes out is then worth little.
+fn warn_of_unknown<B: Backend>(pipeline: &Pipeline<B>) {
+    if let Some(warning) = pipeline.unknown().warning() {
+        say(&format!("warning: {warning}"));
+    }
+}
 
 /// The first text of each record.
 fn texts(records: &[Record]) -> Vec<&str> {

@@ -61,7 +61,7 @@ fn run_on<B: Backend>(device: B, arguments: Arguments) -> Outcome {
     let tally = text::run(&options, source, &mut task)?;
 
     let best = task.best.into_sorted_vec();
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(crate::terminal::stdout());
     let digits = best.iter().map(|document| document.line).max().unwrap_or(0).to_string().len();
     let place = if options.input.is_some() { "line" } else { "text" };
     for document in &best {

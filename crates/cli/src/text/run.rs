@@ -73,7 +73,7 @@ impl Tally {
 /// Stops at the first that cannot be used, when all before it have been printed; with --keep-going, says so and goes on.
 pub fn run(options: &Options, mut source: Source, task: &mut impl Task) -> Result<Tally, Failure> {
     let mut progress = Progress::new(source.size(), task.is_silent());
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(crate::terminal::stdout());
     drive(options, &mut source, task, &mut out, &mut progress)
 }
 

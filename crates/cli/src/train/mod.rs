@@ -4,7 +4,7 @@ mod show;
 
 use crate::device::DeviceOptions;
 use crate::error::Failure;
-use crate::long::stopper;
+use crate::long::{say, stopper};
 use clap::Args;
 use roformer::Error;
 use roformer::train::{Choice, End, Request, Run, Settings, Start};
@@ -207,6 +207,9 @@ fn train(arguments: &Arguments) -> Result<ExitCode, Failure> {
             run.map_err(flagged)?
         }
     };
+    if let Some(warning) = run.trainer().data().unknown().warning() {
+        say(&format!("warning: {warning}"));
+    }
     let mut show = Show::new(&run, out, &device);
     let end = run.go(|event| {
         show.event(event);

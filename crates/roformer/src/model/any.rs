@@ -1,14 +1,16 @@
 //! Whichever model a folder holds.
 
+use super::RoFormerConfig;
 use super::cache::Cache;
 use super::call::{Call, Input, Output};
 use super::config::{Problem, object};
-use super::decoder::Decoder;
+use super::decoder::{Decoder, DecoderConfig, names};
 use super::heads::HeadKind;
-use super::roformer::{RoFormer, read_config};
+use super::roformer::{self, RoFormer, read_config};
 use crate::error::Result;
 use crate::ops::{Backend, Cpu};
-use serde_json::Value;
+use crate::weights::Weights;
+use serde_json::{Map, Value};
 use std::path::Path;
 
 /// A model of either kind.
@@ -31,10 +33,9 @@ impl<B: Backend> Model<B> {
     pub fn load_on(device: B, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let map = object(&read_config(&path.join("config.json"))?)?;
-        match map.get("model_type") {
-            None | Some(Value::Null) => Ok(RoFormer::load_on(device, path)?.into()),
-            Some(name) if name == "roformer" => Ok(RoFormer::load_on(device, path)?.into()),
-            Some(_) => Ok(Decoder::load_on(device, path)?.into()),
+        match is_roformer(&map) {
+            true => Ok(RoFormer::load_on(device, path)?.into()),
+            false => Ok(Decoder::load_on(device, path)?.into()),
         }
     }
 
@@ -140,6 +141,23 @@ impl<B: Backend> Model<B> {
             Model::Decoder(model) => model.repeat(cache, batch),
         }
     }
+}
+
+/// Whether a configuration is a RoFormer's: it says so, or says nothing.
+fn is_roformer(config: &Map<String, Value>) -> bool {
+    matches!(config.get("model_type"), None | Some(Value::Null)) || config["model_type"] == "roformer"
+}
+
+/// Checks whatever [`Model::load`] checks before it reads numbers, and reads none: the configuration, and that weights (of
+/// [`Weights::of_model`]) fit it. Returns the head.
+pub fn check_model(config: &[u8], weights: &Weights) -> Result<HeadKind> {
+    if is_roformer(&object(config)?) {
+        return roformer::check(weights, &RoFormerConfig::from_json(config)?);
+    }
+    let mut config = DecoderConfig::from_json(config)?;
+    names::complete(&mut config, weights);
+    names::check(&config, weights)?;
+    Ok(config.head())
 }
 
 impl<B: Backend> From<RoFormer<f32, B>> for Model<B> {

@@ -39,6 +39,20 @@ impl HeadKind {
             _ => return None,
         })
     }
+
+    /// Checks that a configuration can have this head.
+    pub(super) fn check(self, config: &RoFormerConfig) -> Result<()> {
+        let (hidden, embedding) = (config.hidden_size, config.embedding_size);
+        let is_language_model = matches!(self, HeadKind::MaskedLm | HeadKind::CausalLm);
+        match is_language_model && config.rms_norm && embedding != hidden {
+            false => Ok(()),
+            true => Err(Error::Config {
+                field: "embedding_size".into(),
+                value: embedding.to_string(),
+                expected: format!("{hidden}, as hidden_size: RoFormerV2's output reads hidden states"),
+            }),
+        }
+    }
 }
 
 /// The parameters of a head.
@@ -70,6 +84,7 @@ impl<T: Real, B: Backend> Head<T, B> {
         kind: HeadKind,
         words: &[T],
     ) -> Result<Self> {
+        kind.check(config)?;
         let (hidden, embedding) = (config.hidden_size, config.embedding_size);
         // Heads have biases where the layers have none.
         let one =
@@ -79,15 +94,6 @@ impl<T: Real, B: Backend> Head<T, B> {
             HeadKind::MaskedLm | HeadKind::CausalLm => {
                 let name = "cls.predictions.transform";
                 let transform = match config.rms_norm {
-                    true if embedding != hidden => {
-                        return Err(Error::Config {
-                            field: "embedding_size".into(),
-                            value: embedding.to_string(),
-                            expected: format!(
-                                "{hidden}, as hidden_size: RoFormerV2's output reads hidden states"
-                            ),
-                        });
-                    }
                     true => None,
                     false => {
                         let norm =

@@ -11,7 +11,7 @@ mod layer;
 pub(crate) mod parameters;
 pub(crate) mod roformer;
 
-pub use any::Model;
+pub use any::{Model, check_model};
 pub use cache::Cache;
 pub use call::{Call, Encoded, Input, Output};
 pub use config::{Problem, RoFormerConfig};

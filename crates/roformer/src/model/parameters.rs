@@ -50,55 +50,92 @@ impl<'a> Named<'a> {
 
     /// The name in the file.
     pub fn own<'n>(&self, name: &'n str) -> &'n str {
-        if self.bare { name.strip_prefix(self.prefix).unwrap_or(name) } else { name }
+        // The bias of a tied output may be there under the output's own name alone, as transformers reads it too.
+        let has = |name: &str| self.weights.get(name).is_some();
+        match name {
+            TIED_BIAS if !has(TIED_BIAS) && has(OUTPUT_BIAS) => OUTPUT_BIAS,
+            _ if self.bare => name.strip_prefix(self.prefix).unwrap_or(name),
+            _ => name,
+        }
     }
 }
+
+/// The bias of a language model's output, where that is the word embeddings.
+const TIED_BIAS: &str = "cls.predictions.bias";
+/// The same where it is not.
+const OUTPUT_BIAS: &str = "cls.predictions.decoder.bias";
 
 impl<T: Real + Target> Parameters<T> for Named<'_> {
     fn read(&self, name: &str, shape: &[usize], out: &mut [T]) -> Result<()> {
         Ok(self.weights.read(self.own(name), shape, out)?)
     }
     fn check(&self, name: &str, shape: &[usize]) -> Result<()> {
-        match self.weights.get(self.own(name)) {
-            Some(tensor) if tensor.shape() != shape => Err(Error::Weights(crate::weights::Error::Shape {
-                path: self.weights.path().into(),
-                tensor: self.own(name).into(),
-                found: tensor.shape().into(),
-                expected: shape.into(),
-            })),
-            _ => Ok(()),
-        }
+        self.check_shape(self.own(name), shape)
     }
 }
+
+/// A tensor that a model asks for: its name in a model with a head, and its shape.
+pub(crate) type Expected = (String, Vec<usize>);
 
 impl Named<'_> {
     /// Checks that the file has what a model asks for, and nothing that nothing asks for.
     pub fn check(&self, config: &RoFormerConfig, kind: HeadKind) -> Result<()> {
-        let weights = self.weights;
         // Layers that cannot all be there are not listed.
         let config = &RoFormerConfig {
-            num_hidden_layers: config.num_hidden_layers.min(weights.len() + 1),
+            num_hidden_layers: config.num_hidden_layers.min(self.weights.len() + 1),
             pooler: self.has_pooler(),
             ..config.clone()
         };
-        let expected: HashSet<String> =
-            expected_names(config, kind).iter().map(|name| self.own(name).to_string()).collect();
-        let mut missing: Vec<String> =
-            expected.iter().filter(|name| weights.get(name).is_none()).cloned().collect();
+        self.check_all(
+            &expected(config, kind),
+            |name| match name.ends_with("embed_positions.weight") {
+                true => self.check_positions(name, config.head_dim()).map(|()| true),
+                false => Ok(is_derived(name, config.tie_word_embeddings)),
+            },
+            |missing, unexpected| verdict(self.weights, missing, unexpected, config.rms_norm),
+        )
+    }
+
+    /// Checks names, then types and shapes: all that is checked before numbers are read. `is_left` says of a tensor that
+    /// nothing asks for whether it may be there, `verdict` what it means that some are missing and some unexpected.
+    pub fn check_all(
+        &self,
+        expected: &[Expected],
+        is_left: impl Fn(&str) -> Result<bool>,
+        verdict: impl Fn(&[String], &[String]) -> &'static str,
+    ) -> Result<()> {
+        let own: HashSet<&str> = expected.iter().map(|(name, _)| self.own(name)).collect();
+        let is_missing = |name: &&&str| self.weights.get(name).is_none();
+        let mut missing: Vec<String> = own.iter().filter(is_missing).map(|name| name.to_string()).collect();
         missing.sort();
         let mut unexpected = Vec::new();
-        for name in weights.names().filter(|&name| !expected.contains(name)) {
-            if name.ends_with("embed_positions.weight") {
-                self.check_positions(name, config.head_dim())?;
-            } else if !is_derived(name, config.tie_word_embeddings) {
+        for name in self.weights.names().filter(|&name| !own.contains(name)) {
+            if !is_left(name)? {
                 unexpected.push(name.to_string());
             }
         }
-        if missing.is_empty() && unexpected.is_empty() {
-            return Ok(());
+        if !(missing.is_empty() && unexpected.is_empty()) {
+            let verdict = verdict(&missing, &unexpected).to_string();
+            return Err(Error::Tensors { missing, unexpected, verdict });
         }
-        let verdict = verdict(&missing, &unexpected, config.rms_norm).to_string();
-        Err(Error::Tensors { missing, unexpected, verdict })
+        expected.iter().try_for_each(|(name, shape)| self.check_shape(self.own(name), shape))
+    }
+
+    /// Checks the shape and the type of a tensor, if it is there.
+    fn check_shape(&self, name: &str, shape: &[usize]) -> Result<()> {
+        let Some(tensor) = self.weights.get(name) else { return Ok(()) };
+        let (path, tensor_name) = (self.weights.path().into(), name.into());
+        if tensor.shape() != shape {
+            let (found, expected) = (tensor.shape().into(), shape.into());
+            let error = crate::weights::Error::Shape { path, tensor: tensor_name, found, expected };
+            return Err(error.into());
+        }
+        match tensor.dtype().is_float() {
+            true => Ok(()),
+            false => {
+                Err(crate::weights::Error::Type { path, tensor: tensor_name, found: tensor.dtype() }.into())
+            }
+        }
     }
 
     /// Checks a table of positions that a file carries along: sines, then cosines, of position·10000^(−2j/d). It is not
@@ -151,18 +188,36 @@ pub(crate) fn check_pairing(weights: &Weights, expected: Pairing) -> Result<()> 
 }
 
 /// What it means that tensors are missing from a RoFormer's weights, or unexpected.
-pub(crate) fn verdict(missing: &[String], unexpected: &[String], has_plain_norms: bool) -> &'static str {
+pub(crate) fn verdict(
+    weights: &Weights,
+    missing: &[String],
+    unexpected: &[String],
+    has_plain_norms: bool,
+) -> &'static str {
     let parts = [".bias", "LayerNorm", "predictions.transform."];
     let is_v1 = |name: &String| parts.iter().any(|part| name.contains(part));
-    if !missing.is_empty() && missing.iter().all(is_v1) {
-        "the weights have no biases or norms: this is RoFormerV2, and the configuration the first RoFormer's; \
-         RoFormerV2's config.json has \"norm_type\": \"rms_norm\" and \"use_bias\": false"
-    } else if has_plain_norms && missing.is_empty() && unexpected.iter().all(is_v1) {
-        "the weights have biases or norms: this is the first RoFormer, and the configuration RoFormerV2's"
-    } else {
-        "the weights do not fit the configuration"
+    let is_head = |name: &String| HEADS.iter().any(|head| name.starts_with(head));
+    // One that is missing is a loss; RoFormerV2's layers have none at all. (Its heads have.)
+    let has_biases =
+        || weights.names().any(|name| name.contains("encoder.layer.") && name.ends_with(".bias"));
+    match (missing.is_empty(), unexpected.is_empty()) {
+        (false, _) if !has_plain_norms && missing.iter().all(is_v1) && !has_biases() => {
+            "the weights have no biases: this is RoFormerV2, and the configuration the first RoFormer's; \
+             RoFormerV2's config.json has \"norm_type\": \"rms_norm\" and \"use_bias\": false"
+        }
+        (true, false) if has_plain_norms && unexpected.iter().all(is_v1) => {
+            "the weights have biases or norms: this is the first RoFormer, and the configuration RoFormerV2's"
+        }
+        (false, true) if missing.iter().all(is_head) => {
+            "the weights have no head, or a part of one, where `architectures` in config.json names one; without a head \
+             it is [\"RoFormerModel\"]"
+        }
+        _ => "the weights do not fit the configuration",
     }
 }
+
+/// What the names of a head's tensors begin with.
+const HEADS: [&str; 4] = ["cls.", "classifier.", "qa_outputs.", "sequence_summary."];
 
 /// Whether a tensor is made from others, or again by whoever loads the file.
 pub(crate) fn is_derived(name: &str, is_tied: bool) -> bool {
@@ -172,66 +227,76 @@ pub(crate) fn is_derived(name: &str, is_tied: bool) -> bool {
         || (!is_tied && name == "cls.predictions.bias")
 }
 
-/// The names of the tensors that a model asks for.
-fn expected_names(config: &RoFormerConfig, kind: HeadKind) -> Vec<String> {
-    let mut names = Vec::new();
-    let mut add = |name: String, has_weight: bool, has_bias: bool| {
-        let parts = [("weight", has_weight), ("bias", has_bias)];
-        names.extend(parts.iter().filter(|part| part.1).map(|(part, _)| format!("{name}.{part}")));
+/// The tensors that a model asks for.
+fn expected(config: &RoFormerConfig, kind: HeadKind) -> Vec<Expected> {
+    let (hidden, embedding, wide) = (config.hidden_size, config.embedding_size, config.intermediate_size);
+    let (vocabulary, labels) = (config.vocab_size, config.num_labels);
+    let is_language_model = matches!(kind, HeadKind::MaskedLm | HeadKind::CausalLm);
+    let mut all = Vec::new();
+    // The embeddings first: of all that is of another size they say most.
+    for (table, rows) in [("word", vocabulary), ("token_type", config.type_vocab_size)] {
+        all.push((format!("roformer.embeddings.{table}_embeddings.weight"), vec![rows, embedding]));
+    }
+    // A product from so many inputs to so many outputs.
+    let mut product = |name: &str, outputs: usize, inputs: usize, has_bias: bool| {
+        all.push((format!("{name}.weight"), vec![outputs, inputs]));
+        if has_bias {
+            all.push((format!("{name}.bias"), vec![outputs]));
+        }
     };
-    let has_norm = !config.rms_norm;
-    add("roformer.embeddings.LayerNorm".into(), has_norm, has_norm);
-    if config.embedding_size != config.hidden_size {
-        add("roformer.embeddings_project".into(), true, true);
+    let mut norms = Vec::new();
+    norms.push(("roformer.embeddings.LayerNorm".to_string(), embedding));
+    if embedding != hidden {
+        product("roformer.embeddings_project", hidden, embedding, true);
     }
     if config.pooler {
-        add("roformer.pooler.dense".into(), true, true);
+        product("roformer.pooler.dense", hidden, hidden, true);
     }
     for layer in 0..config.num_hidden_layers {
+        let layer = format!("roformer.encoder.layer.{layer}");
         let cross = config.is_decoder && config.add_cross_attention;
         for attention in if cross { &["attention", "crossattention"][..] } else { &["attention"] } {
             for part in ["self.query", "self.key", "self.value", "output.dense"] {
-                add(format!("roformer.encoder.layer.{layer}.{attention}.{part}"), true, config.use_bias);
+                product(&format!("{layer}.{attention}.{part}"), hidden, hidden, config.use_bias);
             }
-            add(format!("roformer.encoder.layer.{layer}.{attention}.output.LayerNorm"), has_norm, has_norm);
+            norms.push((format!("{layer}.{attention}.output.LayerNorm"), hidden));
         }
-        for part in ["intermediate.dense", "output.dense"] {
-            add(format!("roformer.encoder.layer.{layer}.{part}"), true, config.use_bias);
-        }
-        add(format!("roformer.encoder.layer.{layer}.output.LayerNorm"), has_norm, has_norm);
+        product(&format!("{layer}.intermediate.dense"), wide, hidden, config.use_bias);
+        product(&format!("{layer}.output.dense"), hidden, wide, config.use_bias);
+        norms.push((format!("{layer}.output.LayerNorm"), hidden));
     }
     match kind {
         HeadKind::None => {}
         HeadKind::MaskedLm | HeadKind::CausalLm => {
-            if has_norm {
-                add("cls.predictions.transform.dense".into(), true, true);
-                add("cls.predictions.transform.LayerNorm".into(), true, true);
+            if !config.rms_norm {
+                product("cls.predictions.transform.dense", embedding, hidden, true);
+                norms.push(("cls.predictions.transform.LayerNorm".into(), embedding));
             }
             if !config.tie_word_embeddings {
-                add("cls.predictions.decoder".into(), true, has_norm);
+                product("cls.predictions.decoder", vocabulary, embedding, !config.rms_norm);
             }
         }
         HeadKind::SequenceClassification => {
-            add("classifier.dense".into(), true, true);
-            add("classifier.out_proj".into(), true, true);
+            product("classifier.dense", hidden, hidden, true);
+            product("classifier.out_proj", labels, hidden, true);
         }
-        HeadKind::TokenClassification => add("classifier".into(), true, true),
-        HeadKind::QuestionAnswering => add("qa_outputs".into(), true, true),
+        HeadKind::TokenClassification => product("classifier", labels, hidden, true),
+        HeadKind::QuestionAnswering => product("qa_outputs", 2, hidden, true),
         HeadKind::MultipleChoice => {
-            add("classifier".into(), true, true);
+            product("classifier", 1, hidden, true);
             if config.summary_use_proj {
-                add("sequence_summary.summary".into(), true, true);
+                product("sequence_summary.summary", hidden, hidden, true);
             }
         }
     }
-    for table in ["word", "token_type"] {
-        names.push(format!("roformer.embeddings.{table}_embeddings.weight"));
+    if is_language_model && config.tie_word_embeddings && !config.rms_norm {
+        all.push((TIED_BIAS.into(), vec![vocabulary]));
     }
-    let is_language_model = matches!(kind, HeadKind::MaskedLm | HeadKind::CausalLm);
-    if is_language_model && config.tie_word_embeddings && has_norm {
-        names.push("cls.predictions.bias".into());
-    }
-    names
+    let parts = norms.into_iter().filter(|_| !config.rms_norm);
+    let parts = parts
+        .flat_map(|(name, width)| ["weight", "bias"].map(|part| (format!("{name}.{part}"), vec![width])));
+    all.extend(parts);
+    all
 }
 
 /// Parameters made from their names: the same everywhere, with nothing to store. For tests and timings; the rule is in

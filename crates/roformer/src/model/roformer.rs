@@ -8,11 +8,11 @@ use super::layer::{Buffers, Layer, Norm, Other, Pass, linear};
 use super::parameters::{Named, Parameters, check_pairing};
 use crate::attention::softmax::{Mask, Reach};
 use crate::error::{Error, Result};
+use crate::files::{broken, read};
 use crate::ops::{Activation, Backend, Cpu, Memory, Real};
 use crate::weights::Weights;
 use rayon::prelude::*;
 use rope::{Pairing, Rope};
-use std::io::Read;
 use std::path::Path;
 
 /// A RoFormer.
@@ -56,7 +56,7 @@ impl<B: Backend> RoFormer<f32, B> {
         let path = path.as_ref();
         let file = path.join("config.json");
         let mut config = RoFormerConfig::from_json(&read_config(&file)?)?;
-        let weights = Weights::open(path)?;
+        let weights = Weights::of_model(path)?;
         let kind = check(&weights, &config)?;
         let source = Named::new(&weights);
         config.pooler = source.has_pooler();
@@ -64,40 +64,32 @@ impl<B: Backend> RoFormer<f32, B> {
     }
 }
 
-/// Checks that a file has the tensors that a configuration asks for and nothing that nothing asks for, in the model's own
-/// pairing. Returns the head they are for.
+/// Checks that a file has the tensors that a configuration asks for, in their shapes, and nothing that nothing asks for, in
+/// the model's own pairing. Returns the head they are for.
 pub fn check(weights: &Weights, config: &RoFormerConfig) -> Result<HeadKind> {
     check_pairing(weights, Pairing::Interleaved)?;
     let kind = config.architecture.unwrap_or_else(|| head_of(weights, config));
     Named::new(weights).check(config, kind)?;
+    kind.check(config)?;
     Ok(kind)
 }
 
 /// The bytes of a configuration; no more than one can have.
 pub(crate) fn read_config(path: &Path) -> Result<Vec<u8>> {
-    let fail = |reason: String| Error::File { path: path.display().to_string(), reason };
-    // Asked before opening: a pipe would wait for a writer.
-    let metadata = std::fs::metadata(path).map_err(|error| fail(error.to_string()))?;
-    if !metadata.is_file() {
-        return Err(fail("not a file".into()));
-    }
-    let file = std::fs::File::open(path).map_err(|error| fail(error.to_string()))?;
-    let mut bytes = Vec::new();
-    let limit = rope::config::MAX_CONFIG_BYTES as u64 + 1;
-    file.take(limit).read_to_end(&mut bytes).map_err(|error| fail(error.to_string()))?;
-    Ok(bytes)
+    let bytes = read(path, rope::config::MAX_CONFIG_BYTES as u64)?;
+    bytes.ok_or_else(|| broken(path, "no such file; expected the configuration of a model"))
 }
 
 /// The head that a file's tensors are for.
 fn head_of(weights: &Weights, config: &RoFormerConfig) -> HeadKind {
-    let has = |name: &str| weights.get(name).is_some();
+    let has = |name: &str| weights.get(Named::new(weights).own(name)).is_some();
     match () {
         () if has("cls.predictions.bias") => HeadKind::MaskedLm,
         () if has("classifier.out_proj.weight") => HeadKind::SequenceClassification,
         () if has("qa_outputs.weight") => HeadKind::QuestionAnswering,
         () if has("classifier.weight") => HeadKind::TokenClassification,
         // RoFormerV2's output is the word embeddings alone; a bare encoder's have no prefix.
-        () if config.rms_norm && has("roformer.embeddings.word_embeddings.weight") => HeadKind::MaskedLm,
+        () if config.rms_norm && !Named::new(weights).is_bare() => HeadKind::MaskedLm,
         () => HeadKind::None,
     }
 }

@@ -31,15 +31,18 @@ use crate::error::{Error, Result};
 use crate::hub;
 use crate::model::{HeadKind, Model};
 use crate::ops::{Backend, Cpu};
-use crate::tokenizer::{Encoding, Tokenizer};
+use crate::tokenizer::{Encoding, Tokenizer, Unknown};
 use rayon::prelude::*;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A model with its tokenizer. The model runs on a device; what comes before and after it, on the processor.
 pub struct Pipeline<B: Backend = Cpu> {
     model: Model<B>,
     tokenizer: Tokenizer,
     max_tokens: Option<usize>,
+    /// Tokens of texts so far, and those of them that are unknown.
+    seen: [AtomicU64; 2],
 }
 
 /// Texts with more tokens are refused unless the caller says where to cut: attention to so many takes hours.
@@ -84,7 +87,7 @@ impl<B: Backend> Pipeline<B> {
             let expected = format!("at most the {vocabulary} of the model: they do not belong together");
             return Err(Error::input("the tokenizer's vocabulary", tokens, expected));
         }
-        Ok(Pipeline { model, tokenizer, max_tokens: None })
+        Ok(Pipeline { model, tokenizer, max_tokens: None, seen: Default::default() })
     }
 
     /// Cuts texts to this many tokens, `[CLS]` and `[SEP]` included. Without it nothing is cut, and a text of more than
@@ -101,6 +104,12 @@ impl<B: Backend> Pipeline<B> {
     /// The tokenizer.
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer
+    }
+
+    /// How many tokens of the texts so far the vocabulary did not have.
+    pub fn unknown(&self) -> Unknown {
+        let [tokens, unknown] = [0, 1].map(|index: usize| self.seen[index].load(Ordering::Relaxed));
+        Unknown { tokens, unknown }
     }
 
     /// The tokens of a text, or of two, cut where asked.
@@ -121,6 +130,11 @@ impl<B: Backend> Pipeline<B> {
         if encoding.ids.is_empty() {
             return Err(Error::input("the text", "without tokens", "at least one"));
         }
+        let mut seen = Unknown::default();
+        let of_text = encoding.ids.iter().zip(&encoding.sequence).filter(|(_, text)| text.is_some());
+        seen.add(of_text.map(|(&id, _)| id), self.tokenizer.unk_id());
+        self.seen[0].fetch_add(seen.tokens, Ordering::Relaxed);
+        self.seen[1].fetch_add(seen.unknown, Ordering::Relaxed);
         Ok(encoding)
     }
 

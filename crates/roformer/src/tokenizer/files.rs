@@ -1,16 +1,19 @@
 //! What the files of a model's folder say about its tokenizer.
 
 use crate::error::{Error, Result};
+use crate::files::{broken, read};
 use crate::weights::brief;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use tokenizers::AddedToken;
 
 /// The most that is read of one file. The largest tokenizer.json in use has half of that.
-const LIMIT: u64 = 64 << 20;
+pub(super) const LIMIT: u64 = 64 << 20;
+
+/// The most values of a file of JSON: each takes some 100 bytes of memory, and two of the file. The largest in use have a
+/// quarter of that.
+const MOST_VALUES: usize = 8 << 20;
 
 /// More tokens than any vocabulary has.
 const MAX_ID: u64 = 1 << 24;
@@ -26,38 +29,18 @@ pub(super) const ROLES: [(&str, Option<&str>); 7] = [
     ("eos_token", None),
 ];
 
-/// A file of a folder that cannot be used.
-pub(super) fn broken(path: &Path, reason: impl Into<String>) -> Error {
-    Error::File { path: path.display().to_string(), reason: reason.into() }
-}
-
-/// A file's bytes; none if there is no such file.
-pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        // A link that leads nowhere is an error: its file is missing.
-        Err(error) if error.kind() == ErrorKind::NotFound && path.symlink_metadata().is_err() => {
-            return Ok(None);
-        }
-        Err(error) => return Err(broken(path, error.to_string())),
-    };
-    let mut bytes = Vec::new();
-    file.take(LIMIT + 1).read_to_end(&mut bytes).map_err(|error| broken(path, error.to_string()))?;
-    if bytes.len() as u64 > LIMIT {
-        return Err(broken(path, format!("more than {LIMIT} bytes; expected a tokenizer's file")));
-    }
-    Ok(Some(bytes))
-}
-
 /// A JSON object; empty if there is no such file.
 pub(super) fn object(path: &Path) -> Result<Map<String, Value>> {
-    match read(path)? {
+    match read(path, LIMIT)? {
         None => Ok(Map::new()),
         Some(bytes) => parse(path, &bytes),
     }
 }
 
 fn parse(path: &Path, bytes: &[u8]) -> Result<Map<String, Value>> {
+    if bytes.iter().filter(|byte| b",:[{".contains(byte)).count() > MOST_VALUES {
+        return Err(broken(path, format!("JSON of more than {MOST_VALUES} values; expected fewer")));
+    }
     match serde_json::from_slice(bytes) {
         Ok(Value::Object(map)) => Ok(map),
         Ok(_) => Err(broken(path, "JSON, but not an object; download it again")),

@@ -1,17 +1,24 @@
 //! Which rule a folder means, and the tokenizer made by it.
 
-use super::files::{self, ROLES, Settings, Vocabulary, broken};
+use super::files::{self, LIMIT, ROLES, Settings, Vocabulary};
 use super::words::Words;
-use super::{Kind, Pieces, Rule, Tokenizer};
+use super::{File, Kind, Pieces, Rule, Tokenizer, bounds, foreign};
 use crate::error::Result;
+use crate::files::{broken, read};
 use crate::weights::brief;
-use std::panic::catch_unwind;
-use std::path::{Path, PathBuf};
+use serde_json::{Map, Value};
+use std::path::Path;
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::BertNormalizer;
 use tokenizers::{AddedToken, AddedVocabulary, Model};
 
 pub(super) fn load(folder: &Path) -> Result<Tokenizer> {
+    let damaged = |_| broken(folder, "a damaged tokenizer; download it again");
+    foreign::run(LIMIT as usize, || load_trusting(folder)).map_err(damaged)?
+}
+
+/// The same, as far as the tokenizers crate does not panic.
+fn load_trusting(folder: &Path) -> Result<Tokenizer> {
     if !folder.is_dir() {
         return Err(broken(
             folder,
@@ -19,11 +26,11 @@ pub(super) fn load(folder: &Path) -> Result<Tokenizer> {
         ));
     }
     let (text_path, json_path) = (folder.join("vocab.txt"), folder.join("tokenizer.json"));
-    let json = files::read(&json_path)?;
+    let json = read(&json_path, LIMIT)?;
     let parsed = files::parsed(&json_path, &json)?;
     let settings = Settings::read(folder, parsed.as_ref())?;
     // Made only where the rule asks for it: the file of another kind of model need not hold a WordPiece.
-    let vocabulary = || match (files::read(&text_path)?, &parsed) {
+    let vocabulary = || match (read(&text_path, LIMIT)?, &parsed) {
         (Some(bytes), _) => Vocabulary::from_text(text_path.clone(), bytes),
         (None, Some(file)) => Vocabulary::from_json(json_path.clone(), file),
         (None, None) => {
@@ -50,9 +57,16 @@ pub(super) fn load(folder: &Path) -> Result<Tokenizer> {
         }
         None => None,
     };
-    match (kind, json) {
-        (Some(Kind::File), Some(bytes)) => from_file(json_path, &bytes, &settings),
-        (kind, _) => {
+    match (kind, json, &parsed) {
+        (Some(Kind::File), Some(bytes), Some(file)) => {
+            let load = || from_file(&json_path, &bytes, file, &settings);
+            let damaged = |reason: Option<String>| {
+                let reason = reason.unwrap_or_else(|| "not a tokenizer (damaged); download it again".into());
+                broken(&json_path, reason)
+            };
+            foreign::run(bytes.len(), load).map_err(damaged)?
+        }
+        (kind, ..) => {
             let vocabulary = vocabulary()?;
             let by_words = if vocabulary.has_words() { Kind::RoFormer } else { Kind::Bert };
             from_vocabulary(kind.unwrap_or(by_words), vocabulary, &settings)
@@ -105,21 +119,22 @@ fn from_vocabulary(kind: Kind, vocabulary: Vocabulary, settings: &Settings) -> R
 }
 
 /// The file as it is.
-fn from_file(path: PathBuf, bytes: &[u8], settings: &Settings) -> Result<Tokenizer> {
-    let wrong = |why: &str| broken(&path, format!("not a tokenizer ({}); download it again", brief(why)));
-    let loaded = catch_unwind(|| tokenizers::Tokenizer::from_bytes(bytes)).map_err(|_| wrong("damaged"))?;
+fn from_file(path: &Path, bytes: &[u8], file: &Map<String, Value>, settings: &Settings) -> Result<Tokenizer> {
+    let wrong = |why: &str| broken(path, format!("not a tokenizer ({}); download it again", brief(why)));
+    bounds::check(file).map_err(|why| broken(path, why))?;
+    let loaded = serde_json::from_slice::<File>(bytes);
     let mut inner = loaded.map_err(|error| wrong(&error.to_string()))?;
     // How long a text may be, and whether it is padded, is for the caller to say, as in transformers.
     inner.with_truncation(None).map_err(|error| wrong(&error.to_string()))?.with_padding(None);
     let next = inner.get_added_tokens_decoder().into_keys().map(|id| u64::from(id) + 1).max().unwrap_or(0);
     let next = next.max(inner.get_model().get_vocab_size() as u64);
-    let added = additions(settings, inner.get_model(), next, |token| inner.token_to_id(token), &path)?;
+    let added = additions(settings, inner.get_model(), next, |token| inner.token_to_id(token), path)?;
     let added: Vec<_> =
         added.into_iter().filter(|token| inner.token_to_id(&token.content).is_none()).collect();
     if !added.is_empty() {
         inner.add_tokens(added).map_err(|error| wrong(&error.to_string()))?;
     }
-    finish(Kind::File, Rule::File(Box::new(inner)), &path, settings)
+    finish(Kind::File, Rule::File(Box::new(inner)), path, settings)
 }
 
 /// The added tokens that can be used. `next` is the first id after the vocabulary. What is not in the vocabulary goes to its end, in order; an id in the file that says

@@ -14,30 +14,44 @@
 //! mod.rs       what is asked of a tokenizer
 //! load.rs      which rule a folder means, and the tokenizer made by it
 //! files.rs     what the files of a folder say
+//! bounds.rs    what a tokenizer.json may ask for
+//! steps.rs     its normalizer and pre-tokenizer, watched step by step
+//! foreign.rs   the tokenizers crate at work: in silence, within a time
 //! words.rs     jieba's words and BERT's
 //! encoding.rs  a text as tokens
 //! text.rs      tokens as text
+//! unknown.rs   how many of them the vocabulary does not have
+//! hand_over.rs the files for transformers
 //! ```
 
+mod bounds;
 mod encoding;
 mod files;
+mod foreign;
+mod hand_over;
 mod load;
+mod steps;
 mod text;
+mod unknown;
 mod words;
 
 pub use encoding::Encoding;
-pub(crate) use words::word_starts;
+pub(crate) use hand_over::template;
+pub use hand_over::{FILES, kept};
+pub use unknown::Unknown;
+pub(crate) use words::{cut_at_chinese, is_chinese, is_whole, jieba_words, word_starts};
 
 use crate::error::{Error, Result};
+use crate::weights::brief;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use steps::{Normalization, PreTokenization};
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::BertNormalizer;
 use tokenizers::processors::template::TemplateProcessing;
-use tokenizers::{DecoderWrapper, TokenizerImpl, decoders};
+use tokenizers::{DecoderWrapper, ModelWrapper, PostProcessorWrapper, TokenizerImpl, decoders};
 use words::Words;
 
 /// The rule that a tokenizer follows.
@@ -72,9 +86,12 @@ impl fmt::Display for Kind {
 type Pieces =
     TokenizerImpl<WordPiece, BertNormalizer, Words, TemplateProcessing, decoders::wordpiece::WordPiece>;
 
+/// Whatever a `tokenizer.json` says, within bounds.
+type File = TokenizerImpl<ModelWrapper, Normalization, PreTokenization, PostProcessorWrapper, DecoderWrapper>;
+
 enum Rule {
     Pieces(Box<Pieces>),
-    File(Box<tokenizers::Tokenizer>),
+    File(Box<File>),
 }
 
 /// The same expression on either type of tokenizer.
@@ -149,7 +166,7 @@ impl Tokenizer {
     pub fn encode(&self, text: &str) -> Result<Encoding> {
         match &self.rule {
             Rule::Pieces(_) => Ok(self.framed([Some(self.parts(text)?), None])),
-            Rule::File(file) => self.guarded(|| file.encode(text, true).map(convert)),
+            Rule::File(file) => self.guarded(text.len(), || file.encode(text, true).map(convert)),
         }
     }
 
@@ -157,7 +174,10 @@ impl Tokenizer {
     pub fn encode_pair(&self, first: &str, second: &str) -> Result<Encoding> {
         match &self.rule {
             Rule::Pieces(_) => Ok(self.framed([Some(self.parts(first)?), Some(self.parts(second)?)])),
-            Rule::File(file) => self.guarded(|| file.encode((first, second), true).map(convert)),
+            Rule::File(file) => {
+                let bytes = first.len() + second.len();
+                self.guarded(bytes, || file.encode((first, second), true).map(convert))
+            }
         }
     }
 
@@ -167,7 +187,7 @@ impl Tokenizer {
     }
 
     fn parts(&self, text: &str) -> Result<Encoding> {
-        self.guarded(|| either!(&self.rule, inner => inner.encode(text, false)).map(convert))
+        self.guarded(text.len(), || either!(&self.rule, inner => inner.encode(text, false)).map(convert))
     }
 
     /// One or two texts between `[CLS]` and `[SEP]`s.
@@ -190,16 +210,15 @@ impl Tokenizer {
         all
     }
 
-    /// Runs the tokenizers crate. It trusts its files and panics on some that are damaged (a template that names tokens
-    /// which it does not define, for one), which here is an error like any other.
-    fn guarded<T>(&self, work: impl FnOnce() -> tokenizers::Result<T>) -> Result<T> {
-        let reason = match catch_unwind(AssertUnwindSafe(work)) {
+    /// Runs the tokenizers crate on so many bytes of text.
+    fn guarded<T>(&self, bytes: usize, work: impl FnOnce() -> tokenizers::Result<T>) -> Result<T> {
+        let reason = match foreign::run(bytes, work) {
             Ok(Ok(done)) => return Ok(done),
-            Ok(Err(error)) => format!("the text cannot be encoded with it: {error}"),
-            Err(_) => {
-                "the text cannot be encoded with it; expected a sound tokenizer, download it again".into()
-            }
+            Ok(Err(error)) => brief(&error.to_string()),
+            Err(Some(reason)) => reason,
+            Err(None) => "expected a sound tokenizer, download it again".into(),
         };
+        let reason = format!("the text cannot be encoded with it: {reason}");
         Err(Error::File { path: self.path.clone(), reason })
     }
 
@@ -212,7 +231,7 @@ impl Tokenizer {
             Rule::File(file) => match file.get_decoder() {
                 Some(DecoderWrapper::WordPiece(decoder)) => decoder.prefix.as_str(),
                 _ => {
-                    let decoded = self.guarded(|| file.decode(ids, true));
+                    let decoded = self.guarded(ids.len(), || file.decode(ids, true));
                     return decoded.unwrap_or_else(|_| self.pieces(ids).join(" "));
                 }
             },

@@ -47,29 +47,41 @@ fn split(text: &NormalizedString, kept: &HashSet<String>) -> Vec<NormalizedStrin
             push(word.byte_start, word.byte_end);
             continue;
         }
-        let mut start = word.byte_start;
-        for (index, character) in word.word.char_indices() {
-            let (at, after) = (word.byte_start + index, word.byte_start + index + character.len_utf8());
-            let space = character.is_whitespace();
-            if space || is_chinese(character) {
-                if start < at {
-                    push(start, at);
-                }
-                if !space {
-                    push(at, after);
-                }
-                start = after;
-            }
-        }
-        if start < word.byte_end {
-            push(start, word.byte_end);
+        for part in cut_at_chinese(word.word) {
+            push(word.byte_start + part.start, word.byte_start + part.end);
         }
     }
     parts
 }
 
+/// The words of a text by jieba's dictionary, as [`Words::Jieba`] sees them.
+pub(crate) fn jieba_words(text: &str) -> impl Iterator<Item = &str> {
+    dictionary().cut(text, false).into_iter().map(|word| word.word)
+}
+
+/// The Chinese characters of a word, and what stands between them and whitespace: byte offsets.
+pub(crate) fn cut_at_chinese(word: &str) -> Vec<std::ops::Range<usize>> {
+    let (mut parts, mut start) = (Vec::new(), 0);
+    for (at, character) in word.char_indices() {
+        let (after, space) = (at + character.len_utf8(), character.is_whitespace());
+        if space || is_chinese(character) {
+            if start < at {
+                parts.push(start..at);
+            }
+            if !space {
+                parts.push(at..after);
+            }
+            start = after;
+        }
+    }
+    if start < word.len() {
+        parts.push(start..word.len());
+    }
+    parts
+}
+
 /// Whether cutting at Chinese characters and whitespace would leave a word as it is.
-fn is_whole(word: &str) -> bool {
+pub(crate) fn is_whole(word: &str) -> bool {
     let mut characters = word.chars();
     match (characters.next(), characters.next()) {
         (Some(only), None) => !only.is_whitespace(),
@@ -79,7 +91,7 @@ fn is_whole(word: &str) -> bool {
 
 /// What BERT counts as a Chinese character, in the ranges of the tokenizers crate. (U+2B820 to U+2B91F belong to one of
 /// the blocks, but not to its range there.)
-pub(super) fn is_chinese(character: char) -> bool {
+pub(crate) fn is_chinese(character: char) -> bool {
     matches!(character,
         '\u{4e00}'..='\u{9fff}'
         | '\u{3400}'..='\u{4dbf}'

@@ -1,6 +1,7 @@
 //! The vocabulary of characters, and its tokenizer's files.
 
 use super::data::{Frame, Vocabulary};
+use crate::tokenizer::template;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -66,6 +67,7 @@ impl Characters {
                 second: u32::from(is_framed),
             },
             end: Some(SEP),
+            unknown: Some(UNKNOWN),
             files: vec![
                 ("tokenizer.json".into(), json(self.tokenizer(is_framed))),
                 ("tokenizer_config.json".into(), json(self.tokenizer_config())),
@@ -97,7 +99,7 @@ impl Characters {
             "pre_tokenizer": {
                 "type": "Split", "pattern": {"Regex": "[\\s\\S]"}, "behavior": "Isolated", "invert": false,
             },
-            "post_processor": is_framed.then(template),
+            "post_processor": is_framed.then(|| template([("[CLS]", CLS), ("[SEP]", SEP)])),
             "decoder": {"type": "Fuse"},
             "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "[UNK]"},
         })
@@ -114,19 +116,4 @@ impl Characters {
         }
         Value::Object(config)
     }
-}
-
-/// `[CLS] text [SEP]`, and `[CLS] text [SEP] second [SEP]`.
-fn template() -> Value {
-    let special = |id: &str, kind: u32| json!({"SpecialToken": {"id": id, "type_id": kind}});
-    let text = |id: &str, kind: u32| json!({"Sequence": {"id": id, "type_id": kind}});
-    json!({
-        "type": "TemplateProcessing",
-        "single": [special("[CLS]", 0), text("A", 0), special("[SEP]", 0)],
-        "pair": [special("[CLS]", 0), text("A", 0), special("[SEP]", 0), text("B", 1), special("[SEP]", 1)],
-        "special_tokens": {
-            "[CLS]": {"id": "[CLS]", "ids": [CLS], "tokens": ["[CLS]"]},
-            "[SEP]": {"id": "[SEP]", "ids": [SEP], "tokens": ["[SEP]"]},
-        },
-    })
 }

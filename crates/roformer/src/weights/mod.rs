@@ -105,6 +105,14 @@ impl Weights {
         Ok(Weights { path: file, files, tensors })
     }
 
+    /// Opens the weights of a model as [`open`](Self::open) does, under the names that transformers gives today: without the
+    /// `module.` that PyTorch's parallel modules put before every name, and with `LayerNorm.weight` and `LayerNorm.bias` for
+    /// the older `gamma` and `beta`.
+    pub fn of_model(path: impl AsRef<Path>) -> Result<Weights> {
+        let weights = Weights::open(path)?;
+        Ok(Weights { tensors: renamed(weights.tensors), ..weights })
+    }
+
     /// The file that was opened: the one found in the folder, if a folder was given.
     pub fn path(&self) -> &Path {
         &self.path
@@ -185,6 +193,27 @@ impl Weights {
         };
         Error::Missing { path: self.path.clone(), tensor: name.into(), instead }
     }
+}
+
+/// Tensors under today's names. A name that is taken already stays as it is.
+fn renamed(mut tensors: Tensors) -> Tensors {
+    const WRAPPED: &str = "module.";
+    if tensors.keys().all(|name| name.starts_with(WRAPPED)) {
+        let inner = |(name, tensor): (String, Tensor)| (name[WRAPPED.len()..].to_string(), tensor);
+        tensors = tensors.into_iter().map(inner).collect();
+    }
+    for (old, new) in [("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")] {
+        let names: Vec<String> = tensors.keys().filter(|name| name.ends_with(old)).cloned().collect();
+        for name in names {
+            let renamed = format!("{}{new}", &name[..name.len() - old.len()]);
+            if !tensors.contains_key(&renamed)
+                && let Some(tensor) = tensors.remove(&name)
+            {
+                tensors.insert(renamed, tensor);
+            }
+        }
+    }
+    tensors
 }
 
 /// What a file holds.

@@ -164,11 +164,25 @@ fn tensors_are_known_by_their_older_names() {
         let name = name.replace("LayerNorm.weight", "LayerNorm.gamma");
         Some(name.replace("LayerNorm.bias", "LayerNorm.beta"))
     });
-    for (copy, unused) in [(bare, 0), (old, 5)] {
+    let wrapped = rename(&|name| Some(format!("module.{name}")));
+    for (copy, unused) in [(bare, 0), (old, 5), (wrapped, 5)] {
         let (laid, loaded) = open(&copy.0, Task::Text(2)).unwrap();
         assert_eq!(laid.graph.parameters(), wanted.graph.parameters());
         assert_eq!((loaded.missing.len(), loaded.unused.len()), (4, unused), "{loaded:?}");
     }
+}
+
+/// The bias of a tied output under the output's own name.
+#[test]
+fn a_bias_may_stand_with_the_output() {
+    let name = "golden/roformer/tiny-safetensors";
+    let (wanted, _) = open(&folder(name), Task::Language).unwrap();
+    let copy = changed(name, json!({}), |tensors| {
+        let bias = tensors.remove("cls.predictions.bias").unwrap();
+        tensors.insert("cls.predictions.decoder.bias".into(), bias);
+    });
+    let (laid, loaded) = open(&copy.0, Task::Language).unwrap();
+    assert_eq!((loaded, laid.graph.parameters()), (Loaded::default(), wanted.graph.parameters()));
 }
 
 /// Heads that a checkpoint does not have keep their numbers; those that nothing asks for are named.

@@ -36,9 +36,10 @@ fn what_a_decoder_does_not_support_is_named() {
         (json!({"model_type": null}), &["model_type"]),
         (json!({"model_type": 5}), &["model_type", "5"]),
         (json!({"model_type": "minimind", "use_moe": true}), &["use_moe", "experts"]),
-        (json!({"model_type": "mistral"}), &["sliding_window", "missing"]),
-        (json!({"model_type": "mistral", "sliding_window": 4096}), &["sliding_window", "4096"]),
-        (json!({"model_type": "qwen2", "use_sliding_window": true}), &["use_sliding_window"]),
+        (json!({"model_type": "mistral", "sliding_window": 0}), &["sliding_window", "0"]),
+        (json!({"model_type": "mistral", "sliding_window": "wide"}), &["sliding_window", "wide"]),
+        (json!({"model_type": "qwen2", "use_sliding_window": 1}), &["use_sliding_window"]),
+        (json!({"layer_types": ["sliding_attention"], "sliding_window": 8}), &["layer_types", "sliding"]),
         (json!({"model_type": "qwen3", "layer_types": ["sliding_attention"]}), &["layer_types", "sliding"]),
         (json!({"layer_types": "full_attention"}), &["layer_types"]),
         (json!({"architectures": ["LlamaForQuestionAnswering"]}), &["architectures", "LlamaForCausalLM"]),
@@ -74,6 +75,54 @@ fn what_a_decoder_does_not_support_is_named() {
         json!({"model_type": "minimind", "use_moe": false, "num_experts": 4, "rope_scaling": {"type": "spiral"}}),
     ] {
         read(&fields(config.clone())).unwrap_or_else(|error| panic!("{config}: {error}"));
+    }
+}
+
+/// A text that fits into the window is run, whole or step by step; the first token beyond it is refused.
+#[test]
+fn a_window_is_as_long_as_a_text_may_be() {
+    let tokens: Vec<u32> = (0..9).collect();
+    for (config, window) in [
+        (json!({"model_type": "mistral"}), Some(4096)),
+        (json!({"model_type": "mistral", "sliding_window": null}), None),
+        (json!({"model_type": "mistral", "sliding_window": 8}), Some(8)),
+        (json!({"sliding_window": 8}), None),
+        (json!({"model_type": "qwen2", "sliding_window": 8}), None),
+        (json!({"model_type": "qwen2", "sliding_window": 8, "use_sliding_window": true}), None),
+        (
+            json!({"model_type": "qwen2", "sliding_window": 8, "use_sliding_window": true, "max_window_layers": 1}),
+            Some(8),
+        ),
+        (
+            json!({
+                "model_type": "qwen3", "sliding_window": 8, "use_sliding_window": true,
+                "layer_types": ["full_attention", "sliding_attention"],
+            }),
+            Some(8),
+        ),
+        (
+            json!({
+                "model_type": "qwen3", "sliding_window": 8, "use_sliding_window": true, "max_window_layers": 0,
+                "layer_types": ["full_attention", "full_attention"],
+            }),
+            None,
+        ),
+    ] {
+        let read = read(&fields(config.clone())).unwrap_or_else(|error| panic!("{config}: {error}"));
+        assert_eq!(read.window, window, "{config}");
+        let model = Decoder::<f32>::from_parameters(read, &Hashed).unwrap();
+        let whole = model.forward(&ids(&tokens));
+        if window != Some(8) {
+            assert!(whole.is_ok(), "{config}");
+            continue;
+        }
+        refused(whole, &["tokens is 9", "at most 8", "sliding_window"], &config);
+        assert!(model.forward(&ids(&tokens[..8])).is_ok());
+        let mut cache = model.cache(1, 20).unwrap();
+        model.step(&ids(&tokens[..7]), &mut cache).unwrap();
+        model.step(&ids(&tokens[7..8]), &mut cache).unwrap();
+        refused(model.step(&ids(&tokens[8..]), &mut cache), &["tokens is 9", "at most 8"], &config);
+        assert_eq!(cache.len(), 8);
     }
 }
 

@@ -260,6 +260,70 @@ fn relatives_are_recognised() {
     refused(other.load(), &["pooler.dense.weight", "[16, 8]", "[16, 16]"], "a pooler of another size");
 }
 
+/// One tensor that is lost, or a head that was never there, makes no other model of it.
+#[test]
+fn what_is_missing_is_not_taken_for_another_model() {
+    let message = |keep: &dyn Fn(&str) -> bool| {
+        let folder = Folder::with(|tensors| tensors.retain(|name, _| keep(name)));
+        let error = folder.load().err().expect("refused").to_string();
+        assert!(!error.contains("RoFormerV2"), "{error}");
+        error
+    };
+    let layer = "roformer.encoder.layer.1.output";
+    for lost in ["dense.bias", "LayerNorm.weight", "LayerNorm.bias"].map(|part| format!("{layer}.{part}")) {
+        assert!(message(&|name| name != lost).contains(&lost));
+    }
+    assert!(message(&|name| !name.contains("LayerNorm")).contains("LayerNorm"));
+    let headless = message(&|name| !name.starts_with("cls."));
+    assert!(headless.contains("no head") && headless.contains("RoFormerModel"), "{headless}");
+    // As it says, they run without.
+    let folder = Folder::with(|tensors| tensors.retain(|name, _| !name.starts_with("cls.")));
+    folder.configure(json!({"architectures": ["RoFormerModel"]}));
+    assert!(folder.load().is_ok());
+}
+
+/// Layouts that other programs write, in the same numbers.
+#[test]
+fn other_layouts_of_the_same_weights_are_read() {
+    type Rename = fn(&str) -> String;
+    let older: Rename = |name| {
+        let name = name.replace("LayerNorm.weight", "LayerNorm.gamma");
+        name.replace("LayerNorm.bias", "LayerNorm.beta")
+    };
+    let output: Rename = |name| name.replace("cls.predictions.bias", "cls.predictions.decoder.bias");
+    let layouts: [(&str, Rename); 4] = [
+        ("the bias of the output under its own name", output),
+        ("older names of norms", older),
+        ("a parallel module's", |name| format!("module.{name}")),
+        ("all of it", |name| format!("module.{name}")),
+    ];
+    let forward = |model: RoFormer| model.forward(&ids(&[3, 1, 4, 1, 5])).unwrap().logits.unwrap().scores;
+    let wanted = forward(RoFormer::load(golden("tiny-safetensors")).unwrap());
+    for (what, rename) in layouts {
+        for names_head in [true, false] {
+            let folder = Folder::with(|tensors| {
+                let all = std::mem::take(tensors).into_iter();
+                tensors.extend(all.map(|(name, tensor)| match what {
+                    "all of it" => (rename(&older(&output(&name))), tensor),
+                    _ => (rename(&name), tensor),
+                }));
+            });
+            if !names_head {
+                folder.configure(json!({"architectures": null}));
+            }
+            let model = folder.load().unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!(model.head(), HeadKind::MaskedLm, "{what}");
+            assert!(forward(model) == wanted, "{what}");
+        }
+    }
+    // A name that is taken is not given away.
+    let both = Folder::with(|tensors| {
+        let norm = tensors["roformer.embeddings.LayerNorm.weight"].clone();
+        tensors.insert("roformer.embeddings.LayerNorm.gamma".into(), norm);
+    });
+    refused(both.load(), &["unexpected", "LayerNorm.gamma"], "both names");
+}
+
 #[test]
 fn tables_of_positions_that_are_others_are_refused() {
     type Change = fn(&mut Vec<usize>, &mut Vec<f32>);

@@ -4,7 +4,7 @@ use crate::common::{Folder, begin, go_on, on_threads, request, small, text};
 use roformer::Pipeline;
 use roformer::encoding::Encoding;
 use roformer::pipeline::Generate;
-use roformer::tokenizer::Tokenizer;
+use roformer::tokenizer::{Kind, Tokenizer};
 use roformer::train::{
     Choice, Data, End, Event, FormName, Goal, Layout, Request, Run, Settings, Start, Trainer, side_by_side,
 };
@@ -200,9 +200,47 @@ fn a_masked_model_hides_whole_words_and_fills_them() {
     run.go(go_on).unwrap();
     assert!(before.is_none() && run.best().unwrap().loss < 1.0, "{:?}", run.best());
     let pipeline = Pipeline::open(out.join("best")).unwrap();
-    let guess =
-        &pipeline.fill_mask("今天[MASK]气很好，我们去公园散步。 whole words stay whole", 1).unwrap()[0];
-    assert_eq!(guess.token, "天");
+    let guess = &pipeline.fill_mask("[MASK]很好，我们去公园散步。 whole words stay whole", 1).unwrap()[0];
+    assert_eq!(guess.token, "今天天气");
+}
+
+/// Words of two Chinese characters and more become tokens, and stay tokens in what is handed over.
+#[test]
+fn chinese_words_are_pieces() {
+    let folder = Folder::new("chinese-words");
+    let text = "今天天气很好，我们去北京大学看书。\n他在北京大学工作，今天天气不好。\n".repeat(40);
+    let request = Request {
+        tokenizer: Some(Choice::WordPiece(200)),
+        ..request(folder.put("text.txt", text.as_bytes()))
+    };
+    let settings = Settings { goal: Goal::Masked, steps: 5, ..small() };
+    let out = folder.0.join("run");
+    let mut run = begin(&out, &settings, &request).unwrap();
+    assert_eq!(run.trainer().data().unknown().unknown, 0);
+    run.go(go_on).unwrap();
+    for place in ["tokenizer", "last"] {
+        let tokenizer = Tokenizer::load(out.join(place)).unwrap();
+        assert_eq!(tokenizer.kind(), Kind::RoFormer);
+        let ids = tokenizer.encode_plain("今天天气很好").unwrap().ids;
+        let tokens: Vec<_> = ids.iter().map(|&id| tokenizer.token(id).unwrap()).collect();
+        assert_eq!(tokens, ["今天天气", "很", "好"]);
+    }
+    // transformers reads words from there alone.
+    assert!(out.join("last/tokenizer.json").is_file());
+    assert!(Run::resume(&out, &Map::new()).is_ok());
+}
+
+/// A tokenizer that is not the text's.
+#[test]
+fn unknown_text_is_counted() {
+    let folder = Folder::new("unknown");
+    let text = folder.put("text.txt", "a рус b с\n".repeat(40).as_bytes());
+    folder.put("vocab.txt", b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n");
+    let request = Request { tokenizer: Some(Choice::Given(folder.0.join("vocab.txt"))), ..request(text) };
+    let run = begin(&folder.0.join("run"), &Settings { goal: Goal::Masked, ..small() }, &request).unwrap();
+    let unknown = run.trainer().data().unknown();
+    assert_eq!(unknown.unknown, 80);
+    assert!(unknown.warning().unwrap().starts_with("50 % of 160 tokens"), "{:?}", unknown.warning());
 }
 
 #[test]

@@ -49,6 +49,9 @@ pub struct DecoderConfig {
     pub labels: Vec<Option<String>>,
     /// The tokens that end a text.
     pub eos_token_id: Vec<u32>,
+    /// How many tokens, its own among them, a token sees at most (`sliding_window`), where some layer has such a limit. A
+    /// text of so many tokens is none the wiser; a longer one is refused.
+    pub window: Option<usize>,
     /// The rotation, in halves. Angles are exact; `with_angle_precision(AnglePrecision::F32)` gives transformers' own.
     pub rope: Rope,
 }
@@ -84,6 +87,7 @@ impl DecoderConfig {
         let fields = Fields(&map);
         let family = family(&fields)?;
         refuse(&fields, family)?;
+        let layers = fields.size("num_hidden_layers", family.layers, 0)?;
 
         let heads = fields.size("num_attention_heads", family.heads, 1)?;
         let hidden_size = fields.size("hidden_size", family.hidden_size, 1)?;
@@ -100,7 +104,7 @@ impl DecoderConfig {
             model_type: family.name.into(),
             vocab_size: fields.size("vocab_size", family.vocab_size, 1)?,
             hidden_size,
-            num_hidden_layers: fields.size("num_hidden_layers", family.layers, 0)?,
+            num_hidden_layers: layers,
             num_attention_heads: heads,
             num_key_value_heads: key_heads,
             head_dim: rope.head_dim(),
@@ -116,6 +120,7 @@ impl DecoderConfig {
             problem: fields.problem(num_labels)?,
             labels,
             eos_token_id: ends(&fields)?,
+            window: window(&fields, family, layers)?,
             rope,
         };
         config.check()?;
@@ -166,7 +171,7 @@ impl DecoderConfig {
     }
 
     /// The head, [`HeadKind::CausalLm`] where nothing is said.
-    pub(super) fn head(&self) -> HeadKind {
+    pub(in crate::model) fn head(&self) -> HeadKind {
         self.architecture.unwrap_or(HeadKind::CausalLm)
     }
 
@@ -217,24 +222,41 @@ fn refuse(fields: &Fields, family: &Family) -> Result<()> {
     if family.name == "minimind" && fields.boolean("use_moe", false)? {
         return Err(fields.error("use_moe", "false: experts are not supported"));
     }
-    let window = "null: attention to a sliding window is not supported";
-    match family.name {
-        // Mistral's class takes a window of 4096 where the file is silent.
-        "mistral" if fields.get("sliding_window").is_some() || !fields.0.contains_key("sliding_window") => {
-            return Err(fields.error("sliding_window", window));
-        }
-        "qwen2" | "qwen3" if fields.boolean("use_sliding_window", false)? => {
-            return Err(fields.error("use_sliding_window", "false: a sliding window is not supported"));
-        }
-        _ => {}
-    }
-    let layers = fields.get("layer_types").map_or(Some(&[][..]), |list| list.as_array().map(Vec::as_slice));
-    let is_full = |layer: &Value| layer == "full_attention";
-    if !layers.is_some_and(|layers| layers.iter().all(is_full)) {
-        return Err(fields.error("layer_types", "full_attention for every layer"));
-    }
     Ok(())
 }
+
+/// The window of attention, if a layer has one.
+fn window(fields: &Fields, family: &Family, layers: usize) -> Result<Option<usize>> {
+    let has_window = match family.name {
+        "mistral" => true,
+        "qwen2" | "qwen3" => fields.boolean("use_sliding_window", false)?,
+        _ => false,
+    };
+    let window = match fields.0.get("sliding_window") {
+        Some(Value::Null) => None,
+        // The classes take this where the file is silent.
+        None => Some(4096),
+        Some(_) if has_window => Some(fields.size("sliding_window", 4096, 1)?),
+        Some(_) => None,
+    };
+    let window = window.filter(|_| has_window);
+    let kinds = fields.get("layer_types").map_or(Some(&[][..]), |list| list.as_array().map(Vec::as_slice));
+    let is_known = |kind: &Value| kind == "full_attention" || window.is_some() && kind == SLIDING;
+    let Some(kinds) = kinds.filter(|kinds| kinds.iter().all(is_known)) else {
+        let expected = "full_attention for every layer, or sliding_attention where there is a window";
+        return Err(fields.error("layer_types", expected));
+    };
+    // Qwen's classes give all layers from this one on a window where the file does not say which.
+    let is_sliding = match family.name {
+        "mistral" => true,
+        _ if kinds.is_empty() => fields.size("max_window_layers", 28, 0)? < layers,
+        _ => kinds.iter().any(|kind| kind == SLIDING),
+    };
+    Ok(window.filter(|_| is_sliding))
+}
+
+/// A layer with a window, in `layer_types`.
+const SLIDING: &str = "sliding_attention";
 
 /// The rope, from the file and what the class takes where it is silent.
 fn rope(

@@ -55,7 +55,7 @@ impl<B: Backend> Decoder<f32, B> {
     pub fn load_on(device: B, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let mut config = DecoderConfig::from_json(&read_config(&path.join("config.json"))?)?;
-        let weights = Weights::open(path)?;
+        let weights = Weights::of_model(path)?;
         names::complete(&mut config, &weights);
         names::check(&config, &weights)?;
         Decoder::on(device, config, &names::named(&weights))
@@ -121,7 +121,7 @@ impl<T: Real, B: Backend> Decoder<T, B> {
         self.layers.iter().map(|layer| layer.bytes(&self.device)).sum()
     }
 
-    /// Runs the model on a batch of texts of any length that memory allows. The first token of a row stands at position 0,
+    /// Runs the model on a batch of texts of any length that memory and [`window`](DecoderConfig::window) allow. The first token of a row stands at position 0,
     /// whether it is padded or not.
     pub fn forward(&self, input: &Input) -> Result<Output<T>> {
         self.call(input, Call::default())
@@ -161,6 +161,12 @@ impl<T: Real, B: Backend> Decoder<T, B> {
         }
         check_call(prefix, scores, cache.is_some(), batch, length)?;
         let past = cache.as_ref().map_or(0, |cache| cache.length);
+        if let Some(window) = config.window.filter(|&window| past + length > window) {
+            let expected = format!(
+                "at most {window}: beyond its `sliding_window` a token sees only the last {window}, which is not supported"
+            );
+            return Err(Error::input("the number of tokens", past + length, expected));
+        }
         if let Some(cache) = &mut cache {
             if cache.layers.len() != self.layers.len() || cache.width != config.key_width() {
                 return Err(Error::input("the cache", "of another model", "one that this model made"));

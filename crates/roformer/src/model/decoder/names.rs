@@ -1,12 +1,11 @@
 //! The names of a decoder's tensors, and the check that a file has them.
 
 use super::super::heads::HeadKind;
-use super::super::parameters::{Named, check_pairing};
+use super::super::parameters::{Expected, Named, check_pairing};
 use super::config::DecoderConfig;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::weights::Weights;
 use rope::Pairing;
-use std::collections::HashSet;
 
 /// The tensors of a file under the names that a model with a head has (`model.…`).
 pub(crate) fn named(weights: &Weights) -> Named<'_> {
@@ -28,31 +27,21 @@ pub(crate) fn complete(config: &mut DecoderConfig, weights: &Weights) {
     });
 }
 
-/// Checks that a file has what a model asks for, in the model's own pairing, and nothing that nothing asks for.
-pub(super) fn check(config: &DecoderConfig, weights: &Weights) -> Result<()> {
+/// Checks that a file has what a model asks for, in its shapes and the model's own pairing, and nothing that nothing asks
+/// for.
+pub(crate) fn check(config: &DecoderConfig, weights: &Weights) -> Result<()> {
     check_pairing(weights, Pairing::Half)?;
-    let source = named(weights);
-    let expected: HashSet<String> =
-        expected_names(config, weights.len()).iter().map(|name| source.own(name).to_string()).collect();
-    let mut missing: Vec<String> =
-        expected.iter().filter(|name| weights.get(name).is_none()).cloned().collect();
-    missing.sort();
-    let unexpected: Vec<String> = weights
-        .names()
-        .filter(|&name| !expected.contains(name) && !is_derived(name, config.tie_word_embeddings))
-        .map(str::to_string)
-        .collect();
-    if missing.is_empty() && unexpected.is_empty() {
-        return Ok(());
-    }
-    let verdict = match unexpected.is_empty() && missing == [OUTPUT] {
-        true => {
-            "the weights have no output of their own: where it is the word embeddings, config.json has \
-             \"tie_word_embeddings\": true"
-        }
-        false => "the weights do not fit the configuration",
-    };
-    Err(Error::Tensors { missing, unexpected, verdict: verdict.into() })
+    named(weights).check_all(
+        &expected(config, weights.len()),
+        |name| Ok(is_derived(name, config.tie_word_embeddings)),
+        |missing, unexpected| match unexpected.is_empty() && missing == [OUTPUT] {
+            true => {
+                "the weights have no output of their own: where it is the word embeddings, config.json has \
+                 \"tie_word_embeddings\": true"
+            }
+            false => "the weights do not fit the configuration",
+        },
+    )
 }
 
 /// The output of a language model that is not tied.
@@ -66,36 +55,42 @@ pub(crate) fn is_derived(name: &str, is_tied: bool) -> bool {
     name.ends_with("rotary_emb.inv_freq") || (is_tied && name == OUTPUT)
 }
 
-/// The names of the tensors that a model asks for. Layers that cannot all be among so many `tensors` are not listed.
-fn expected_names(config: &DecoderConfig, tensors: usize) -> Vec<String> {
-    let mut names = vec!["model.embed_tokens.weight".to_string(), "model.norm.weight".into()];
+/// The tensors that a model asks for. Layers that cannot all be among so many `tensors` are not listed.
+fn expected(config: &DecoderConfig, tensors: usize) -> Vec<Expected> {
+    let (hidden, wide, labels) = (config.hidden_size, config.intermediate_size, config.num_labels);
+    let (query, key, dim) = (config.query_width(), config.key_width(), config.head_dim);
+    let words = vec![config.vocab_size, hidden];
+    let mut all = vec![("model.embed_tokens.weight".to_string(), words.clone())];
+    all.push(("model.norm.weight".into(), vec![hidden]));
     match config.head() {
         HeadKind::None => {}
-        HeadKind::SequenceClassification => names.push(SCORE.into()),
-        HeadKind::TokenClassification => names.extend([SCORE.into(), SCORE_BIAS.into()]),
+        HeadKind::SequenceClassification => all.push((SCORE.into(), vec![labels, hidden])),
+        HeadKind::TokenClassification => {
+            all.extend([(SCORE.into(), vec![labels, hidden]), (SCORE_BIAS.into(), vec![labels])]);
+        }
         _ if config.tie_word_embeddings => {}
-        _ => names.push(OUTPUT.into()),
+        _ => all.push((OUTPUT.into(), words)),
     }
     for layer in 0..config.num_hidden_layers.min(tensors + 1) {
-        let mut add = |part: &str, has_bias: bool| {
-            names.push(format!("model.layers.{layer}.{part}.weight"));
+        let mut add = |part: &str, shape: Vec<usize>, has_bias: bool| {
             if has_bias {
-                names.push(format!("model.layers.{layer}.{part}.bias"));
+                all.push((format!("model.layers.{layer}.{part}.bias"), vec![shape[0]]));
             }
+            all.push((format!("model.layers.{layer}.{part}.weight"), shape));
         };
-        for part in ["q_proj", "k_proj", "v_proj"] {
-            add(&format!("self_attn.{part}"), config.attention_bias);
+        for (part, width) in [("q_proj", query), ("k_proj", key), ("v_proj", key)] {
+            add(&format!("self_attn.{part}"), vec![width, hidden], config.attention_bias);
         }
-        add("self_attn.o_proj", config.output_bias);
+        add("self_attn.o_proj", vec![hidden, query], config.output_bias);
         if config.head_norms {
-            add("self_attn.q_norm", false);
-            add("self_attn.k_norm", false);
+            add("self_attn.q_norm", vec![dim], false);
+            add("self_attn.k_norm", vec![dim], false);
         }
-        for part in ["gate_proj", "up_proj", "down_proj"] {
-            add(&format!("mlp.{part}"), config.mlp_bias);
-        }
-        add("input_layernorm", false);
-        add("post_attention_layernorm", false);
+        add("mlp.gate_proj", vec![wide, hidden], config.mlp_bias);
+        add("mlp.up_proj", vec![wide, hidden], config.mlp_bias);
+        add("mlp.down_proj", vec![hidden, wide], config.mlp_bias);
+        add("input_layernorm", vec![hidden], false);
+        add("post_attention_layernorm", vec![hidden], false);
     }
-    names
+    all
 }

@@ -22,8 +22,8 @@ pub struct Loaded {
 impl Network {
     /// Reads the tensors of a checkpoint into parameters laid out as `layout` says, `[layout.len()]`.
     ///
-    /// Names may have the prefix of a model with a head (`roformer.`, `model.`) or not, and norms may have the older ones
-    /// (`gamma`, `beta`). A head of the task that the checkpoint does not have keeps the numbers it has. A tensor of another
+    /// Names may have the prefix of a model with a head (`roformer.`, `model.`) or not; older ones of norms, and those of
+    /// parallel modules, are read by [`Weights::of_model`]. A head of the task that the checkpoint does not have keeps the numbers it has. A tensor of another
     /// shape is an error that names it, and so is anything but a head that is missing or unexpected; then nothing, or a
     /// part, has been read.
     pub fn load<T: Real + Target>(
@@ -40,22 +40,16 @@ impl Network {
         }
         let (is_tied, (prefix, first)) = (self.form.is_tied(), self.prefix());
         let source = Named::with(weights, prefix, first);
-        let find = |name: &str| {
-            let own = source.own(name).to_string();
-            let old = own.replace("LayerNorm.weight", "LayerNorm.gamma");
-            let old = old.replace("LayerNorm.bias", "LayerNorm.beta");
-            [own, old].into_iter().find(|name| weights.get(name).is_some())
-        };
         let mut loaded = Loaded::default();
         let (mut found, mut missing, mut unexpected) = (Vec::new(), Vec::new(), Vec::new());
         for entry in layout.entries() {
-            match find(&entry.name) {
-                Some(name) => found.push((entry, name)),
-                None if self.is_body(&entry.name) => missing.push(entry.name.clone()),
-                None => loaded.missing.push(entry.name.clone()),
+            match source.own(&entry.name) {
+                name if weights.get(name).is_some() => found.push((entry, name)),
+                _ if self.is_body(&entry.name) => missing.push(entry.name.clone()),
+                _ => loaded.missing.push(entry.name.clone()),
             }
         }
-        let used: HashSet<&str> = found.iter().map(|(_, name)| name.as_str()).collect();
+        let used: HashSet<&str> = found.iter().map(|&(_, name)| name).collect();
         for name in weights.names().filter(|name| !used.contains(name)) {
             let full = if source.is_bare() { format!("{prefix}{name}") } else { name.to_string() };
             if name.ends_with("embed_positions.weight") {
@@ -67,13 +61,13 @@ impl Network {
         }
         if !missing.is_empty() || !unexpected.is_empty() {
             let verdict = match self.form {
-                Form::RoFormer(form) => verdict(&missing, &unexpected, form.has_plain_norms),
+                Form::RoFormer(form) => verdict(weights, &missing, &unexpected, form.has_plain_norms),
                 _ => "the weights do not fit the configuration",
             };
             return Err(Error::Tensors { missing, unexpected, verdict: verdict.into() });
         }
         for (entry, name) in found {
-            weights.read(&name, &entry.shape, &mut out[entry.range.clone()])?;
+            weights.read(name, &entry.shape, &mut out[entry.range.clone()])?;
         }
         Ok(loaded)
     }

@@ -41,7 +41,7 @@ impl Network {
     pub fn open(folder: impl AsRef<Path>, task: Task, is_causal: Option<bool>) -> Result<(Network, Weights)> {
         let folder = folder.as_ref();
         let bytes = read_config(&folder.join("config.json"))?;
-        let weights = Weights::open(folder)?;
+        let weights = Weights::of_model(folder)?;
         Ok((read(&bytes, Some(&weights), task, is_causal)?, weights))
     }
 }
@@ -130,6 +130,10 @@ fn decoder(
     if is_causal == Some(false) {
         let value = format!("asked to see ahead as a {}", config.model_type);
         return Err(Error::input("the network", value, "causal: all that load such a model run it so"));
+    }
+    if config.window.is_some() {
+        let expected = "null: attention to a window is run, for texts that fit into it, but not trained";
+        return Err(fields.error("sliding_window", expected));
     }
     if let Some(weights) = weights {
         names::complete(&mut config, weights);

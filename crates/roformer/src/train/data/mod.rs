@@ -31,13 +31,16 @@ pub(super) use vocabulary::Frame;
 pub use vocabulary::Vocabulary;
 
 use crate::error::Result;
-use crate::files::{broken, write};
+use crate::files::{broken, read as read_file, write};
 use crate::graph::mix;
+use crate::tokenizer::Unknown;
 use list::{Bytes, number};
 use serde_json::{Map, Value, json};
-use std::fs;
 use std::ops::Range;
 use std::path::Path;
+
+/// More bytes than the description of texts has: it lists labels.
+const LIMIT: u64 = 64 << 20;
 
 /// Bytes of a document's entry: where it ends, and its answer.
 const ENTRY: usize = 12;
@@ -48,6 +51,7 @@ pub struct Data {
     documents: Bytes,
     about: About,
     vocabulary: Vocabulary,
+    unknown: Unknown,
 }
 
 /// What is known of the texts beside their tokens.
@@ -82,6 +86,11 @@ impl Data {
     /// The vocabulary.
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.vocabulary
+    }
+
+    /// How many tokens the vocabulary did not have, of those that were read now; none in a run that is resumed.
+    pub fn unknown(&self) -> Unknown {
+        self.unknown
     }
 
     /// The names of labels, by number.
@@ -145,7 +154,7 @@ impl Data {
     pub(super) fn open(folder: &Path, tokenizer: &Path) -> Result<Self> {
         let path = folder.join("about.json");
         let wrong = || broken(&path, "not what a run wrote; expected the folder of a run, unchanged");
-        let bytes = fs::read(&path).map_err(|error| broken(&path, error.to_string()))?;
+        let bytes = read_file(&path, LIMIT)?.ok_or_else(wrong)?;
         let about: Map<String, Value> = serde_json::from_slice(&bytes).map_err(|_| wrong())?;
         let whole = |value: &Value| value.as_u64().and_then(|whole| usize::try_from(whole).ok());
         let labels = about.get("labels").and_then(Value::as_array).ok_or_else(wrong)?;
@@ -167,6 +176,7 @@ impl Data {
                 kept,
             },
             vocabulary,
+            unknown: Unknown::default(),
         };
         let fingerprint = about.get("fingerprint").and_then(Value::as_str);
         if fingerprint != Some(&format!("{:016x}", data.fingerprint())) {

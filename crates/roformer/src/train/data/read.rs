@@ -1,13 +1,14 @@
 //! Files to tokens.
 
-use super::encoder::Encoder;
+use super::encoder::{BEGINS, Encoder};
 use super::files::{Source, list};
 use super::list::Writer;
 use super::records::{Answer, Record, Shape, Unit, at_line, read};
-use super::wordpiece::{self, Words};
+use super::wordpiece::Words;
 use super::{About, Data, Vocabulary};
 use crate::error::{Error, Result};
 use crate::files::{broken, write};
+use crate::tokenizer::Unknown;
 use crate::train::characters::Characters;
 use crate::train::settings::{Goal, Layout};
 use crate::weights::brief;
@@ -98,7 +99,7 @@ impl Data {
         let choice = request.tokenizer.clone().unwrap_or_default();
         let scan = Scan::of(&all, &choice, &request.labels, manner, &mut on)?;
         let (encoder, vocabulary) = scan.encoder(&choice, manner, folder)?;
-        let mut writer = DataWriter::new(encoder, manner, scan.labels, vocabulary.end, folder)?;
+        let mut writer = DataWriter::new(encoder, manner, scan.labels, &vocabulary, folder)?;
         for source in &files {
             writer.file(source, &mut on)?;
         }
@@ -119,7 +120,7 @@ impl Data {
         let vocabulary = characters.vocabulary(false);
         let manner = Manner { goal: Goal::Causal, layout: Layout::Packed };
         let encoder = Encoder::Characters(characters);
-        let mut writer = DataWriter::new(encoder, manner, Vec::new(), vocabulary.end, None)?;
+        let mut writer = DataWriter::new(encoder, manner, Vec::new(), &vocabulary, None)?;
         let record =
             Record { text: text.into(), second: None, answer: Answer::None, goes_on: false, line: 1 };
         writer.records(Path::new("the text"), &[record])?;
@@ -209,7 +210,7 @@ impl Scan {
                 let own = own.as_ref().ok_or_else(|| {
                     Error::input("the tokenizer", "wordpiece", "another for text that is kept in memory")
                 })?;
-                put(&wordpiece::files(&self.words.vocabulary(*size)))?;
+                put(&self.words.files(*size))?;
                 return Encoder::load(own);
             }
         };
@@ -235,6 +236,9 @@ struct DataWriter {
     labels: Vec<String>,
     numbers: HashMap<String, u32>,
     end: Option<u32>,
+    /// What stands for text that is in no token, and how often it does.
+    unknown_id: Option<u32>,
+    unknown: Unknown,
     tokens: Writer,
     documents: Writer,
     tokens_count: usize,
@@ -250,7 +254,7 @@ impl DataWriter {
         encoder: Encoder,
         manner: Manner,
         labels: Vec<String>,
-        end: Option<u32>,
+        vocabulary: &Vocabulary,
         folder: Option<&Path>,
     ) -> Result<Self> {
         let writer = |name: &str| match folder {
@@ -269,7 +273,9 @@ impl DataWriter {
             manner,
             labels,
             numbers,
-            end,
+            end: vocabulary.end,
+            unknown_id: vocabulary.unknown,
+            unknown: Unknown::default(),
             tokens,
             documents,
             tokens_count,
@@ -368,6 +374,7 @@ impl DataWriter {
     fn add(&mut self, ids: &[u32]) -> Result<()> {
         let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
         self.tokens_count += ids.len();
+        self.unknown.add(ids.iter().map(|id| id & !BEGINS), self.unknown_id);
         self.tokens.add(&bytes)
     }
 
@@ -382,6 +389,7 @@ impl DataWriter {
         let (has_second, has_scores) = self.first.unwrap_or_default();
         let about =
             About { labels: self.labels, texts: 1 + usize::from(has_second), has_scores, kept: self.kept };
-        Ok(Data { tokens: self.tokens.finish()?, documents: self.documents.finish()?, about, vocabulary })
+        let (tokens, documents) = (self.tokens.finish()?, self.documents.finish()?);
+        Ok(Data { tokens, documents, about, vocabulary, unknown: self.unknown })
     }
 }

@@ -2,9 +2,7 @@
 //! what goes around a text, and the files by which others read it.
 
 use crate::error::{Error, Result};
-use crate::files::broken;
 use crate::tokenizer::{Encoding, Tokenizer};
-use std::fs;
 use std::path::Path;
 
 /// Tokens around texts.
@@ -30,34 +28,15 @@ pub struct Vocabulary {
     pub(crate) frame: Frame,
     /// What ends a text in a stream of several.
     pub(crate) end: Option<u32>,
+    /// What stands for text that is in none of the tokens.
+    pub(crate) unknown: Option<u32>,
     /// The files of the tokenizer, by name.
     pub(crate) files: Vec<(String, Vec<u8>)>,
 }
 
-/// Files of a tokenizer.
-const FILES: [&str; 5] =
-    ["tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json", "added_tokens.json"];
-
-/// More than any file of a tokenizer has.
-const LIMIT: u64 = 64 << 20;
-
 impl Vocabulary {
     /// The vocabulary of a tokenizer that was loaded from this folder.
     pub(crate) fn of(tokenizer: &Tokenizer, folder: &Path) -> Result<Self> {
-        let mut files = Vec::new();
-        for name in FILES {
-            let path = folder.join(name);
-            if path.is_file() {
-                let failed = |error: std::io::Error| broken(&path, error.to_string());
-                if path.metadata().map_err(failed)?.len() > LIMIT {
-                    return Err(broken(
-                        &path,
-                        format!("more than {LIMIT} bytes; expected a tokenizer's file"),
-                    ));
-                }
-                files.push((name.to_string(), fs::read(&path).map_err(failed)?));
-            }
-        }
         Ok(Vocabulary {
             tokens: tokenizer.len(),
             // Padding counts for nothing, whatever it is.
@@ -65,7 +44,8 @@ impl Vocabulary {
             mask: tokenizer.mask_id(),
             frame: frame(tokenizer)?,
             end: tokenizer.eos_id().or(tokenizer.sep_id()),
-            files,
+            unknown: tokenizer.unk_id(),
+            files: tokenizer.files(folder)?,
         })
     }
 

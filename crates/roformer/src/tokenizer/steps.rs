@@ -1,0 +1,200 @@
+//! The normalizer and the pre-tokenizer of a `tokenizer.json`, one step at a time. A file may ask for steps that each double
+//! the text, or for patterns that never come to an end: after each step its length is looked at, and between matches the
+//! clock.
+
+use super::foreign::{check_time, stop};
+use serde::{Deserialize, Deserializer, de};
+use tokenizers::normalizers::Replace;
+use tokenizers::pattern::{Invert, Pattern};
+use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
+use tokenizers::utils::SysRegex;
+use tokenizers::{
+    NormalizedString, Normalizer, NormalizerWrapper, OffsetReferential, OffsetType, Offsets,
+    PreTokenizedString, PreTokenizer, PreTokenizerWrapper,
+};
+
+/// How many times longer steps may make a text, and how many bytes in any case. (Unicode's own make some characters eleven
+/// times longer.)
+const MOST_GROWTH: usize = 16;
+const LEAST: usize = 256;
+
+/// Checks the length of a text that had another before.
+fn check_length(before: usize, now: usize) {
+    if now > before.saturating_mul(MOST_GROWTH).saturating_add(LEAST) {
+        stop(format!(
+            "it makes {now} bytes or more of {before}; expected at most {MOST_GROWTH} times as many, check the file"
+        ));
+    }
+}
+
+/// What is looked for.
+enum Search {
+    Text(String),
+    Regex(SysRegex),
+}
+
+impl Search {
+    fn new(text: Option<&str>, regex: Option<&str>) -> tokenizers::Result<Self> {
+        match (text, regex) {
+            (Some(text), _) => Ok(Search::Text(text.to_owned())),
+            (None, regex) => Ok(Search::Regex(SysRegex::new(regex.unwrap_or_default())?)),
+        }
+    }
+
+    /// All of a text, the parts that match and those between them, as the tokenizers crate has it.
+    fn parts(&self, text: &str) -> Vec<(Offsets, bool)> {
+        if text.is_empty() {
+            return vec![((0, 0), false)];
+        }
+        let (mut parts, mut end) = (Vec::new(), 0);
+        let mut add = |(start, stop): Offsets| {
+            check_time();
+            if end != start {
+                parts.push(((end, start), false));
+            }
+            parts.push(((start, stop), true));
+            end = stop;
+        };
+        match self {
+            Search::Text(part) => text.match_indices(part).for_each(|(at, part)| add((at, at + part.len()))),
+            Search::Regex(regex) => regex.find_iter(text).for_each(&mut add),
+        }
+        if end != text.len() {
+            parts.push(((end, text.len()), false));
+        }
+        parts
+    }
+}
+
+impl Pattern for &Search {
+    fn find_matches(&self, inside: &str) -> tokenizers::Result<Vec<(Offsets, bool)>> {
+        Ok(self.parts(inside))
+    }
+}
+
+/// Parts that were found already.
+struct Found(Vec<(Offsets, bool)>);
+
+impl Pattern for Found {
+    fn find_matches(&self, _: &str) -> tokenizers::Result<Vec<(Offsets, bool)>> {
+        Ok(self.0.clone())
+    }
+}
+
+/// A step of a normalizer.
+enum Change {
+    Replace { search: Search, content: String },
+    Other(NormalizerWrapper),
+}
+
+impl Change {
+    fn replace(replace: &Replace) -> tokenizers::Result<Self> {
+        // The crate shows the pattern nowhere else.
+        let fields = serde_json::to_value(replace)?;
+        let pattern = |kind: &str| fields["pattern"][kind].as_str();
+        let search = Search::new(pattern("String"), pattern("Regex"))?;
+        Ok(Change::Replace { search, content: replace.content.clone() })
+    }
+}
+
+/// A normalizer.
+pub(super) struct Normalization(Vec<Change>);
+
+impl Normalization {
+    fn add(&mut self, step: NormalizerWrapper) -> tokenizers::Result<()> {
+        match step {
+            NormalizerWrapper::Sequence(steps) => steps.into_iter().try_for_each(|step| self.add(step))?,
+            NormalizerWrapper::Replace(replace) => self.0.push(Change::replace(&replace)?),
+            other => self.0.push(Change::Other(other)),
+        }
+        Ok(())
+    }
+}
+
+impl<'de> Deserialize<'de> for Normalization {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        let mut steps = Normalization(Vec::new());
+        steps.add(NormalizerWrapper::deserialize(source)?).map_err(de::Error::custom)?;
+        Ok(steps)
+    }
+}
+
+impl Normalizer for Normalization {
+    fn normalize(&self, text: &mut NormalizedString) -> tokenizers::Result<()> {
+        let before = text.get().len();
+        for step in &self.0 {
+            match step {
+                Change::Replace { search, content } => {
+                    let parts = search.parts(text.get());
+                    let length = |&((start, end), is_match): &(Offsets, bool)| {
+                        if is_match { content.len() } else { end - start }
+                    };
+                    check_length(before, parts.iter().map(length).sum());
+                    text.replace(Found(parts), content)?;
+                }
+                Change::Other(step) => {
+                    step.normalize(text)?;
+                    check_length(before, text.get().len());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A step of a pre-tokenizer.
+enum Cut {
+    Split { search: Search, split: Split },
+    Other(PreTokenizerWrapper),
+}
+
+/// A pre-tokenizer.
+pub(super) struct PreTokenization(Vec<Cut>);
+
+impl PreTokenization {
+    fn add(&mut self, step: PreTokenizerWrapper) -> tokenizers::Result<()> {
+        match step {
+            PreTokenizerWrapper::Sequence(steps) => steps.into_iter().try_for_each(|step| self.add(step))?,
+            PreTokenizerWrapper::Split(split) => {
+                let search = match &split.pattern {
+                    SplitPattern::String(text) => Search::new(Some(text), None)?,
+                    SplitPattern::Regex(regex) => Search::new(None, Some(regex))?,
+                };
+                self.0.push(Cut::Split { search, split });
+            }
+            other => self.0.push(Cut::Other(other)),
+        }
+        Ok(())
+    }
+}
+
+impl<'de> Deserialize<'de> for PreTokenization {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        let mut steps = PreTokenization(Vec::new());
+        steps.add(PreTokenizerWrapper::deserialize(source)?).map_err(de::Error::custom)?;
+        Ok(steps)
+    }
+}
+
+impl PreTokenizer for PreTokenization {
+    fn pre_tokenize(&self, text: &mut PreTokenizedString) -> tokenizers::Result<()> {
+        let length = |text: &PreTokenizedString| -> usize {
+            let parts = text.get_splits(OffsetReferential::Normalized, OffsetType::Byte);
+            parts.iter().map(|(part, _, _)| part.len()).sum()
+        };
+        let before = length(text);
+        for step in &self.0 {
+            match step {
+                Cut::Split { search, split } if split.invert => {
+                    text.split(|_, part| part.split(Invert(search), split.behavior))?;
+                }
+                Cut::Split { search, split } => text.split(|_, part| part.split(search, split.behavior))?,
+                Cut::Other(step) => {
+                    step.pre_tokenize(text)?;
+                    check_length(before, length(text));
+                }
+            }
+        }
+        Ok(())
+    }
+}
