@@ -26,6 +26,14 @@ pub enum Error {
         /// The keys that are read there.
         known: String,
     },
+    /// The configuration is that of a model without rotary embedding: there is nothing to turn.
+    #[cfg(feature = "hf")]
+    NotRotary {
+        /// Its `model_type`.
+        model_type: String,
+        /// What it has instead.
+        encoding: crate::config::Encoding,
+    },
     /// A value passed to a function is impossible.
     Argument {
         /// The argument's name.
@@ -115,6 +123,11 @@ impl fmt::Display for Error {
                 f,
                 "`{field}` is a key that no rule reads (read there: {known}); \
                  if it changes nothing about the rotation, pass --allow-unknown {key}"
+            ),
+            #[cfg(feature = "hf")]
+            Error::NotRotary { model_type, encoding } => write!(
+                f,
+                "`model_type` is {model_type}, whose positions are {encoding}; expected a model with rotary embedding"
             ),
             Error::Argument { name, value, expected } => {
                 write!(f, "{name} is {value}; expected {expected}")

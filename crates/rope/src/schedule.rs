@@ -244,9 +244,9 @@ impl Schedule {
             Schedule::Yarn(yarn) => {
                 stretch("factor", yarn.factor)?;
                 positive("original_length", yarn.original_length as f64)?;
-                positive("beta_fast", yarn.beta_fast)?;
-                positive("beta_slow", yarn.beta_slow)?;
-                if yarn.beta_fast < yarn.beta_slow {
+                stretch("beta_fast", yarn.beta_fast)?;
+                stretch("beta_slow", yarn.beta_slow)?;
+                if yarn.beta_fast < yarn.beta_slow && yarn.ramp == Ramp::Rotations {
                     let expected = format!("at least beta_slow, which is {}", yarn.beta_slow);
                     return Err(Error::argument("beta_fast", brief(yarn.beta_fast), expected));
                 }
@@ -442,7 +442,7 @@ fn positive(name: &'static str, value: f64) -> Result<()> {
     }
 }
 
-/// Checks a factor that frequencies are divided by: beyond these bounds they are no ordinary numbers any more.
+/// Checks a factor of frequencies or of turns: beyond these bounds what is made of it is no ordinary number any more.
 fn stretch(name: &'static str, value: f64) -> Result<()> {
     match (1e-9..=1e15).contains(&value) {
         true => Ok(()),

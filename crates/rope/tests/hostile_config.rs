@@ -144,6 +144,8 @@ const PARTNERS: &[(&str, &str)] = &[
     ("hidden_size", "short_factor"),
     ("hidden_size", "mrope_section"),
     ("hidden_size", "head_dim"),
+    ("hidden_size", "rotary_pct"),
+    ("head_dim", "hidden_size"),
     ("num_attention_heads", "hidden_size"),
     ("num_attention_heads", "short_factor"),
     ("num_attention_heads", "mrope_section"),
@@ -466,14 +468,16 @@ fn files_cut_off_anywhere_are_refused() {
 
 #[test]
 fn files_that_are_no_objects_are_refused() {
-    for text in
-        ["", " ", "null", "1", "\"x\"", "[]", "[{}]", "true", "{} {}", "{}x", "\u{feff}{}", "\0", "{,}"]
+    for text in ["", " ", "null", "1", "\"x\"", "[]", "[{}]", "true", "{} {}", "{}x", "\u{feff}", "\0", "{,}"]
     {
         let error = read(text.as_bytes()).unwrap().unwrap_err();
         assert!(matches!(error, Error::Json(_)), "{text:?}: {error}");
     }
-    let error = read(b"{}").unwrap().unwrap_err();
-    assert!(error.to_string().contains("head_dim"), "{error}");
+    // A byte order mark is passed over.
+    for text in ["{}", "\u{feff}{}"] {
+        let error = read(text.as_bytes()).unwrap().unwrap_err();
+        assert!(error.to_string().contains("head_dim"), "{error}");
+    }
     for text in
         [&b"\xff\xfe{\0}\0"[..], b"{\"model_type\": \"\xff\"}", b"{\"\xc3\x28\": 1}", b"{\"a\": \"\\ud800\"}"]
     {
@@ -553,8 +557,9 @@ fn files_of_any_size_are_answered_in_time() {
             let answer = HfConfig::read(text.as_bytes(), &HfOptions::default());
             sender.send(answer.map(|config| config.layers.len()))
         });
-        let answer = receiver.recv_timeout(Duration::from_secs(3));
-        let answer = answer.unwrap_or_else(|_| panic!("{name}: no answer within three seconds"));
+        // Long enough for a busy machine: what is stopped here is what does not end.
+        let answer = receiver.recv_timeout(Duration::from_secs(60));
+        let answer = answer.unwrap_or_else(|_| panic!("{name}: no answer within a minute"));
         if let Err(error) = answer {
             assert!(is_presentable(&error.to_string()), "{name}: {error:.200}");
         }
@@ -615,8 +620,8 @@ fn layer_types_are_asked_for_by_name() {
     }
     let set = Rope::from_hf(configs()[0].1.to_string().as_bytes()).unwrap();
     assert!(set.only().is_ok() && set.layer("full_attention").is_err());
-    let none = Rope::from_hf(br#"{"model_type": "falcon", "alibi": true}"#).unwrap();
-    assert!(none.only().unwrap_err().to_string().contains("model"));
+    let none = Rope::from_hf(br#"{"model_type": "falcon", "alibi": true}"#).unwrap_err();
+    assert!(none.to_string().contains("falcon") && none.to_string().contains("ALiBi"), "{none}");
 }
 
 /// Without a file of past failures: a failing case is printed, and belongs into a test above.

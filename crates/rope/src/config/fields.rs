@@ -95,7 +95,8 @@ impl<'a> Fields<'a> {
     }
 
     pub fn string(&self, key: &str) -> Result<Option<&'a str>> {
-        self.get(key).map(|value| value.as_str().ok_or_else(|| self.error(key, "a string"))).transpose()
+        let text = |value: &'a Value| value.as_str().filter(|text| !is_not_a_number(text));
+        self.get(key).map(|value| text(value).ok_or_else(|| self.error(key, "a string"))).transpose()
     }
 
     pub fn object(&self, key: &str) -> Result<Option<Fields<'a>>> {
@@ -130,8 +131,14 @@ fn shorten(value: &Value) -> String {
     match value {
         Value::Array(list) => format!("a list of {}", list.len()),
         Value::Object(map) => format!("an object of {}", map.len()),
+        Value::String(text) if is_not_a_number(text) => text.clone(),
         value => plain(&value.to_string()),
     }
+}
+
+/// Whether a text is one of Python's words for what is not a number, which stand in strings once they are read.
+fn is_not_a_number(text: &str) -> bool {
+    ["NaN", "Infinity", "-Infinity"].contains(&text)
 }
 
 /// Text of a file as a message may show it: no control characters, no end of it.

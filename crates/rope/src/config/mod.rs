@@ -4,7 +4,11 @@
 //! type) the way transformers 5.22 reads them. What transformers reads silently in a surprising way is read the same
 //! way here, with a warning; what it cannot use is an error that names the field.
 
+mod dictionaries;
+mod encoding;
 mod fields;
+mod head;
+mod json;
 mod models;
 mod rule;
 
@@ -12,12 +16,11 @@ use crate::error::{Error, Result};
 use crate::pairing::Pairing;
 use crate::rope::{Rope, RopeBuilder};
 use crate::schedule::AnglePrecision;
+pub use encoding::Encoding;
 use fields::{Fields, plain};
-use models::{Head, Model, PairingRule};
+pub use json::{MAX_CONFIG_BYTES, parse};
+use models::{Model, PairingRule};
 use serde_json::Value;
-
-/// A configuration larger than this is not one.
-pub const MAX_CONFIG_BYTES: usize = 16 << 20;
 
 /// How to read a configuration.
 #[derive(Clone, Debug, Default)]
@@ -39,9 +42,11 @@ pub struct HfConfig {
     pub section: Option<String>,
     /// The pairing, unless `model_type` is unknown and none was given.
     pub pairing: Option<Pairing>,
-    /// The longest sequence the file says the model takes.
+    /// How the model tells positions apart. Where that is not by rotary embedding there is one layer without rope.
+    pub encoding: Encoding,
+    /// The longest sequence the model takes: as the file says, else as its class does.
     pub max_position_embeddings: Option<u64>,
-    /// One entry for the whole model, or one a layer type.
+    /// One entry for the whole model, or one for each layer type.
     pub layers: Vec<HfLayer>,
     /// What is odd but usable.
     pub warnings: Vec<String>,
@@ -120,8 +125,14 @@ impl Rope {
 }
 
 impl HfConfig {
-    /// The ropes, unless the pairing is unknown.
+    /// The ropes, unless the model is not rotary or the pairing is unknown.
     pub fn ropes(self) -> Result<RopeSet> {
+        if self.encoding != Encoding::Rotary {
+            return Err(Error::NotRotary {
+                model_type: self.model_type.map_or("missing".into(), |name| plain(&name)),
+                encoding: self.encoding,
+            });
+        }
         if self.pairing.is_none() {
             return Err(Error::Field {
                 field: "model_type".into(),
@@ -136,24 +147,33 @@ impl HfConfig {
 
     /// Reads a configuration.
     pub fn read(config: &[u8], options: &HfOptions) -> Result<HfConfig> {
-        if config.len() > MAX_CONFIG_BYTES {
-            return Err(Error::Json(format!(
-                "{} bytes; a config.json has at most {MAX_CONFIG_BYTES}",
-                config.len()
-            )));
-        }
-        let value: Value = serde_json::from_slice(config).map_err(|error| Error::Json(error.to_string()))?;
+        let mut value = parse(config)?;
+        models::fill_text_part(&mut value);
         let Value::Object(map) = &value else {
             return Err(Error::Json("a JSON value that is not an object".into()));
         };
         let mut reader = Reader { options, warnings: Vec::new() };
         let (top, section, model_type) = reader.descend(Fields::new(map, ""))?;
-        let model = model_type.as_deref().and_then(models::find);
-        let pairing = reader.pairing(&top, model.as_ref())?;
-        let names =
-            ["max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length"];
-        let max_position_embeddings = top.count_of(&names)?.map(|(_, count)| count);
-        let ctx = Context { top, model, max_position_embeddings, nested: false };
+        let model = own_type(&top, model_type.as_deref())?.and_then(models::find);
+        let mut ctx = Context { top, model, max_position_embeddings: None, nested: false };
+        ctx.max_position_embeddings = reader.longest(&ctx)?;
+        let encoding = reader.encoding(&ctx, model_type.as_deref())?;
+        let max_position_embeddings = ctx.max_position_embeddings;
+        if encoding != Encoding::Rotary {
+            let layers =
+                vec![HfLayer { layer_type: None, rope_type: None, rope: None, original_length: None }];
+            let (pairing, warnings) = (None, reader.warnings);
+            return Ok(HfConfig {
+                model_type,
+                section,
+                pairing,
+                encoding,
+                max_position_embeddings,
+                layers,
+                warnings,
+            });
+        }
+        let pairing = reader.pairing(&ctx)?;
         let mut layers = Vec::new();
         for (layer_type, dictionary) in reader.dictionaries(&ctx)? {
             let spec = match dictionary {
@@ -162,11 +182,8 @@ impl HfConfig {
                         dictionary.as_object().ok_or_else(|| Error::Json("a rope dictionary".into()))?;
                     let nested = layer_type.is_some();
                     let path = reader.dictionary_path(&ctx, layer_type.as_deref());
-                    Some(reader.layer(
-                        &Context { nested, ..ctx.clone() },
-                        &Fields::new(map, path),
-                        layer_type.as_deref(),
-                    )?)
+                    let ctx = Context { nested, ..ctx.clone() };
+                    Some(reader.rule(&ctx, &Fields::new(map, path), layer_type.as_deref())?)
                 }
                 None => None,
             };
@@ -182,8 +199,16 @@ impl HfConfig {
         }
         let mut warnings = reader.warnings;
         warnings.dedup();
-        Ok(HfConfig { model_type, section, pairing, max_position_embeddings, layers, warnings })
+        Ok(HfConfig { model_type, section, pairing, encoding, max_position_embeddings, layers, warnings })
     }
+}
+
+/// The `model_type` whose rules are followed: of a model of this project, `llama-receptive`, the type that it resembles.
+fn own_type<'a>(top: &Fields, model_type: Option<&'a str>) -> Result<Option<&'a str>> {
+    let encoding = top.string("position_encoding")?;
+    let resembled =
+        encoding.zip(model_type).and_then(|(name, own)| own.strip_suffix(name)?.strip_suffix('-'));
+    Ok(resembled.or(model_type))
 }
 
 /// What a rope dictionary says.
@@ -224,33 +249,27 @@ struct Context<'a> {
     nested: bool,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
     fn is(&self, names: &[&str]) -> bool {
         self.model.as_ref().is_some_and(|model| names.contains(&model.name))
     }
+
+    /// The encoding that a model of this project names.
+    fn own_encoding(&self) -> Result<Option<&'a str>> {
+        self.top.string("position_encoding")
+    }
+
+    /// The names under which a field is read: its own and the class's; every one that is in use where the class is unknown.
+    fn names(&self, field: &'static str, others: &[&'static str]) -> Vec<&'static str> {
+        match &self.model {
+            Some(model) => model.names(field),
+            None => std::iter::once(field).chain(others.iter().copied()).collect(),
+        }
+    }
 }
 
-/// A rope dictionary for each layer type; `None` for layers without rope.
-type Dictionaries = Vec<(Option<String>, Option<Value>)>;
-
-/// More layer types than any model has.
-const MAX_LAYER_TYPES: usize = 16;
-
-/// The entries of a rope dictionary that is nested by layer type: one whose keys are none of a rule's.
-fn by_layer(value: &Value) -> Option<Dictionaries> {
-    let map = value.as_object()?;
-    let nested = map.values().any(Value::is_object) && !map.keys().any(|key| rule::is_known(key));
-    let entry = |(key, value): (&String, &Value)| {
-        (Some(key.clone()), Some(value.clone()).filter(|value| !value.is_null()))
-    };
-    nested.then(|| map.iter().map(entry).collect())
-}
-
-/// Types whose flat files give the two bases of their layer types in fields of their own.
-const GEMMA_3: &[&str] = &["gemma3_text", "gemma3n_text", "t5gemma2_text", "t5gemma2_decoder"];
-const MODERN_BERT: &[&str] = &["modernbert", "modernbert-decoder"];
 /// Types whose classes read `rotary_emb_base` and `rotary_pct` instead of the usual names.
-const NEOX: &[&str] = &["gpt_neox", "gpt_neox_japanese"];
+const NEOX: &[&str] = &["gpt_neox", "gpt_neox_japanese", "qwen"];
 /// Types whose base is a constant in the code.
 const FIXED_BASE: &[&str] = &["roformer", "gptj", "codegen"];
 /// Types that read "su" and "yarn" as LongRoPE.
@@ -262,6 +281,20 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// The longest sequence that the model takes.
+    fn longest(&mut self, ctx: &Context) -> Result<Option<u64>> {
+        let others = ["n_positions", "max_seq_len", "seq_length", "model_max_length"];
+        let names = ctx.names("max_position_embeddings", &others);
+        if let Some((_, count)) = ctx.top.count_of(&names)? {
+            return Ok(Some(count));
+        }
+        let assumed = ctx.model.as_ref().and_then(|model| model.positions);
+        if let Some(assumed) = assumed {
+            self.warn(format!("no `max_position_embeddings` in the file: {assumed}, as its class assumes"));
+        }
+        Ok(assumed)
+    }
+
     fn warn(&mut self, warning: impl Into<String>) {
         let warning = warning.into();
         if !self.warnings.contains(&warning) {
@@ -274,7 +307,15 @@ impl Reader<'_> {
         let mut section: Option<String> = None;
         let mut model_type = at.string("model_type")?.map(str::to_string);
         'down: loop {
-            for key in ["text_config", "language_config", "llm_config", "thinker_config", "vlm_config"] {
+            // Speech and translation models whose text part is what writes.
+            let writer = match model_type.as_deref() {
+                Some("dia") => "decoder_config",
+                Some("t5gemma" | "t5gemma2") => "decoder",
+                _ => "text_config",
+            };
+            for key in
+                ["text_config", "language_config", "llm_config", "thinker_config", "vlm_config", writer]
+            {
                 let Some(inner) = at.object(key)?.filter(|inner| !inner.is_empty()) else { continue };
                 let own = inner.string("model_type")?.map(str::to_string);
                 let assumed = model_type.as_deref().and_then(models::find).and_then(|model| model.text);
@@ -287,16 +328,25 @@ impl Reader<'_> {
         }
         if let Some(section) = &section {
             self.warn(format!("read from `{section}`, the text part of the model"));
-        } else if let Some(text) = model_type.as_deref().and_then(models::find).and_then(|model| model.text) {
-            // A flat file of a multi-modal model: the text part's fields stand at the top.
+        }
+        // A flat file of a multi-modal model has the text part's fields at the top; some name the whole's type inside.
+        if let Some(text) = model_type.as_deref().and_then(models::find).and_then(|model| model.text) {
             model_type = Some(text.to_string());
         }
         Ok((at, section, model_type))
     }
 
-    fn pairing(&mut self, top: &Fields, model: Option<&Model>) -> Result<Option<Pairing>> {
+    fn pairing(&mut self, ctx: &Context) -> Result<Option<Pairing>> {
+        let (top, model) = (&ctx.top, ctx.model.as_ref());
         if let Some(pairing) = self.options.pairing {
             return Ok(Some(pairing));
+        }
+        if ctx.own_encoding()?.is_some() {
+            // This project's encodings pair neighbours, whatever the model around them resembles.
+            return Ok(Some(Pairing::Interleaved));
+        }
+        if ctx.is(&["chatglm"]) && top.boolean("original_rope")? == Some(false) {
+            return Ok(Some(Pairing::Half));
         }
         let interleave = top.boolean("rope_interleave")?;
         Ok(match model.map(|model| model.pairing) {
@@ -323,121 +373,6 @@ impl Reader<'_> {
         })
     }
 
-    /// Where the dictionary of a layer type was read, for messages.
-    fn dictionary_path(&self, ctx: &Context, layer_type: Option<&str>) -> String {
-        let scaling =
-            ctx.top.get("rope_scaling").and_then(Value::as_object).is_some_and(|map| !map.is_empty());
-        let path = ctx.top.path(if scaling { "rope_scaling" } else { "rope_parameters" });
-        layer_type.map_or(path.clone(), |layer| format!("{path}.{}", plain(layer)))
-    }
-
-    /// The rope dictionaries of a model: one, or one a layer type, `None` for layers without rope.
-    fn dictionaries(&mut self, ctx: &Context) -> Result<Dictionaries> {
-        let top = &ctx.top;
-        if top.boolean("alibi")? == Some(true) {
-            self.warn("`alibi` is true: this model has no rotary embedding");
-            return Ok(vec![(None, None)]);
-        }
-        self.warn_about_exceptions(ctx)?;
-        // As transformers reads it: a rope_scaling that says something replaces rope_parameters.
-        let given = match top.object("rope_scaling")?.filter(|fields| !fields.is_empty()) {
-            Some(_) => top.get("rope_scaling"),
-            None => top
-                .object("rope_parameters")?
-                .filter(|fields| !fields.is_empty())
-                .and(top.get("rope_parameters")),
-        };
-        let default: Option<Value> = match ctx.model.as_ref().and_then(|model| model.rope_parameters) {
-            Some(json) => Some(serde_json::from_str(json).map_err(|error| Error::Json(error.to_string()))?),
-            None => None,
-        };
-        if let Some(layers) = given.and_then(by_layer) {
-            let path = |layer: &str| self.dictionary_path(ctx, Some(layer));
-            if layers.len() > MAX_LAYER_TYPES {
-                let expected = format!("at most {MAX_LAYER_TYPES} layer types");
-                let value = format!("an object of {}", layers.len());
-                return Err(Error::Field { field: self.dictionary_path(ctx, None), value, expected });
-            }
-            for (layer, value) in &layers {
-                if value.as_ref().is_some_and(|value| !value.is_object()) {
-                    let value = value.as_ref().map_or(String::new(), |value| plain(&value.to_string()));
-                    let field = path(layer.as_deref().unwrap_or(""));
-                    return Err(Error::Field {
-                        field,
-                        value,
-                        expected: "an object or null: a layer type".into(),
-                    });
-                }
-            }
-            return Ok(layers);
-        }
-        match default.as_ref().and_then(by_layer) {
-            Some(layers) => self.layered_from_flat(ctx, layers, given),
-            None => {
-                let dictionary = given.cloned().or_else(|| {
-                    let default = default?;
-                    if top.has("rope_theta") {
-                        self.warn("`rope_theta` beside no rope dictionary is ignored by this model's class");
-                    }
-                    self.warn(format!("no rope dictionary in the file: the class's own is used, {default}"));
-                    Some(default)
-                });
-                Ok(vec![(None, Some(dictionary.unwrap_or_else(|| Value::Object(Default::default()))))])
-            }
-        }
-    }
-
-    /// A file without layer types for a class that has them: its older shape.
-    fn layered_from_flat(
-        &mut self,
-        ctx: &Context,
-        mut layers: Dictionaries,
-        given: Option<&Value>,
-    ) -> Result<Dictionaries> {
-        let top = &ctx.top;
-        let flat_scaling = top.object("rope_scaling")?.is_some_and(|fields| !fields.is_empty());
-        let is_gemma = ctx.is(GEMMA_3);
-        let is_bert = ctx.is(MODERN_BERT);
-        let is_olmo = ctx.is(&["olmo3"]);
-        if given.is_some() && !(flat_scaling && (is_gemma || is_bert || is_olmo)) {
-            let expected = "an object per layer type, as this model's class needs it";
-            return Err(top.error(if flat_scaling { "rope_scaling" } else { "rope_parameters" }, expected));
-        }
-        for (layer_type, dictionary) in &mut layers {
-            let full = layer_type.as_deref() == Some("full_attention");
-            let Some(Value::Object(map)) = dictionary else { continue };
-            let base = match (is_gemma, is_bert, is_olmo) {
-                (true, ..) if full => top.base("rope_theta")?,
-                (true, ..) => top.base("rope_local_base_freq")?,
-                (_, true, _) if full => top.base("global_rope_theta")?,
-                (_, true, _) => top.base("local_rope_theta")?,
-                (_, _, true) if full => top.base("rope_theta")?,
-                _ => None,
-            };
-            if let Some(base) = base {
-                map.insert("rope_theta".into(), base.into());
-            }
-            if let (Some(Value::Object(scaling)), true) = (given, full || is_bert) {
-                if scaling.contains_key("type") && !scaling.contains_key("rope_type") {
-                    self.warn(
-                        "`rope_scaling.type` without `rope_type` is ignored by this model's class: \
-                         the layers are read as unscaled",
-                    );
-                }
-                let rest = scaling.iter().filter(|(key, _)| key.as_str() != "type");
-                map.extend(rest.map(|(key, value)| (key.clone(), value.clone())));
-            }
-        }
-        if is_olmo && top.has("rope_theta") {
-            self.warn("a flat `rope_theta` reaches full-attention layers alone; sliding layers keep 500000");
-        } else if !is_gemma && !is_bert && top.has("rope_theta") {
-            self.warn(
-                "`rope_theta` is ignored by this model's class; its layer types have bases of their own",
-            );
-        }
-        Ok(layers)
-    }
-
     /// Settings outside the dictionary that take some layers out.
     fn warn_about_exceptions(&mut self, ctx: &Context) -> Result<()> {
         for key in ["no_rope_layers", "layer_rope_theta", "rope_scaling_layers", "partial_rotary_factors"] {
@@ -452,49 +387,5 @@ impl Reader<'_> {
             self.warn("`rotary_value` is true: values are rotated as well as queries and keys");
         }
         Ok(())
-    }
-
-    /// The width of a head, or of its rotary slice in latent attention, and the field it comes from.
-    fn head_dim(&self, ctx: &Context, layer_type: Option<&str>) -> Result<(usize, String)> {
-        let top = &ctx.top;
-        let head = ctx.model.as_ref().map_or(Head::Derived, |model| model.head);
-        let (names, default): (&[&str], Option<usize>) = match head {
-            // A wider head for full attention is a field of its own.
-            Head::Default { global: Some(global), .. } if layer_type == Some("full_attention") => {
-                (&["global_head_dim"], Some(global))
-            }
-            Head::Latent(dim) => (&["head_dim", "qk_rope_head_dim"], Some(dim)),
-            Head::KvChannels(dim) => (&["head_dim", "kv_channels"], Some(dim)),
-            Head::Default { dim, .. } => (&["head_dim"], Some(dim)),
-            Head::Derived if ctx.model.is_none() => {
-                (&["qk_rope_head_dim", "head_dim", "attention_head_dim"], None)
-            }
-            Head::Derived if ctx.is(&["zamba2"]) => (&["attention_head_dim"], None),
-            Head::Derived => (&["head_dim"], None),
-        };
-        match (top.count_of(names)?, default) {
-            (Some((name, dim)), _) => return Ok((dim as usize, top.path(name))),
-            (None, Some(dim)) => return Ok((dim, top.path(names[0]))),
-            (None, None) => {}
-        }
-        let hidden = top.count_of(&["hidden_size", "n_embd", "d_model"])?;
-        let (name, hidden) = hidden
-            .ok_or_else(|| top.error("head_dim", "head_dim, or hidden_size and num_attention_heads"))?;
-        let names = ["num_attention_heads", "n_head", "num_heads", "n_heads", "decoder_num_attention_heads"];
-        let heads = top.count_of(&names)?;
-        let (heads_name, heads) =
-            heads.ok_or_else(|| top.error("num_attention_heads", "a whole number: hidden_size / heads"))?;
-        let hidden = if ctx.is(&["zamba2"]) { hidden.saturating_mul(2) } else { hidden };
-        if !hidden.is_multiple_of(heads) {
-            let expected = format!("a multiple of `{heads_name}`, which is {heads}, or a head_dim");
-            return Err(top.error(name, expected));
-        }
-        Ok(((hidden / heads) as usize, top.path(name)))
-    }
-
-    /// The rope of one layer type.
-    fn layer(&mut self, ctx: &Context, dictionary: &Fields, layer_type: Option<&str>) -> Result<Spec> {
-        let head_dim = self.head_dim(ctx, layer_type)?;
-        self.rule(ctx, dictionary, head_dim)
     }
 }

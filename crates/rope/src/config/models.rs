@@ -1,13 +1,17 @@
-//! What Hugging Face's model classes assume when a configuration does not say: one row a `model_type` in `models.tsv`.
+//! What Hugging Face's model classes assume when a configuration does not say: one row per `model_type` in `models.tsv`.
 //!
 //! Read off transformers 5.22.2 by running each class, and for a few well-known types that are not in it from their own
 //! code. Columns: the pairing (`rope_interleave`: that field decides; `reversed`: half, turning backwards); the base and
 //! the rotary part of a head where the file has none (`rotary_dim=64`: in features); the width of a head where it is
-//! not hidden_size / heads (`global:` of full-attention layers, `qk_rope:` of latent attention); whether
+//! not hidden_size / heads (`global:` of full-attention layers, `qk_rope:` of latent attention, `qk_joined:` where that
+//! slice is a part of the head, `ratio` where hidden_size / heads counts whatever the file's head_dim is); whether
 //! `partial_rotary_factor` counts under the default rule, which most classes ignore it under; the M-RoPE layout; the
-//! type of the text part of a multi-modal model; and the rope dictionary used when the file has none.
+//! type of the text part of a multi-modal model; the rope dictionary used when the file has none (of a multi-modal
+//! model: what its text part has where the file is silent); and the class's own hidden_size, heads and
+//! max_position_embeddings.
 
 use crate::pairing::Pairing;
+use serde_json::Value;
 
 /// One row.
 #[derive(Clone, Copy)]
@@ -24,6 +28,9 @@ pub(super) struct Model {
     pub text: Option<&'static str>,
     /// JSON: the rope dictionary of a file that has none.
     pub rope_parameters: Option<&'static str>,
+    pub hidden_size: Option<u64>,
+    pub heads: Option<u64>,
+    pub positions: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -46,10 +53,14 @@ pub(super) enum Partial {
 pub(super) enum Head {
     /// `head_dim` if given, else hidden_size / heads.
     Derived,
+    /// hidden_size / heads, whatever `head_dim` is.
+    Ratio,
     /// `head_dim` if given, else this; full-attention layers may have another.
     Default { dim: usize, global: Option<usize> },
     /// `qk_rope_head_dim`: the rotary slice of latent attention, a head of its own here.
     Latent(usize),
+    /// `qk_nope_head_dim` + `qk_rope_head_dim`, each this: the slice at the end turns.
+    Joined(usize),
     /// `kv_channels`, else this.
     KvChannels(usize),
 }
@@ -72,6 +83,53 @@ pub(super) fn find(model_type: &str) -> Option<Model> {
     })
 }
 
+/// Other names that classes have for a field of Hugging Face's.
+const ALIASES: &[(&str, &str, &str)] = &[
+    ("RefinedWeb", "num_attention_heads", "n_head"),
+    ("RefinedWebModel", "num_attention_heads", "n_head"),
+    ("bailing_hybrid", "max_position_embeddings", "model_max_length"),
+    ("baichuan", "max_position_embeddings", "model_max_length"),
+    ("chatglm", "max_position_embeddings", "seq_length"),
+    ("codegen", "hidden_size", "n_embd"),
+    ("codegen", "num_attention_heads", "n_head"),
+    ("codegen", "max_position_embeddings", "n_positions"),
+    ("dbrx", "hidden_size", "d_model"),
+    ("dbrx", "num_attention_heads", "n_heads"),
+    ("dbrx", "max_position_embeddings", "max_seq_len"),
+    ("gptj", "hidden_size", "n_embd"),
+    ("gptj", "num_attention_heads", "n_head"),
+    ("gptj", "max_position_embeddings", "n_positions"),
+    ("moonshine", "num_attention_heads", "decoder_num_attention_heads"),
+    ("phi-msft", "hidden_size", "n_embd"),
+    ("phi-msft", "num_attention_heads", "n_head"),
+    ("phi-msft", "max_position_embeddings", "n_positions"),
+    ("qwen", "max_position_embeddings", "seq_length"),
+];
+
+impl Model {
+    /// The names under which the class reads a field.
+    pub fn names(&self, field: &'static str) -> Vec<&'static str> {
+        let own = ALIASES.iter().filter(|(model, name, _)| *model == self.name && *name == field);
+        std::iter::once(field).chain(own.map(|(_, _, alias)| *alias)).collect()
+    }
+}
+
+/// Gives the text part of a multi-modal model what its class assumes where the file is silent.
+pub(super) fn fill_text_part(config: &mut Value) {
+    let Some(model) = config["model_type"].as_str().and_then(find).filter(|model| model.text.is_some())
+    else {
+        return;
+    };
+    let assumed = model.rope_parameters.and_then(|json| serde_json::from_str(json).ok());
+    if let (Some(Value::Object(assumed)), Some(Value::Object(text))) =
+        (assumed, config.get_mut("text_config"))
+    {
+        for (key, value) in assumed {
+            text.entry(key).or_insert(value);
+        }
+    }
+}
+
 fn parse(name: &'static str, mut fields: std::str::Split<'static, char>) -> Option<Model> {
     let mut next = || fields.next().map(|field| if field == "-" { "" } else { field });
     let pairing = match next()? {
@@ -87,8 +145,10 @@ fn parse(name: &'static str, mut fields: std::str::Split<'static, char>) -> Opti
     };
     let head = match next()? {
         "" => Head::Derived,
+        "ratio" => Head::Ratio,
         head => match head.split_once(':') {
             Some(("qk_rope", dim)) => Head::Latent(dim.parse().ok()?),
+            Some(("qk_joined", dim)) => Head::Joined(dim.parse().ok()?),
             Some(("kv_channels", dim)) => Head::KvChannels(dim.parse().ok()?),
             Some((dim, global)) => Head::Default {
                 dim: dim.strip_suffix(" global")?.parse().ok()?,
@@ -110,7 +170,27 @@ fn parse(name: &'static str, mut fields: std::str::Split<'static, char>) -> Opti
     };
     let text = Some(next()?).filter(|text| !text.is_empty());
     let rope_parameters = Some(next()?).filter(|json| !json.is_empty());
-    Some(Model { name, pairing, base, partial, head, default_partial, mrope, text, rope_parameters })
+    let mut count = || -> Option<Option<u64>> {
+        match next()? {
+            "" => Some(None),
+            count => count.parse().ok().map(Some),
+        }
+    };
+    let (hidden_size, heads, positions) = (count()?, count()?, count()?);
+    Some(Model {
+        name,
+        pairing,
+        base,
+        partial,
+        head,
+        default_partial,
+        mrope,
+        text,
+        rope_parameters,
+        hidden_size,
+        heads,
+        positions,
+    })
 }
 
 #[cfg(test)]
@@ -127,5 +207,13 @@ mod tests {
             count += 1;
         }
         assert!(count > 250);
+    }
+
+    #[test]
+    fn no_type_is_both_rotary_and_not() {
+        let others = include_str!("other.tsv").lines().skip(1).filter_map(|line| line.split('\t').next());
+        for name in others {
+            assert!(super::find(name).is_none(), "{name}");
+        }
     }
 }

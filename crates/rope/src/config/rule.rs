@@ -1,10 +1,11 @@
 //! One rope dictionary → one rope: the rule, its settings, the rotary part of the head, the axes.
 
 use super::fields::{Fields, plain};
-use super::models::{Head, Mrope, Partial};
+use super::head::Turning;
+use super::models::{Head, Mrope};
 use super::{Context, FIXED_BASE, NEOX, PHI_3, Reader, Sources, Spec};
 use crate::error::{Error, Result};
-use crate::rope::{Axes, Rope};
+use crate::rope::{Axes, Rope, XPos};
 use crate::schedule::{Llama3, LongRope, Ramp, Schedule, Yarn};
 
 /// Keys that some rule reads.
@@ -29,12 +30,21 @@ const READ: &[&str] = &[
     "mrope_interleaved",
     "xdrope_section",
     "alpha",
+    "rho",
     "llama_4_scaling_beta",
     "short_mscale",
     "long_mscale",
 ];
 /// Keys that are found in files and change nothing.
 const HARMLESS: &[&str] = &["finetuned", "max_position_embeddings", "interleaved"];
+
+/// A head of odd width as a message shows it: with where the width comes from.
+fn odd_head(ctx: &Context, head_dim: usize) -> String {
+    match ctx.top.get("head_dim") {
+        Some(_) => head_dim.to_string(),
+        None => format!("one that makes heads of {head_dim}"),
+    }
+}
 
 /// Whether a key belongs to a rope dictionary (and is not the name of a layer type).
 pub(super) fn is_known(key: &str) -> bool {
@@ -47,7 +57,7 @@ impl Reader<'_> {
         &mut self,
         ctx: &Context,
         dictionary: &Fields,
-        (head_dim, head_field): (usize, String),
+        layer_type: Option<&str>,
     ) -> Result<Spec> {
         for key in dictionary.keys() {
             if !is_known(key) && !self.options.allow_unknown.contains(key) {
@@ -56,14 +66,26 @@ impl Reader<'_> {
             }
         }
         let rule = self.rule_name(ctx, dictionary)?;
+        let Turning { head_dim, field: head_field, rotary_dim, part: partial, at_end } =
+            self.turning(ctx, dictionary, layer_type, rule)?;
         let mut sources = Sources::default();
         for argument in ["head_dim", "rotary_dim", "rotary_offset"] {
             sources.add(argument, head_field.clone());
         }
         let base = self.base(ctx, dictionary, &mut sources)?;
-        let (rotary_dim, partial) = self.rotary_dim(ctx, dictionary, head_dim, rule)?;
         let original = self.original_length(ctx, dictionary, rule, &mut sources)?;
-        for key in ["factor", "mscale", "mscale_all_dim", "short_factor", "long_factor"] {
+        let named = [
+            "factor",
+            "mscale",
+            "mscale_all_dim",
+            "short_factor",
+            "long_factor",
+            "beta_fast",
+            "beta_slow",
+            "alpha",
+            "rho",
+        ];
+        for key in named {
             if dictionary.get(key).is_some() {
                 sources.add(key, dictionary.path(key));
             }
@@ -75,6 +97,14 @@ impl Reader<'_> {
         let schedule = self.schedule(ctx, dictionary, rule, original, partial)?;
 
         let mut builder = Rope::builder(head_dim).base(base).schedule(schedule);
+        if rotary_dim % 2 == 1 && rotary_dim == head_dim {
+            let expected = "an even number: features turn in pairs";
+            return Err(Error::Field {
+                field: head_field,
+                value: odd_head(ctx, head_dim),
+                expected: expected.into(),
+            });
+        }
         if rotary_dim % 2 == 1 {
             self.warn(format!(
                 "an odd rotary dimension, {rotary_dim}: one more feature turns, with {rotary_dim} in the exponent"
@@ -83,6 +113,12 @@ impl Reader<'_> {
         }
         let rotary_dim = rotary_dim.next_multiple_of(2);
         builder = builder.rotary_dim(rotary_dim);
+        if at_end {
+            builder = builder.rotary_offset(head_dim.saturating_sub(rotary_dim));
+        }
+        if ctx.own_encoding()? == Some("xpos") {
+            builder = builder.xpos(XPos::default());
+        }
         if let Some(axes) = self.axes(ctx, dictionary, rotary_dim / 2)? {
             builder = builder.axes(axes);
         }
@@ -106,14 +142,13 @@ impl Reader<'_> {
             }
             "mrope" => "default",
             "xdrope" => "dynamic",
-            known @ ("default" | "linear" | "dynamic" | "yarn" | "longrope" | "llama3" | "proportional") => {
-                known
-            }
+            known @ ("default" | "linear" | "dynamic" | "yarn" | "longrope" | "llama3" | "proportional"
+            | "receptive-field") => known,
             _ => {
                 let key = if dictionary.has("rope_type") { "rope_type" } else { "type" };
                 return Err(dictionary.error(
                     key,
-                    "default, linear, dynamic, yarn, longrope, llama3 or proportional (or the older su, mrope, xdrope)",
+                    "default, linear, dynamic, yarn, longrope, llama3, proportional or receptive-field (or the older su, mrope, xdrope)",
                 ));
             }
         })
@@ -130,10 +165,12 @@ impl Reader<'_> {
             }
             return Ok(default);
         }
-        let outer: &[&str] = match ctx.is(NEOX) {
-            true => &["rotary_emb_base"],
-            false if ctx.model.is_none() => &["rope_theta", "rotary_emb_base"],
-            false => &["rope_theta"],
+        let outer: &[&str] = match ctx.model.as_ref().map(|model| model.name) {
+            Some("gpt_neox" | "gpt_neox_japanese" | "qwen") => &["rotary_emb_base"],
+            // Read before the dictionary is, and spread over the layer types.
+            Some("step3p5" | "ultrabert") => &[],
+            Some(_) => &["rope_theta"],
+            None => &["rope_theta", "rotary_emb_base"],
         };
         if ctx.is(NEOX) && top.has("rope_theta") {
             self.warn("`rope_theta` is ignored by this model's class, which reads `rotary_emb_base`");
@@ -153,68 +190,6 @@ impl Reader<'_> {
         let base = given.unwrap_or(default);
         // ChatGLM stretches its base by a field of its own.
         Ok(if ctx.is(&["chatglm"]) { base * top.positive("rope_ratio")?.unwrap_or(1.0) } else { base })
-    }
-
-    /// How many features turn, and the part of the head that is.
-    fn rotary_dim(
-        &mut self,
-        ctx: &Context,
-        dictionary: &Fields,
-        head_dim: usize,
-        rule: &str,
-    ) -> Result<(usize, f64)> {
-        let top = &ctx.top;
-        let model = ctx.model.as_ref();
-        let in_features = match model.map(|model| model.partial) {
-            Some(Partial::Features(default)) => Some(top.count("rotary_dim")?.unwrap_or(default as u64)),
-            _ if model.is_none() || ctx.is(&["minimax_m2"]) => top.count("rotary_dim")?,
-            _ => None,
-        };
-        if let Some(features) = in_features {
-            if features > head_dim as u64 {
-                return Err(top.error("rotary_dim", format!("at most the head_dim, {head_dim}")));
-            }
-            return Ok((features as usize, features as f64 / head_dim as f64));
-        }
-        let mut given = None;
-        let mut source = (dictionary, "partial_rotary_factor");
-        for (fields, key) in [
-            (dictionary, "partial_rotary_factor"),
-            (top, if ctx.is(NEOX) { "rotary_pct" } else { "partial_rotary_factor" }),
-            (top, if model.is_none() { "rotary_pct" } else { "partial_rotary_factor" }),
-        ] {
-            given = match fields.number(key)? {
-                Some(part) if !(0.0..=1.0).contains(&part) || (part == 0.0 && rule != "proportional") => {
-                    return Err(fields.error(key, "a number greater than 0, and at most 1"));
-                }
-                part => part,
-            };
-            if given.is_some() {
-                source = (fields, key);
-                break;
-            }
-        }
-        let default = match model.map(|model| model.partial) {
-            Some(Partial::Factor(part)) => part,
-            _ => 1.0,
-        };
-        let mut part = given.unwrap_or(default);
-        let latent =
-            model.is_some_and(|model| matches!(model.head, Head::Latent(_)) && !model.default_partial);
-        let ignored = rule == "default" && model.is_some_and(|model| !model.default_partial);
-        if part != 1.0 && (ignored || latent) {
-            self.warn("`partial_rotary_factor` is ignored by this model's class under the default rule");
-            part = 1.0;
-        }
-        if rule == "proportional" {
-            return Ok((head_dim, part));
-        }
-        let features = (head_dim as f64 * part) as usize;
-        if features == 0 {
-            let message = format!("a part of head_dim {head_dim} that leaves at least one feature");
-            return Err(source.0.error(source.1, message));
-        }
-        Ok((features, part))
     }
 
     /// The length the frequencies were trained at, for the rules that need one.
@@ -243,8 +218,9 @@ impl Reader<'_> {
             sources.add("factor", field.clone());
         }
         sources.add("original_length", field);
+        // Phi-3's class has a length of its own, which counts before the dictionary's.
         let class = if ctx.is(PHI_3) && !ctx.nested { Some(4096) } else { None };
-        match outer.or(inner).or(class).or(ctx.max_position_embeddings) {
+        match outer.or(class).or(inner).or(ctx.max_position_embeddings) {
             Some(length) => Ok(Some(length)),
             None => Err(dictionary.error(key, "a whole number, or max_position_embeddings in the file")),
         }
@@ -299,9 +275,10 @@ impl Reader<'_> {
                          the factor counts, as transformers reads it"
                     ));
                 }
-                let truncate = dictionary.boolean("truncate")?.unwrap_or(true);
+                let mut truncate = dictionary.boolean("truncate")?.unwrap_or(true);
                 if ctx.nested && !truncate {
-                    self.warn("`truncate` is false in a layer type; transformers 5.22 does not see it there");
+                    self.warn("`truncate` is false in a layer type, where transformers 5.22 does not see it: ignored");
+                    truncate = true;
                 }
                 // Zero counts as absent, as transformers reads it.
                 let beta = |key, default| -> Result<f64> {
@@ -313,7 +290,10 @@ impl Reader<'_> {
                 };
                 let (beta_fast, beta_slow) = (beta("beta_fast", 32.0)?, beta("beta_slow", 1.0)?);
                 if beta_fast < beta_slow {
-                    return Err(dictionary.error("beta_fast", format!("at least beta_slow, {beta_slow}")));
+                    self.warn(format!(
+                        "`beta_fast` is {beta_fast}, less than `beta_slow`, {beta_slow}: fast pairs are slowed and slow ones \
+                         kept, as transformers reads it"
+                    ));
                 }
                 let mscale_all_dim = dictionary.number("mscale_all_dim")?;
                 if mscale_all_dim.is_some_and(|mscale| mscale != 0.0)
@@ -385,6 +365,11 @@ impl Reader<'_> {
                     high_freq_factor: high,
                     original_length: original,
                 })
+            }
+            // Of this project: α/10000^ρ + (1−α)·θ_j.
+            "receptive-field" => {
+                let need = |key| dictionary.number(key)?.ok_or_else(|| dictionary.error(key, "a number"));
+                Schedule::ReceptiveField { alpha: need("alpha")?, rho: need("rho")? }
             }
             "proportional" => Schedule::Proportional { fraction: partial, factor: factor.unwrap_or(1.0) },
             _ => Schedule::Default,
