@@ -2,7 +2,7 @@
 
     python golden/rope_sweep.py                     # 1,000 configurations, seed 1
     python golden/rope_sweep.py --count 5000 --seed 7
-    python golden/rope_sweep.py --write             # the sample in rope/sweep.json
+    python golden/rope_sweep.py --write --count 6000  # the sample in rope/sweep.json
 
 Fields are present or absent, under version 4's names or version 5's, in every rule, in flat or nested text
 configurations. transformers' own classes are run on each; ours are asked through the example `config_lines` of the
@@ -26,6 +26,8 @@ import torch
 import transformers
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES
+
+import manifest
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "cargo run --quiet --release -p rope --example config_lines".split()
@@ -424,15 +426,49 @@ def difference(found, answer):
     return None
 
 
+# ---------------------------------------------------------------------------- sample
+
+# Configurations with more pairs than this are left out of the sample: it is to stay small.
+SAMPLE_PAIRS = 16
+
+
+def write_sample(count, seed):
+    """One configuration of each type that has few pairs, in the form of rope/frequencies.json."""
+    rows, seen = [], set()
+    for config, seq_len in draw(count, seed):
+        if config["model_type"] in seen:
+            continue
+        try:
+            found = theirs(config, seq_len)
+        except Exception:
+            continue
+        if not is_ordinary(found) or max(len(values) for _, values in found.values()) > SAMPLE_PAIRS:
+            continue
+        seen.add(config["model_type"])
+        for layer_type, (factor, values) in found.items():
+            name = config["model_type"] + (f"/{layer_type}" if layer_type else "")
+            rows.append({
+                "name": name, "config": config, "layer_type": layer_type, "seq_len": seq_len,
+                "rotary_dim": 2 * len(values), "attention_factor": factor, "inv_freq": values,
+            })  # fmt: skip
+    lines = ",\n".join(json.dumps(row, allow_nan=False, separators=(",", ":")) for row in rows)
+    (ROOT / "golden" / "rope" / "sweep.json").write_text(f'{{"cases":[\n{lines}\n]}}\n')
+    manifest.update("rope")
+    print(f"{len(rows)} cases of {len(seen)} types")
+
+
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--count", type=int, default=1000)
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--show", type=int, default=40, help="differences to print")
+    arguments.add_argument("--write", action="store_true", help="write the sample in rope/sweep.json instead")
     given = arguments.parse_args()
     transformers.logging.set_verbosity(transformers.logging.CRITICAL)
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
+    if given.write:
+        return write_sample(given.count, given.seed)
     cases, results = [], []
     refused = Counter()
     for config, seq_len in draw(given.count, given.seed):

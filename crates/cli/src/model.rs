@@ -82,6 +82,20 @@ pub fn find(model: &str, revision: Option<&str>) -> Result<PathBuf, Failure> {
     Ok(hub::find(model, &hub::Options { revision, progress: Some(&show), ..hub::Options::default() })?)
 }
 
+/// The `config.json` that is named by its path, by its folder, or by its model's name on the hub; `-` stays as it is.
+pub fn find_config(path: &Path) -> Result<PathBuf, Failure> {
+    // What looks like a file or a folder is one, there or not.
+    let is_name = |name: &&str| *name != "-" && !name.ends_with(".json") && !name.starts_with(['.', '/']);
+    match path.to_str().filter(is_name) {
+        Some(name) if !path.exists() => {
+            let downloads = Downloads::default();
+            let show = |progress: hub::Progress<'_>| downloads.show(&progress);
+            Ok(hub::find_config(name, &hub::Options { progress: Some(&show), ..hub::Options::default() })?)
+        }
+        _ => Ok(path.to_path_buf()),
+    }
+}
+
 /// Files with fewer bytes are here before anyone wonders.
 const LARGE: u64 = 10_000_000;
 

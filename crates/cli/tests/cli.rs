@@ -133,6 +133,69 @@ fn inspect_prints_a_page_for_people() {
 }
 
 #[test]
+fn inspect_says_what_a_model_has_that_is_not_rotary() {
+    for (config, words) in [
+        (r#"{"model_type": "bert", "hidden_size": 768, "num_attention_heads": 12}"#, "learned"),
+        (r#"{"model_type": "baichuan", "hidden_size": 5120, "num_attention_heads": 40}"#, "ALiBi"),
+        (r#"{"model_type": "roformer-t5", "position_encoding": "t5", "hidden_size": 64}"#, "t5"),
+    ] {
+        let run = roformer(&["inspect", "-"], config);
+        assert_eq!(run.code, 0, "{}", run.error);
+        for word in [words, "nothing to turn"] {
+            assert!(run.out.contains(word), "`{word}` is not in:\n{}", run.out);
+        }
+        let object = json(&["inspect", "-", "--json"], config);
+        assert!(object["encoding"].as_str().unwrap().contains(words) && object["inv_freq"].is_null(), "{object}");
+        refused(&["rotate", "--config", "-", "--vector", "1,2"], config, &["rotary"]);
+    }
+}
+
+#[test]
+fn inspect_reads_what_python_writes() {
+    let config = "\u{feff}{\"model_type\": \"llama\", \"head_dim\": 64, \"limits\": [NaN, -Infinity]}";
+    assert_eq!(json(&["inspect", "-", "--json"], config)["rotary_dim"], 64);
+    refused(&["inspect", "-"], r#"{"model_type": "llama", "rope_theta": Infinity}"#, &["rope_theta", "Infinity"]);
+    refused(&["inspect", "-"], r#"{"model_type": "llama", "head_dim": 127}"#, &["`head_dim` is 127", "even"]);
+}
+
+#[test]
+fn inspect_takes_the_receptive_field_as_a_rule() {
+    let config = r#"{"model_type": "llama", "head_dim": 64, "rope_parameters":
+        {"rope_type": "receptive-field", "alpha": 0.25, "rho": 0.5}}"#;
+    let object = json(&["inspect", "-", "--json"], config);
+    assert_eq!(object["rope_type"], "receptive-field");
+    assert!((object["inv_freq"][0].as_f64().unwrap() - (0.25 / 100.0 + 0.75)).abs() < 1e-15);
+    let run = roformer(&["inspect", "-", "--context", "4096"], config);
+    assert!(run.code == 0 && run.out.contains("receptive-field: 0.25"), "{}{}", run.out, run.error);
+}
+
+/// A model's name is looked for in the cache of Python's huggingface_hub, where its config.json is all that is needed.
+#[test]
+fn inspect_takes_names_on_the_hub() {
+    let cache = std::env::temp_dir().join(format!("roformer-inspect-{}", std::process::id()));
+    let commit = "0123456789abcdef0123456789abcdef01234567";
+    let model = cache.join("models--some--model");
+    std::fs::create_dir_all(model.join("snapshots").join(commit)).unwrap();
+    std::fs::create_dir_all(model.join("refs")).unwrap();
+    std::fs::write(model.join("refs/main"), commit).unwrap();
+    let config = r#"{"model_type": "llama", "head_dim": 64}"#;
+    std::fs::write(model.join("snapshots").join(commit).join("config.json"), config).unwrap();
+    let run = |name: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_roformer"));
+        command.args(["inspect", name, "--json"]).env("HF_HUB_CACHE", &cache).env("HF_HUB_OFFLINE", "1");
+        command.output().unwrap()
+    };
+    let found = run("some/model");
+    assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+    let object: Value = serde_json::from_slice(&found.stdout).unwrap();
+    assert_eq!(object["rotary_dim"], 64);
+    let missing = run("some/other");
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("some/other"));
+    std::fs::remove_dir_all(&cache).unwrap();
+}
+
+#[test]
 fn inspect_refuses_in_one_line() {
     refused(&["inspect", "no/such/file.json"], "", &["no/such/file.json"]);
     refused(&["inspect", "-"], "", &["standard input", "empty"]);

@@ -6,13 +6,25 @@
 use crate::advice::{Advice, advise};
 use crate::bands::{Change, Seen, bands, single_precision_error, slowdown};
 use rope::analysis::{PairReport, first_negative, pairs};
+use rope::config::Encoding;
 use rope::{Axes, Frequencies, HfConfig, HfLayer, Pairing, Rope, Schedule};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// One object, or one a layer type under `layer_types`; `null` for layers without rotary embedding. The frequencies are
 /// those for sequences of `context` tokens.
+///
+/// Of a model that is not rotary: its `model_type` and what it has instead, under `encoding`.
 pub fn object(config: &HfConfig, context: Option<u64>) -> Value {
+    if config.encoding != Encoding::Rotary {
+        return json!({
+            "model_type": config.model_type,
+            "encoding": config.encoding.to_string(),
+            "inv_freq": null,
+            "max_position_embeddings": config.max_position_embeddings,
+            "warnings": config.warnings,
+        });
+    }
     match &config.layers[..] {
         [layer @ HfLayer { layer_type: None, .. }] => layer_object(config, layer, context),
         layers => {
@@ -45,6 +57,8 @@ fn layer_object(config: &HfConfig, layer: &HfLayer, context: Option<u64>) -> Val
 pub struct Report {
     /// The `model_type` whose rules were followed.
     pub model_type: Option<String>,
+    /// What the model has instead of rotary embedding, in words; `None` if it is rotary.
+    pub other_encoding: Option<String>,
     /// Which features turn together, in words.
     pub pairing: &'static str,
     /// The longest sequence the file says the model takes.
@@ -147,6 +161,7 @@ impl Report {
         };
         Report {
             model_type: config.model_type.clone(),
+            other_encoding: (config.encoding != Encoding::Rotary).then(|| config.encoding.to_string()),
             pairing: pairing_words(config.pairing),
             max_position_embeddings: config.max_position_embeddings,
             warnings: config.warnings.clone(),
@@ -316,6 +331,10 @@ fn rule_words(schedule: &Schedule) -> String {
                 fraction * 100.0
             )
         }
+        Schedule::ReceptiveField { alpha, rho } => format!(
+            "{alpha}·10000^(−{rho}) + {}·θ_j: one frequency that all pairs share, mixed with their own",
+            brief(1.0 - alpha)
+        ),
         other => other.to_string(),
     };
     format!("{}: {words}", schedule.name())
@@ -354,13 +373,38 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_left_out() {
-        let config = read(r#"{"model_type": "llama", "head_dim": 64}"#);
+        let config = read(r#"{"model_type": "mystery", "head_dim": 64}"#);
         let turning = Report::new(&config, None).layers[0].turning.clone().unwrap();
         assert!(turning.length.is_none() && turning.training.is_none() && turning.advice.is_none());
         assert!(turning.pairs.iter().all(|pair| pair.turns.is_none() && pair.seen.is_none()));
         let config = read(r#"{"model_type": "bloom", "alibi": true}"#);
         assert!(Report::new(&config, Some(4096)).layers[0].turning.is_none());
-        assert_eq!(object(&config, Some(4096)), Value::Null);
+        let object = object(&config, Some(4096));
+        assert!(object["inv_freq"].is_null());
+        assert!(object["encoding"].as_str().unwrap().contains("ALiBi"), "{object}");
+    }
+
+    /// What is inspected is what is run.
+    #[test]
+    fn a_decoder_turns_as_its_configuration_is_inspected() {
+        use crate::model::{DecoderConfig, RoFormerConfig};
+        let sizes = r#""model_type": "minimind", "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 2"#;
+        for more in [
+            "",
+            r#", "inference_rope_scaling": true"#,
+            r#", "inference_rope_scaling": true, "max_position_embeddings": 2048"#,
+            r#", "inference_rope_scaling": false, "rope_scaling": {"type": "yarn", "factor": 4.0}"#,
+            r#", "rope_theta": 1e4, "initializer_range": NaN"#,
+        ] {
+            let file = format!("{{{sizes}{more}}}");
+            let run = DecoderConfig::from_json(file.as_bytes()).unwrap().rope;
+            assert_eq!(Some(&run), read(&file).layers[0].rope.as_ref(), "{file}");
+        }
+        let file = "\u{feff}{\"model_type\": \"roformer\", \"dropout\": Infinity}";
+        assert_eq!(RoFormerConfig::from_json(file.as_bytes()).unwrap().head_dim(), 64);
+        let used = r#"{"model_type": "roformer", "layer_norm_eps": NaN}"#;
+        let error = RoFormerConfig::from_json(used.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("layer_norm_eps") && error.contains("NaN"), "{error}");
     }
 
     #[test]

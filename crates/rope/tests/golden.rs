@@ -68,6 +68,27 @@ fn frequencies_and_attention_factors_are_those_of_transformers() {
     }
 }
 
+#[test]
+fn random_configurations_of_every_type_are_read_as_transformers_reads_them() {
+    let cases = cases("sweep.json");
+    assert!(cases.len() >= 200, "{} cases", cases.len());
+    for case in &cases {
+        let name = case["name"].as_str().unwrap();
+        let (_, rope) = read(case, AnglePrecision::F32);
+        let rope = rope.unwrap_or_else(|| panic!("{name}: read as not rotary"));
+        let wanted = floats(&case["inv_freq"]);
+        let frequencies = rope.frequencies(case["seq_len"].as_u64());
+        assert_eq!(rope.rotary_dim() as u64, case["rotary_dim"].as_u64().unwrap(), "{name}");
+        let factor = case["attention_factor"].as_f64().unwrap();
+        assert!((frequencies.attention_factor() / factor - 1.0).abs() <= 1e-9, "{name}: {factor}");
+        assert_eq!(frequencies.inv_freq().len(), wanted.len(), "{name}");
+        for (pair, (ours, theirs)) in frequencies.inv_freq().iter().zip(&wanted).enumerate() {
+            // Both in single precision; a few units, because torch's powers depend on the width of its vectors.
+            assert!((ours - theirs).abs() <= 1e-6 * theirs.abs(), "{name}: pair {pair}: {ours} {theirs}");
+        }
+    }
+}
+
 /// A tensor of one of the four types.
 fn tensor<T: FromBits>(tensors: &SafeTensors, name: &str) -> (Vec<T>, Vec<usize>) {
     let view = tensors.tensor(name).unwrap();

@@ -36,7 +36,7 @@ impl Change {
             return Err(fail("not there; --pairing needs it, for the width of a head"));
         };
         let read = HfConfig::read(config, &HfOptions::default()).map_err(|error| fail(&error.to_string()))?;
-        let fields: Value = serde_json::from_slice(config).map_err(|error| fail(&error.to_string()))?;
+        let fields: Value = rope::config::parse(config).map_err(|error| fail(&error.to_string()))?;
         if fields["rotary_value"] == true {
             return Err(fail("`rotary_value` is true; --pairing permutes queries and keys, not values"));
         }

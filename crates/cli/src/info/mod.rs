@@ -10,6 +10,7 @@ use clap::Args;
 use roformer::model::{DecoderConfig, HeadKind, RoFormerConfig, check_model};
 use roformer::weights::recorded_pairing;
 use roformer::weights::{self, Weights};
+use rope::config::Encoding;
 use rope::{HfConfig, HfLayer, HfOptions, Pairing};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -68,7 +69,7 @@ fn facts(folder: &Path) -> Result<Map<String, Value>, Failure> {
     let bytes = input::config(folder)?;
     let fail =
         |message: String| Failure::Input(format!("{}: {message}", folder.join("config.json").display()));
-    let config: Value = serde_json::from_slice(&bytes).map_err(|error| fail(error.to_string()))?;
+    let config: Value = rope::config::parse(&bytes).map_err(|error| fail(error.to_string()))?;
     if !config.is_object() {
         return Err(fail("not a JSON object".into()));
     }
@@ -126,6 +127,9 @@ fn facts(folder: &Path) -> Result<Map<String, Value>, Failure> {
         (None, Ok(read)) => {
             facts.extend(decoder.iter().flat_map(decoder_sizes));
             warnings.extend(read.warnings.iter().cloned());
+            if read.encoding != Encoding::Rotary {
+                warnings.push(format!("not a rotary model; its positions are {}", read.encoding));
+            }
             ropes(&read, permuted)
         }
         (None, Err(error)) => {

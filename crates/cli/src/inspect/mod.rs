@@ -4,6 +4,7 @@ mod page;
 
 use crate::error::{Failure, Outcome};
 use crate::input;
+use crate::model;
 use clap::Args;
 use roformer::inspect::Report;
 use rope::{HfConfig, HfOptions, Pairing};
@@ -17,9 +18,9 @@ use std::path::PathBuf;
 /// settings to paste for transformers, vLLM and llama.cpp.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  roformer inspect model/config.json\n  \
-    roformer inspect config.json --context 131072\n  cat config.json | roformer inspect - --json")]
+    roformer inspect config.json --context 131072\n  roformer inspect Qwen/Qwen2.5-7B --json\n  cat config.json | roformer inspect - --json")]
 pub struct Arguments {
-    /// A config.json, a folder that holds one, or - for standard input
+    /// A config.json, a folder that holds one, the name of a model on the hub, or - for standard input
     config: PathBuf,
     /// Look at sequences of this many tokens
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
@@ -36,7 +37,8 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: Arguments) -> Outcome {
-    let bytes = input::config(&arguments.config)?;
+    let path = model::find_config(&arguments.config)?;
+    let bytes = input::config(&path)?;
     let options = HfOptions {
         pairing: arguments.pairing,
         allow_unknown: arguments.allow_unknown,

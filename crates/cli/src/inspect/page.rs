@@ -9,12 +9,18 @@ pub fn print(out: &mut impl Write, report: &Report) -> Result<()> {
     // Names come from the file: control characters are shown, not sent to the terminal.
     let model = report.model_type.as_deref().unwrap_or("unknown").escape_debug();
     writeln!(out, "model type   {model}")?;
-    writeln!(out, "pairing      {}", report.pairing)?;
+    match &report.other_encoding {
+        Some(encoding) => writeln!(out, "positions    {}", encoding.escape_debug())?,
+        None => writeln!(out, "pairing      {}", report.pairing)?,
+    }
     if let Some(longest) = report.max_position_embeddings {
         writeln!(out, "takes        {longest} tokens (max_position_embeddings)")?;
     }
     for warning in &report.warnings {
         writeln!(out, "note         {warning}")?;
+    }
+    if report.other_encoding.is_some() {
+        return writeln!(out, "\nThis model is not read as a rotary one: there is nothing to turn.");
     }
     for layer in &report.layers {
         writeln!(out)?;

@@ -46,7 +46,9 @@ impl Subject {
         };
         let Some((layer, rope)) = found.and_then(|layer| Some((layer, layer.rope.clone()?))) else {
             return Err(Error::new(match (layer_type, names.is_empty()) {
-                (_, true) if ropes().count() == 0 => "the configuration has no rotary embedding".to_string(),
+                (_, true) if ropes().count() == 0 => {
+                    format!("the configuration is of a model without rotary embedding ({})", config.encoding)
+                }
                 (Some(name), true) => format!("the layer type is {name:?}, but all layers share one rope"),
                 (Some(name), false) => format!("the layer type is {name:?}; expected one of {names:?}"),
                 (None, _) => format!("the layer types {names:?} have ropes of their own; name one of them"),

@@ -53,6 +53,11 @@ impl Repo {
         }
     }
 
+    /// The folder of the revision, if its `config.json` is there.
+    pub(super) fn with_config(&self) -> Option<PathBuf> {
+        self.commit().map(|commit| self.snapshot(&commit)).filter(|folder| folder.join(CONFIG).exists())
+    }
+
     pub(super) fn held(&self) -> Held {
         let Some(commit) = self.commit() else { return Held::Part };
         let folder = self.snapshot(&commit);

@@ -10,6 +10,28 @@ use std::path::PathBuf;
 const EXTRAS: [&str; 4] =
     ["tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "generation_config.json"];
 
+/// Downloads `config.json` alone and returns the folder of the snapshot.
+pub(super) fn fetch_config(client: &Client<'_>, repo: &Repo) -> Result<PathBuf, String> {
+    let info = client.info(repo.revision())?;
+    let commit = &info.sha;
+    if !is_commit(commit) {
+        return Err(client.odd("the list of files names no commit"));
+    }
+    if !info.siblings.iter().any(|file| file.rfilename == CONFIG) {
+        return Err(format!(
+            "the repository has no {CONFIG}; expected a model as transformers saves it; check the name and the revision"
+        ));
+    }
+    let disk =
+        |error| format!("cannot write to the cache: {error}; check its permissions, or set HF_HUB_CACHE");
+    let folder = repo.snapshot(commit);
+    std::fs::create_dir_all(&folder).map_err(disk)?;
+    client.get(repo, commit, CONFIG)?;
+    // No snapshot that is whole is hidden: one that had a config.json would have been found.
+    repo.set_commit(commit).map_err(disk)?;
+    Ok(folder)
+}
+
 /// Downloads what the cache lacks and returns the folder of the snapshot.
 pub(super) fn fetch(client: &Client<'_>, repo: &Repo, held: Held) -> Result<PathBuf, String> {
     let info = match (client.info(repo.revision()), held) {

@@ -78,6 +78,22 @@ pub struct Progress<'a> {
 /// there without any request; otherwise its files are downloaded into the cache, each checked against its hash. A download
 /// that breaks off continues there when it is asked for again. Without the feature `hub`, only the cache is searched.
 pub fn find(model: &str, options: &Options<'_>) -> Result<PathBuf> {
+    look(model, options, Wanted::Model)
+}
+
+/// The `config.json` of a model that is named as for [`find`]. No more than that is downloaded.
+pub fn find_config(model: &str, options: &Options<'_>) -> Result<PathBuf> {
+    Ok(look(model, options, Wanted::Config)?.join(cache::CONFIG))
+}
+
+/// How much of a model is needed.
+#[derive(Clone, Copy, PartialEq)]
+enum Wanted {
+    Model,
+    Config,
+}
+
+fn look(model: &str, options: &Options<'_>, wanted: Wanted) -> Result<PathBuf> {
     let path = Path::new(model);
     let failed = |reason: String| Error::Hub { model: brief(model), reason };
     match fs::metadata(path) {
@@ -95,16 +111,24 @@ pub fn find(model: &str, options: &Options<'_>) -> Result<PathBuf> {
             (brief(revision), "a branch, a tag or a commit, in letters, digits and . _ - + /");
         return Err(failed(format!("`{found}` is not a revision; expected {expected}")));
     }
-    search(model, revision, options).map_err(failed)
+    search(model, revision, options, wanted).map_err(failed)
 }
 
-fn search(model: &str, revision: &str, options: &Options<'_>) -> std::result::Result<PathBuf, String> {
+fn search(
+    model: &str,
+    revision: &str,
+    options: &Options<'_>,
+    wanted: Wanted,
+) -> std::result::Result<PathBuf, String> {
     let cache = match options.cache {
         Some(cache) => cache.to_owned(),
         None => cache_folder()?,
     };
     let repo = Repo::new(&cache, model, revision);
-    let held = repo.held();
+    let held = match repo.with_config() {
+        Some(folder) if wanted == Wanted::Config => Held::All(folder),
+        _ => repo.held(),
+    };
     if let Held::All(folder) = held {
         return Ok(folder);
     }
@@ -125,7 +149,7 @@ fn search(model: &str, revision: &str, options: &Options<'_>) -> std::result::Re
             let place = cache.display();
             Err(format!("{which}is not in the cache {place}, or not all of it, and {ban}, or pass a folder"))
         }
-        (None, held) => online(model, options, &repo, held),
+        (None, held) => online(model, options, &repo, held, wanted),
     }
 }
 
@@ -135,17 +159,21 @@ fn online(
     options: &Options<'_>,
     repo: &Repo,
     held: Held,
+    wanted: Wanted,
 ) -> std::result::Result<PathBuf, String> {
     let endpoint = options.endpoint.map(str::to_owned).or_else(|| variable("HF_ENDPOINT"));
     let endpoint = endpoint.unwrap_or_else(|| "https://huggingface.co".into());
     let token = options.token.map(str::to_owned).or_else(token);
     let token = token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
     let client = transfer::Client::new(model, &endpoint, token, options)?;
-    download::fetch(&client, repo, held)
+    match wanted {
+        Wanted::Model => download::fetch(&client, repo, held),
+        Wanted::Config => download::fetch_config(&client, repo),
+    }
 }
 
 #[cfg(not(feature = "hub"))]
-fn online(_: &str, _: &Options<'_>, _: &Repo, _: Held) -> std::result::Result<PathBuf, String> {
+fn online(_: &str, _: &Options<'_>, _: &Repo, _: Held, _: Wanted) -> std::result::Result<PathBuf, String> {
     Err("cannot be downloaded; pass a folder".into())
 }
 

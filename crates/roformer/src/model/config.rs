@@ -76,11 +76,11 @@ pub(super) const MAX_SIZE: u64 = 1 << 24;
 /// The object that a `config.json` is.
 pub(crate) fn object(bytes: &[u8]) -> Result<Map<String, Value>> {
     let wrong = |reason: String| Error::File { path: "config.json".into(), reason };
-    let limit = rope::config::MAX_CONFIG_BYTES;
-    if bytes.len() > limit {
-        return Err(wrong(format!("more than {limit} bytes")));
-    }
-    match serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))? {
+    let value = rope::config::parse(bytes).map_err(|error| match error {
+        rope::Error::Json(reason) => wrong(reason),
+        other => wrong(other.to_string()),
+    })?;
+    match value {
         Value::Object(map) => Ok(map),
         _ => Err(wrong("not a JSON object".into())),
     }

@@ -78,7 +78,7 @@ impl Given {
             }
             (None, None) => Trainer::new_on(device, settings, data),
         }?;
-        if let Some(config) = self.config.as_deref().and_then(|config| serde_json::from_slice(config).ok()) {
+        if let Some(config) = self.config.as_deref().and_then(|config| rope::config::parse(config).ok()) {
             trainer.keep_longest(&config);
         }
         Ok(trainer)
@@ -102,7 +102,7 @@ fn fitted(settings: &Settings, network: Network, data: &Data) -> Result<(Setting
 
 /// The labels of a classifier; none where a configuration is of something else.
 fn labels(config: &[u8]) -> Vec<String> {
-    let config: Value = serde_json::from_slice(config).unwrap_or_default();
+    let config: Value = rope::config::parse(config).unwrap_or_default();
     let class = config.get("architectures").and_then(|list| list.get(0)?.as_str()).unwrap_or_default();
     let names = config.get("id2label").and_then(Value::as_object);
     match names.filter(|_| class.ends_with("ForSequenceClassification")) {

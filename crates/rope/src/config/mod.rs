@@ -383,8 +383,32 @@ impl Reader<'_> {
         if ctx.is(&["smollm3", "llama4_text"]) && !ctx.top.has("no_rope_layers") {
             self.warn("every fourth layer of this model type has no rotary embedding");
         }
+        if ctx.is(&["qwen"]) {
+            self.warn_about_qwen(ctx)?;
+        }
+        if ctx.is(&["chatglm"]) && ctx.top.boolean("position_encoding_2d")? == Some(true) {
+            return Err(ctx.top.error("position_encoding_2d", "false: two positions for each token are not read"));
+        }
         if ctx.top.boolean("rotary_value")? == Some(true) {
             self.warn("`rotary_value` is true: values are rotated as well as queries and keys");
+        }
+        Ok(())
+    }
+
+    /// The first Qwen stretches its base, and scales its queries, by rules of its own.
+    fn warn_about_qwen(&mut self, ctx: &Context) -> Result<()> {
+        let trained = ctx.top.count("seq_length")?.unwrap_or(2048);
+        if ctx.top.boolean("use_dynamic_ntk")? != Some(false) {
+            self.warn(format!(
+                "`use_dynamic_ntk`: beyond {trained} tokens (`seq_length`) the base is multiplied by α^(d/(d−2)), \
+                 α = 2^⌈log2(length/{trained}) + 1⌉ − 1; what is shown holds up to there"
+            ));
+        }
+        if ctx.top.boolean("use_logn_attn")? != Some(false) {
+            self.warn(format!(
+                "`use_logn_attn`: queries beyond position {trained} are also multiplied by log(position)/log({trained}); \
+                 that is no part of the rotation"
+            ));
         }
         Ok(())
     }

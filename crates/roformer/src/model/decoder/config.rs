@@ -4,7 +4,7 @@ use super::super::config::{Fields, MAX_SIZE, Problem, label_name, object};
 use super::super::heads::HeadKind;
 use crate::error::{Error, Result};
 use rope::{Axes, Pairing, Rope};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// The configuration of a decoder.
 #[derive(Clone, Debug)]
@@ -99,7 +99,7 @@ impl DecoderConfig {
         fields.size("head_dim", 1, 1)?;
         let has_bias = family.name != "qwen2" && fields.boolean("attention_bias", false)?;
         let (num_labels, labels) = fields.labels()?;
-        let rope = rope(map.clone(), &fields, family, [hidden_size, heads])?;
+        let rope = rope(map.clone(), [hidden_size, heads])?;
         let config = DecoderConfig {
             model_type: family.name.into(),
             vocab_size: fields.size("vocab_size", family.vocab_size, 1)?,
@@ -261,30 +261,13 @@ const SLIDING: &str = "sliding_attention";
 /// The rope, from the file and what the class takes where it is silent.
 fn rope(
     mut map: Map<String, Value>,
-    fields: &Fields,
-    family: &Family,
     [hidden_size, heads]: [usize; 2],
 ) -> Result<Rope> {
     map.insert("hidden_size".into(), hidden_size.into());
     map.insert("num_attention_heads".into(), heads.into());
-    if family.name == "minimind" {
-        // Its class makes the settings itself and passes over those in the file.
-        map.remove("rope_scaling");
-        let scaled = fields.boolean("inference_rope_scaling", false)?;
-        if scaled && fields.size("max_position_embeddings", 32_768, 1)? > MINIMIND_LENGTH {
-            let settings = json!({
-                "rope_type": "yarn", "factor": 16.0, "beta_fast": 32.0, "beta_slow": 1.0, "attention_factor": 1.0,
-                "original_max_position_embeddings": MINIMIND_LENGTH,
-            });
-            map.insert("rope_scaling".into(), settings);
-        }
-    }
     let bytes = Value::Object(map).to_string();
     Ok(Rope::from_hf(bytes.as_bytes())?.only()?.clone())
 }
-
-/// The length that MiniMind is trained at.
-const MINIMIND_LENGTH: usize = 2048;
 
 fn architecture(fields: &Fields, family: &Family) -> Result<Option<HeadKind>> {
     let name = match fields.get("architectures") {
