@@ -186,7 +186,7 @@ fn settings(task: &dyn Task, encoding: &str, steps: u64) -> Settings {
 
 fn model(task: &dyn Task, encoding: &str, steps: u64) -> (Settings, Trained) {
     let settings = settings(task, encoding, steps);
-    let encoding = encodings::parse(encoding).unwrap();
+    let encoding = Encoding::parse(encoding).unwrap();
     let trained = train(&Device::Cpu, &settings, task, &encoding, || true).unwrap().unwrap();
     (settings, trained)
 }
@@ -314,7 +314,7 @@ fn the_loss_by_context_is_of_the_same_targets() {
     let mut settings = settings(&*task, "rotary", 150);
     settings.train_length = 24;
     settings.test_lengths = vec![17, 24, 40];
-    let encoding = encodings::parse("rotary").unwrap();
+    let encoding = Encoding::parse("rotary").unwrap();
     let trained = train(&Device::Cpu, &settings, &*task, &encoding, || true).unwrap().unwrap();
     let points = measure::by_context(&trained, &settings, &*task).unwrap();
     assert_eq!(points.iter().map(|point| point.context).collect::<Vec<_>>(), [1, 8, 24]);

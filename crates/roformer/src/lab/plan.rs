@@ -53,7 +53,9 @@ impl Preset {
 
     fn encodings(self) -> Vec<String> {
         let quick = ["rotary", "none", "sinusoidal", "learned", "alibi", "t5", "receptive"];
-        let rest = encodings::names().filter(|name| !quick.contains(name) && self == Preset::Full);
+        let all = Encoding::all();
+        let names = all.iter().map(Encoding::name);
+        let rest = names.filter(|name| !quick.contains(name) && self == Preset::Full);
         quick.into_iter().chain(rest).map(String::from).collect()
     }
 }
@@ -135,7 +137,7 @@ impl Plan {
         let tasks = names.iter().map(|name| planned(name, request)).collect::<Result<Vec<_>>>()?;
         let (mut encodings, mut left_out) = (Vec::new(), Vec::new());
         for label in labels {
-            let encoding = encodings::parse(&label)?;
+            let encoding = Encoding::parse(&label)?;
             match encoding.check_linear() {
                 Err(Error::Input { value, .. }) if request.is_linear => {
                     left_out.push(LeftOut { label, reason: value });
@@ -166,7 +168,7 @@ impl Plan {
         for task in &self.tasks {
             for (label, encoding) in &self.encodings {
                 for label in self.candidates(label) {
-                    let encoding = if self.is_sweep { &encodings::parse(label)? } else { encoding };
+                    let encoding = if self.is_sweep { &Encoding::parse(label)? } else { encoding };
                     let settings = self.settings(task, label, RATES[0], self.seeds[0], Purpose::Run);
                     let network = settings.network(&*task.task, encoding);
                     let built = network.build::<f32>(1, 1, settings.longest(&*task.task));
