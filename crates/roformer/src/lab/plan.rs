@@ -9,6 +9,7 @@ use crate::encoding::Encoding;
 use crate::error::{Error, Result};
 use crate::graph::mix;
 use crate::train::Data;
+use std::collections::BTreeMap;
 
 #[cfg(test)]
 mod tests;
@@ -300,6 +301,34 @@ impl Plan {
             batch: settings.batch,
             left_out: self.left_out.clone(),
         }
+    }
+
+    /// What was asked for by name, to tell two plans apart in words.
+    pub(super) fn asked(&self) -> BTreeMap<String, String> {
+        let labels: Vec<&str> = self.encodings.iter().map(|(label, _)| &label[..]).collect();
+        let names: Vec<&str> = self.tasks.iter().map(|planned| planned.task.name()).collect();
+        let mut all = BTreeMap::from(
+            [
+                ("version", env!("CARGO_PKG_VERSION").to_string()),
+                ("preset", self.preset.name().into()),
+                ("attention", if self.is_linear { "linear" } else { "softmax" }.into()),
+                ("encodings", labels.join(" ")),
+                ("tasks", names.join(" ")),
+                ("seeds", self.seeds.len().to_string()),
+                ("sweep", self.is_sweep.to_string()),
+                ("device", self.device.name()),
+            ]
+            .map(|(name, value)| (name.to_string(), value)),
+        );
+        for planned in &self.tasks {
+            let name = planned.task.name();
+            let lengths: Vec<String> = planned.test_lengths.iter().map(usize::to_string).collect();
+            all.insert(format!("steps of {name}"), planned.steps.to_string());
+            all.insert(format!("train length of {name}"), planned.train_length.to_string());
+            all.insert(format!("test lengths of {name}"), lengths.join(" "));
+            all.insert(format!("data of {name}"), format!("{:016x}", planned.task.fingerprint()));
+        }
+        all
     }
 
     /// A number that is another for another plan or version, in hexadecimal.
