@@ -204,6 +204,12 @@ fn rotate_refuses_in_one_line() {
     refused(&["rotate", "--vector", "1,x"], "", &["x"]);
     refused(&["rotate", "--vector", "1,2", "--positions", "a"], "", &["--positions", "`a`"]);
     refused(&["rotate", "--vector", "1,2", "--positions", "0..9999999999"], "", &["2^20"]);
+    refused(
+        &["rotate", "--vector", "1,2", "--positions", "5..2"],
+        "",
+        &["`5..2`", "does not end before it begins"],
+    );
+    refused(&["rotate", "--vector", "1,2", "--positions", "-9223372036854775808..9"], "", &["2^20"]);
     refused(&["rotate", "--vector", "1,2", "--positions", "1e300"], "", &["position", "2^53"]);
     refused(&["rotate", "--vector", "1,2", "--config", "examples/roformer-base.json"], "", &["64 features"]);
     refused(&["rotate", "--vector", "1,2", "--base", "0"], "", &["base", "0"]);

@@ -2,12 +2,34 @@
 
 use crate::error::{Error, Result};
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// The error of a file that could not be read or written.
 pub(crate) fn broken(path: &Path, reason: impl Into<String>) -> Error {
     Error::File { path: path.display().to_string(), reason: reason.into() }
+}
+
+/// The error of a file that the system did not write.
+pub(crate) fn failed(path: &Path, error: &io::Error) -> Error {
+    match no_room(error.kind()) {
+        Some(reason) => Error::Full { path: path.display().to_string(), reason },
+        None => broken(path, error.to_string()),
+    }
+}
+
+/// What to say of an error of a write that there was no room for; `None` for any other.
+pub fn no_room(kind: io::ErrorKind) -> Option<&'static str> {
+    match kind {
+        io::ErrorKind::StorageFull => Some("the disk is full; free some space, or write to another disk"),
+        io::ErrorKind::QuotaExceeded => {
+            Some("the quota of the disk is used up; free some space, or write to another disk")
+        }
+        io::ErrorKind::FileTooLarge => {
+            Some("larger than a file may be here; raise the limit (ulimit -f), or write to another disk")
+        }
+        _ => None,
+    }
 }
 
 /// Writes a file beside its place, and gives it its name when it is on the disk.
@@ -25,7 +47,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         // Half a file is of no use. If it cannot be removed, the error that matters is still the first.
         let _ = fs::remove_file(&partial);
     }
-    written.map_err(|error| broken(path, error.to_string()))?;
+    written.map_err(|error| failed(path, &error))?;
     #[cfg(unix)]
     if let Some(folder) = path.parent() {
         // Makes the new name last through a power cut. The file is whole either way.

@@ -3,7 +3,7 @@
 mod pairing;
 mod write;
 
-use crate::error::{Failure, Outcome};
+use crate::error::{Failure, Outcome, unwritten};
 use crate::input;
 use clap::Args;
 use pairing::Change;
@@ -13,7 +13,7 @@ use rope::Pairing;
 use serde_json::json;
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Write weights as model.safetensors, in f32
 ///
@@ -84,9 +84,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         let message = format!("{} is there and is another one; give --force to replace it", copied.display());
         return Err(Failure::Input(message));
     }
-    let failed =
-        |path: &Path, error: &dyn std::fmt::Display| Failure::Other(format!("{}: {error}", path.display()));
-    fs::create_dir_all(&target).map_err(|error| failed(&target, &error))?;
+    fs::create_dir_all(&target).map_err(|error| unwritten(&target, &error))?;
 
     let mut metadata = json!({ "format": "pt" });
     let result = match &change {
@@ -99,7 +97,9 @@ pub fn run(arguments: Arguments) -> Outcome {
     }
     write::whole(&file, |partial| write::tensors(partial, &metadata, &weights, &names, change.as_ref()))?;
     if let Some(config) = copy {
-        write::whole(&copied, |partial| fs::write(partial, config).map_err(|error| failed(&copied, &error)))?;
+        write::whole(&copied, |partial| {
+            fs::write(partial, config).map_err(|error| unwritten(&copied, &error))
+        })?;
     }
 
     let left = match weights.len() - names.len() {

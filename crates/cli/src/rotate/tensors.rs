@@ -1,7 +1,7 @@
 //! The tensors of a safetensors file: read, rotated, written under the final name only when complete.
 
 use super::{Arguments, every_axis};
-use crate::error::{Failure, Outcome};
+use crate::error::{Failure, Outcome, unwritten};
 use half::{bf16, f16};
 use rope::{Element, Positions, Precision, Rope, ViewMut};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
@@ -58,7 +58,7 @@ pub fn run(arguments: &Arguments, input: &Path, output: &Path) -> Outcome {
         .collect();
     let bytes = views.and_then(|views| safetensors::serialize(&views, None));
     let bytes = bytes.map_err(|error| Failure::Other(error.to_string()))?;
-    write_whole(output, &bytes).map_err(|error| Failure::Other(format!("{}: {error}", output.display())))?;
+    write_whole(output, &bytes).map_err(|error| unwritten(output, &error))?;
     let (done, all) = (rotated.len(), file.len());
     writeln!(std::io::stdout(), "{done} of {all} tensors rotated, written to {}", output.display())?;
     Ok(())
