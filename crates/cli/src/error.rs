@@ -1,5 +1,8 @@
 //! How a command fails: one line on stderr, exit code 2 for bad input, 1 for anything else.
 
+use roformer::files::no_room;
+use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Why a command did not finish.
@@ -33,11 +36,23 @@ pub fn one_line(message: &str) -> String {
         .collect()
 }
 
-/// Whether all that was given may be right, and the machine too small for it, or its GPU at fault.
+/// A file that was not written.
+pub fn unwritten(path: &Path, error: &io::Error) -> Failure {
+    let reason = no_room(error.kind()).map_or_else(|| error.to_string(), str::to_owned);
+    Failure::Other(format!("{}: {reason}", path.display()))
+}
+
+/// Whether weights were not written for want of room.
+fn is_full(error: &roformer::weights::Error) -> bool {
+    matches!(error, roformer::weights::Error::Io { kind, .. } if no_room(*kind).is_some())
+}
+
+/// Whether all that was given may be right, and the machine or its disk too small for it, or its GPU at fault.
 pub fn is_of_the_machine(error: &roformer::Error) -> bool {
     use roformer::Error;
     match error {
-        Error::Memory { .. } | Error::DeviceMemory { .. } | Error::Device(_) => true,
+        Error::Memory { .. } | Error::DeviceMemory { .. } | Error::Device(_) | Error::Full { .. } => true,
+        Error::Weights(error) => is_full(error),
         #[cfg(feature = "cuda")]
         Error::Rope(
             rope::Error::NoDevice(_) | rope::Error::DeviceMemory { .. } | rope::Error::Driver { .. },
@@ -69,15 +84,22 @@ impl From<roformer_explore::Error> for Failure {
 
 impl From<roformer::weights::Error> for Failure {
     fn from(error: roformer::weights::Error) -> Self {
-        Failure::Input(error.to_string())
+        match is_full(&error) {
+            true => Failure::Other(error.to_string()),
+            false => Failure::Input(error.to_string()),
+        }
     }
 }
 
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Self {
+/// What is written to standard output.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
         match error.kind() {
-            std::io::ErrorKind::BrokenPipe => Failure::Closed,
-            _ => Failure::Other(error.to_string()),
+            io::ErrorKind::BrokenPipe => Failure::Closed,
+            kind => Failure::Other(match no_room(kind) {
+                Some(reason) => format!("standard output: {reason}"),
+                None => error.to_string(),
+            }),
         }
     }
 }
@@ -110,6 +132,23 @@ mod tests {
             1
         );
         assert_eq!(code(Error::Device("why".into())), 1);
+        assert_eq!(code(Error::Full { path: "model".into(), reason: "full" }), 1);
+        let weights = |kind: io::ErrorKind| roformer::weights::Error::Io {
+            path: "model.safetensors".into(),
+            doing: "write",
+            kind,
+            message: "why".into(),
+        };
+        for (kind, expected) in [
+            (io::ErrorKind::StorageFull, 1),
+            (io::ErrorKind::QuotaExceeded, 1),
+            (io::ErrorKind::FileTooLarge, 1),
+            (io::ErrorKind::PermissionDenied, 2),
+        ] {
+            assert_eq!(code(weights(kind).into()), expected);
+            let message = weights(kind).to_string();
+            assert_eq!(message.contains("permissions"), expected == 2, "{message}");
+        }
         #[cfg(feature = "cuda")]
         assert_eq!(code(rope::Error::Driver { what: "copying", message: "why".into() }.into()), 1);
         assert_eq!(code(rope::Error::Json("why".into()).into()), 2);

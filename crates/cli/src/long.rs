@@ -16,11 +16,15 @@ pub fn stopper() -> Result<Arc<AtomicBool>, Failure> {
         register_conditional_shutdown(signal, 130, Arc::clone(&is_stopped))?;
         register(signal, Arc::clone(&is_stopped)).map(drop)
     });
-    // A file that may not grow is then an error of its write, and not the end of the program.
-    #[cfg(unix)]
-    let caught = caught.and_then(|()| register(signal_hook::consts::SIGXFSZ, Arc::default()).map(drop));
     caught.map_err(|error| Failure::Other(format!("Ctrl-C cannot be caught: {error}")))?;
     Ok(is_stopped)
+}
+
+/// Makes a file that may not grow an error of its write, and not the end of the program.
+pub fn let_writes_fail() {
+    // Where it cannot be had the program ends as others do.
+    #[cfg(unix)]
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
 }
 
 /// A time as people say it.

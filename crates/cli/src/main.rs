@@ -56,6 +56,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    long::let_writes_fail();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return usage(error),

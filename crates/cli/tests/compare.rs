@@ -46,6 +46,42 @@ fn a_comparison_is_made_and_drawn_again() {
     assert_eq!((again.code, again.error.as_str(), &again.out), (0, "", &run.out));
 }
 
+/// Another comparison does not take the place of one that is there, unless it is told to.
+#[test]
+fn a_comparison_with_other_settings_is_kept() {
+    let folder = Folder::new("compare-other");
+    let out = folder.path("out");
+    let flags = [
+        "compare",
+        "--out",
+        &out,
+        "--tasks",
+        "majority",
+        "--encodings",
+        "none",
+        "alibi",
+        "--seeds",
+        "2",
+        "--steps",
+    ];
+    let with = |steps: &'static str, more: &[&'static str]| [&flags[..], &[steps], more].concat();
+    assert_eq!(roformer(&with("2", &[]), b"").code, 0);
+    let results = || fs::read_to_string(folder.path("out/results.json")).unwrap();
+    let first = results();
+    refused(
+        &with("3", &[]),
+        &["--out is ", "steps of majority 2 there, 3 here", "another folder, or --overwrite"],
+    );
+    assert_eq!(results(), first);
+    // The same settings go on, at once.
+    let again = roformer(&with("2", &[]), b"");
+    assert_eq!((again.code, results()), (0, first.clone()), "{}", again.error);
+    let replaced = roformer(&with("3", &["--overwrite"]), b"");
+    assert_eq!(replaced.code, 0, "{}", replaced.error);
+    assert_ne!(results(), first);
+    refused(&["compare", "--replay", &out, "--overwrite"], &["--overwrite"]);
+}
+
 /// Stopped by Ctrl-C and killed, then run again: the results of a comparison without a break.
 #[cfg(unix)]
 #[test]

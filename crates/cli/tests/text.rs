@@ -287,7 +287,10 @@ fn generate() {
     assert!((0..5).any(|seed| drawn(&seed.to_string()) != drawn("7")));
     assert_eq!(succeeds(&[&greedy[..], &["今天", "--max-tokens", "0"]].concat()), "今天\n");
 
-    refused(&["generate", "--model", GPT, "--temperature", "-1", "今天"], &["temperature", "0 or more"]);
+    for temperature in ["-1", "inf", "nan"] {
+        let says = ["the temperature is ", "a finite number, 0 or more"];
+        refused(&["generate", "--model", GPT, &format!("--temperature={temperature}"), "今天"], &says);
+    }
     refused(&["generate", "--model", GPT, "--top-p", "0", "今天"], &["top_p", "more than 0"]);
     refused(&["generate", "--model", GPT, "--paraphrase", "2", "今天"], &["paraphrases", "RoFormer-Sim"]);
 }

@@ -106,9 +106,32 @@ fn what_cannot_be_trained_is_said_in_one_line() {
     wrong(&["--data", &data, "--width", "130"], &["--heads is 4", "divisor of the width, 130"]);
     wrong(&["--data", &data, "--width", "132"], &["33", "even"]);
     wrong(&["--data", &data, "--lr", "-1"], &["--lr is -1"]);
-    wrong(&["--data", &data, "--lr", "NaN"], &["--lr is "]);
+    for (number, says) in
+        [("NaN", "finite"), ("inf", "finite"), ("1e999", "finite"), ("x", "expected a number")]
+    {
+        wrong(&["--data", &data, "--lr", number], &["--lr", &format!("'{number}'"), says]);
+        wrong(&["--data", &data, "--dropout", number], &["--dropout", &format!("'{number}'"), says]);
+    }
     wrong(&["--data", &data, "--min-lr", "1"], &["--min-lr is 1"]);
-    wrong(&["--data", &data, "--encoding", "rotery"], &["rotery", "one of none, "]);
+    wrong(&["--data", &data, "--encoding", "rotery"], &["--encoding is `rotery`", "one of none, "]);
+    wrong(&["--data", &data, "--encoding", "rotary:bass=5"], &["--encoding", "`bass=5` is none of them"]);
+    wrong(&["--data", &data, "--encoding", "rotary:base=0"], &["base is 0"]);
+    let few = folder.path("few.jsonl");
+    fs::write(&few, "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\", \"label\": \"y\"}\n".repeat(2))
+        .unwrap();
+    wrong(
+        &["--task", "classification", "--data", &few],
+        &[
+            "4 texts, 0 of them kept",
+            "at least 1: pass more texts, or keep a larger part of them (`validation`",
+        ],
+    );
+    let pairs = folder.path("pairs.jsonl");
+    fs::write(&pairs, "{\"a\": \"one\", \"b\": \"two\"}\n".repeat(30)).unwrap();
+    wrong(
+        &["--task", "similarity", "--data", &pairs],
+        &["3 of them kept", "at least 12: pass more texts, or a smaller batch, or keep a larger part"],
+    );
     wrong(&["--data", &data, "--task", "guess"], &["--task is guess", "causal, masked"]);
     wrong(&["--data", &data, "--tokenizer", &data], &["play.txt", "expected `characters`, `wordpiece`"]);
     wrong(&["--data", &data, "--tokenizer", &missing], &["missing.txt"]);
@@ -132,12 +155,68 @@ fn an_encoding_that_nothing_loads_says_so() {
     arguments.extend(SMALL);
     let run = roformer(&arguments, b"");
     assert!(
-        run.code == 0 && run.out.contains("load a model with the encoding t5"),
+        run.code == 0 && run.out.contains("load a roformer with the encoding t5"),
         "{}{}",
         run.out,
         run.error
     );
     refused(&["generate", "--model", &folder.path("out/best"), "O"], &["roformer-t5"]);
+}
+
+/// The settings of an encoding are taken as `compare` takes them, kept with the run and the model, and read back.
+#[test]
+fn an_encoding_with_settings_is_trained_and_read_back() {
+    let folder = Folder::new("train-settings");
+    let data = text(&folder);
+    let train = |out: &str, more: &[&str]| {
+        let mut arguments = vec!["train", "--data", &data, "--out", out, "--steps", "2"];
+        arguments.extend(SMALL);
+        arguments.extend(more);
+        let run = roformer(&arguments, b"");
+        assert_eq!(run.code, 0, "{}", run.error);
+        run.out
+    };
+    let config = |out: &str| {
+        let text = fs::read_to_string(folder.path(&format!("{out}/best/config.json"))).unwrap();
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()
+    };
+    // Transformers' RoFormer has one base: another is a model of its own, which can be trained on.
+    let own = folder.path("own");
+    let said = train(&own, &["--encoding", "rotary:base=500"]);
+    assert!(
+        said.contains("a roformer with the encoding rotary:base=500") && said.contains("--from"),
+        "{said}"
+    );
+    assert_eq!(config("own")["position_encoding"], "rotary:base=500");
+    assert_eq!(config("own")["model_type"], "roformer-rotary");
+    refused(&["generate", "--model", &folder.path("own/best"), "O"], &["roformer-rotary"]);
+    let resumed = roformer(&["train", "--out", &own, "--resume"], b"");
+    assert_eq!(resumed.code, 0, "{}", resumed.error);
+    let next = folder.path("next");
+    let arguments = [
+        "train",
+        "--data",
+        &data,
+        "--out",
+        &next,
+        "--steps",
+        "2",
+        "--block",
+        "16",
+        "--from",
+        &folder.path("own/best"),
+    ];
+    let run = roformer(&arguments, b"");
+    assert_eq!(run.code, 0, "{}", run.error);
+    assert_eq!(config("next")["position_encoding"], "rotary:base=500");
+    // Its Llama has any.
+    let llama = folder.path("llama");
+    train(&llama, &["--encoding", "rotary:base=500", "--form", "llama"]);
+    assert_eq!(
+        (&config("llama")["rope_theta"], &config("llama")["position_encoding"]),
+        (&500.0.into(), &().into())
+    );
+    succeeds(&["generate", "--model", &folder.path("llama/best"), "--max-tokens", "4", "O"]);
 }
 
 /// Broken off at twenty moments by chance, by a request to stop or a kill, and resumed each time.
@@ -195,8 +274,9 @@ fn a_full_disk_is_an_error_and_the_checkpoint_stays() {
     let failed =
         limited(&format!("train --data {data} --out {full} --width 32 --heads 2 --layers 1 --block 16"));
     let error = String::from_utf8_lossy(&failed.stderr).into_owned();
-    assert_eq!(failed.status.code(), Some(2), "{error}");
-    assert!(error.contains("state-0.safetensors") && error.contains("large"), "{error}");
+    assert_eq!(failed.status.code(), Some(1), "{error}");
+    assert!(error.contains("state-0.safetensors: larger than a file may be here"), "{error}");
+    assert!(!error.contains("permissions"), "{error}");
     // A run that has checkpoints keeps the last.
     let half = folder.path("half");
     let mut arguments =

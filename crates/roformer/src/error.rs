@@ -22,6 +22,13 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// A file that there is no room for: nothing that was passed is wrong.
+    Full {
+        /// The file.
+        path: String,
+        /// Why, and what to do.
+        reason: &'static str,
+    },
     /// Weights that cannot be read, or do not fit the configuration.
     Weights(crate::weights::Error),
     /// Tensors that are missing from a model's weights, or that nothing in the model asks for.
@@ -99,6 +106,7 @@ impl fmt::Display for Error {
                 write!(f, "config.json: `{field}` is {value}; expected {expected}")
             }
             Error::File { path, reason } => write!(f, "{path}: {reason}"),
+            Error::Full { path, reason } => write!(f, "{path}: {reason}"),
             Error::Weights(error) => error.fmt(f),
             Error::Tensors { missing, unexpected, verdict } => {
                 write!(f, "{verdict}")?;

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// The error of a file that could not be read or written.
@@ -35,6 +35,28 @@ pub fn read(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     if bytes.len() as u64 > limit { Err(too_long()) } else { Ok(Some(bytes)) }
 }
 
+/// The error of a file that the system did not write.
+pub(crate) fn failed(path: &Path, error: &io::Error) -> Error {
+    match no_room(error.kind()) {
+        Some(reason) => Error::Full { path: path.display().to_string(), reason },
+        None => broken(path, error.to_string()),
+    }
+}
+
+/// What to say of an error of a write that there was no room for; `None` for any other.
+pub fn no_room(kind: ErrorKind) -> Option<&'static str> {
+    match kind {
+        ErrorKind::StorageFull => Some("the disk is full; free some space, or write to another disk"),
+        ErrorKind::QuotaExceeded => {
+            Some("the quota of the disk is used up; free some space, or write to another disk")
+        }
+        ErrorKind::FileTooLarge => {
+            Some("larger than a file may be here; raise the limit (ulimit -f), or write to another disk")
+        }
+        _ => None,
+    }
+}
+
 /// Writes a file beside its place, and gives it its name when it is on the disk.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut partial = path.as_os_str().to_owned();
@@ -50,7 +72,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         // Half a file is of no use. If it cannot be removed, the error that matters is still the first.
         let _ = fs::remove_file(&partial);
     }
-    written.map_err(|error| broken(path, error.to_string()))?;
+    written.map_err(|error| failed(path, &error))?;
     #[cfg(unix)]
     if let Some(folder) = path.parent() {
         // Makes the new name last through a power cut. The file is whole either way.

@@ -127,7 +127,7 @@ fn encodings() -> Vec<(String, Encoding)> {
         ("learned, concatenated", Encoding::Learned(Learned { merge })),
         (
             "hierarchical",
-            Encoding::Hierarchical(Hierarchical { positions: 3, alpha: 0.3, merge: Merge::Add }),
+            Encoding::Hierarchical(Hierarchical { positions: Some(3), alpha: 0.3, merge: Merge::Add }),
         ),
         ("shaw, clipped", Encoding::Shaw(shaw)),
         ("shaw, sinusoidal", Encoding::Shaw(Shaw { tables: ShawTables::Sinusoidal, ..shaw })),
@@ -342,7 +342,9 @@ fn every_encoding_has_the_same_bits_on_any_threads() {
         for mixing in mixings {
             // Large enough that every loop is shared out.
             let encoding = match encoding.clone() {
-                Encoding::Hierarchical(own) => Encoding::Hierarchical(Hierarchical { positions: 12, ..own }),
+                Encoding::Hierarchical(own) => {
+                    Encoding::Hierarchical(Hierarchical { positions: Some(12), ..own })
+                }
                 Encoding::Randomised(own) => Encoding::Randomised(Randomised { range: 300, ..own }),
                 other => other,
             };

@@ -54,6 +54,12 @@ fn go(plan: &Plan, folder: &Path, threads: usize) -> Results {
     compare(plan, &store, threads, &|_| true).unwrap().unwrap().0
 }
 
+/// The same in a folder that may hold another comparison.
+fn overwrite(plan: &Plan, folder: &Path, threads: usize) -> Results {
+    let store = Store::replace(folder, plan).unwrap();
+    compare(plan, &store, threads, &|_| true).unwrap().unwrap().0
+}
+
 /// Every file of a folder but the times.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
@@ -108,6 +114,50 @@ fn a_comparison_that_was_stopped_goes_on_to_the_same_bytes() {
     assert_eq!(files(&whole.0), files(&broken.0));
 }
 
+/// What a comparison has cost stays where another one is asked for in its folder.
+#[test]
+fn another_comparison_in_the_same_folder_is_refused() {
+    let folder = Folder::new("another");
+    let request = Request {
+        tasks: strings(&["majority"]),
+        encodings: strings(&["none", "alibi"]),
+        seeds: Some(2),
+        steps: Some(3),
+        ..Request::default()
+    };
+    let plan = Plan::new(&request).unwrap();
+    go(&plan, &folder.0, 2);
+    let before = files(&folder.0);
+    let refused = |plan: &Plan| Store::create(&folder.0, plan).err().expect("refused").to_string();
+    for (other, says) in [
+        (Request { steps: Some(6), ..clone(&request) }, "steps of majority 3 there, 6 here"),
+        (Request { seeds: Some(3), ..clone(&request) }, "seeds 2 there, 3 here"),
+        (Request { is_sweep: true, ..clone(&request) }, "sweep false there, true here"),
+        (Request { train_length: Some(5), ..clone(&request) }, "train length of majority 12 there, 5 here"),
+        (Request { tasks: strings(&["copy"]), ..clone(&request) }, "tasks majority there, copy here"),
+        (
+            Request { encodings: strings(&["none", "alibi", "t5"]), ..clone(&request) },
+            "encodings none alibi there, none alibi t5 here",
+        ),
+    ] {
+        let said = refused(&Plan::new(&other).unwrap());
+        assert!(said.contains(says) && said.contains("another folder"), "{said}");
+        assert_eq!(before, files(&folder.0));
+    }
+    // The same plan goes on, and results without a plan are somebody's too.
+    Store::create(&folder.0, &plan).unwrap();
+    fs::remove_file(folder.0.join("plan.json")).unwrap();
+    assert!(refused(&plan).contains("results.json is there"));
+    Store::replace(&folder.0, &plan).unwrap();
+    assert_eq!(before, files(&folder.0));
+}
+
+fn clone(request: &Request) -> Request {
+    let Request { tasks, encodings, seeds, steps, .. } = request;
+    let (tasks, encodings) = (tasks.clone(), encodings.clone());
+    Request { tasks, encodings, seeds: *seeds, steps: *steps, ..Request::default() }
+}
+
 #[test]
 fn runs_of_other_settings_are_not_taken() {
     let folder = Folder::new("other");
@@ -121,7 +171,7 @@ fn runs_of_other_settings_are_not_taken() {
     let [plan, other] = [3, 6].map(|steps| Plan::new(&request(steps)).unwrap());
     assert_ne!(plan.hash(), other.hash());
     let first = go(&plan, &folder.0, 2);
-    let second = go(&other, &folder.0, 2);
+    let second = overwrite(&other, &folder.0, 2);
     assert_eq!((first.tasks[0].steps, second.tasks[0].steps), (3, 6));
     for (a, b) in first.tasks[0].runs.iter().zip(&second.tasks[0].runs) {
         assert_ne!(a.curve.last(), b.curve.last());
@@ -186,7 +236,7 @@ fn settings(task: &dyn Task, encoding: &str, steps: u64) -> Settings {
 
 fn model(task: &dyn Task, encoding: &str, steps: u64) -> (Settings, Trained) {
     let settings = settings(task, encoding, steps);
-    let encoding = encodings::parse(encoding).unwrap();
+    let encoding = Encoding::parse(encoding).unwrap();
     let trained = train(&Device::Cpu, &settings, task, &encoding, || true).unwrap().unwrap();
     (settings, trained)
 }
@@ -314,7 +364,7 @@ fn the_loss_by_context_is_of_the_same_targets() {
     let mut settings = settings(&*task, "rotary", 150);
     settings.train_length = 24;
     settings.test_lengths = vec![17, 24, 40];
-    let encoding = encodings::parse("rotary").unwrap();
+    let encoding = Encoding::parse("rotary").unwrap();
     let trained = train(&Device::Cpu, &settings, &*task, &encoding, || true).unwrap().unwrap();
     let points = measure::by_context(&trained, &settings, &*task).unwrap();
     assert_eq!(points.iter().map(|point| point.context).collect::<Vec<_>>(), [1, 8, 24]);

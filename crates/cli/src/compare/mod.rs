@@ -6,9 +6,9 @@ use crate::device::DeviceOptions;
 use crate::error::Failure;
 use crate::long::stopper;
 use clap::{Args, ValueEnum};
-use roformer::Device;
 use roformer::lab::{self, Plan, Preset, Request, Store, encodings, report};
 use roformer::train::{self, Data, Goal, Layout};
+use roformer::{Device, Error};
 use show::Show;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,7 +22,8 @@ use std::sync::atomic::Ordering;
 /// encoding is compared with itself too, in another order of data.
 ///
 /// DIR gets a report, a JSON file for every run, and results.json. The same command gives the same bytes, on any number of
-/// threads (but for timings.json). Stopped with Ctrl-C or killed, the same command goes on where it was.
+/// threads, but for timings.json and the times that the report shows. Stopped with Ctrl-C or killed, the same command goes on
+/// where it was; a command with other settings is refused there.
 ///
 /// On a GPU many models are trained at a time, and measured on the processor. Its runs are kept apart from the processor's;
 /// the last bits of encodings with learned terms differ there from run to run.
@@ -68,9 +69,12 @@ pub struct Arguments {
     /// The folder for the report and its numbers
     #[arg(long, value_name = "DIR", default_value = "comparison")]
     out: PathBuf,
+    /// Replace what DIR holds of a comparison with other settings; its runs that fit are kept
+    #[arg(long)]
+    overwrite: bool,
     /// Draw the report of a finished comparison again, without training
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "tasks", "encodings", "seeds", "train_length", "test_lengths", "steps", "sweep", "data", "out", "threads", "device",
+        "tasks", "encodings", "seeds", "train_length", "test_lengths", "steps", "sweep", "data", "out", "overwrite", "threads", "device",
         "dtype"
     ])]
     replay: Option<PathBuf>,
@@ -99,6 +103,17 @@ enum Attention {
     Softmax,
     /// Linear attention.
     Linear,
+}
+
+/// An error that names the flags where the library names what they are for.
+fn flagged(error: Error) -> Failure {
+    match error {
+        Error::Input { name: lab::OTHER_FOLDER, value, .. } => {
+            let expected = "another folder, or --overwrite to replace what is there";
+            Failure::Input(format!("--out is {value}; expected {expected}"))
+        }
+        other => other.into(),
+    }
 }
 
 /// Runs the command. Its exit code is 0, or 130 where it was told to stop.
@@ -140,7 +155,10 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Device::Cuda(_) => STREAMS,
     };
     let threads = arguments.threads.map_or_else(cores, usize::from);
-    let store = Store::create(&arguments.out, &plan)?;
+    let store = match arguments.overwrite {
+        true => Store::replace(&arguments.out, &plan)?,
+        false => Store::create(&arguments.out, &plan).map_err(flagged)?,
+    };
     let is_stopped = stopper()?;
     let show = Show::new(&plan, lab::estimate(&plan, threads)?, threads);
     let end = lab::compare(&plan, &store, threads, &|progress| {

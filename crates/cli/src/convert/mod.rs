@@ -3,7 +3,7 @@
 mod pairing;
 mod write;
 
-use crate::error::{Failure, Outcome};
+use crate::error::{Failure, Outcome, unwritten};
 use crate::input;
 use clap::Args;
 use pairing::Change;
@@ -89,9 +89,7 @@ pub fn run(arguments: Arguments) -> Outcome {
             return Err(Failure::Input(message));
         }
     }
-    let failed =
-        |path: &Path, error: &dyn std::fmt::Display| Failure::Other(format!("{}: {error}", path.display()));
-    fs::create_dir_all(&target).map_err(|error| failed(&target, &error))?;
+    fs::create_dir_all(&target).map_err(|error| unwritten(&target, &error))?;
 
     let mut metadata = json!({ "format": "pt" });
     let result = match &change {
@@ -105,7 +103,7 @@ pub fn run(arguments: Arguments) -> Outcome {
     write::whole(&file, |partial| write::tensors(partial, &metadata, &weights, &names, change.as_ref()))?;
     for (name, bytes) in &copies {
         let copy = target.join(name);
-        write::whole(&copy, |partial| fs::write(partial, bytes).map_err(|error| failed(&copy, &error)))?;
+        write::whole(&copy, |partial| fs::write(partial, bytes).map_err(|error| unwritten(&copy, &error)))?;
     }
 
     let left = match weights.len() - names.len() {

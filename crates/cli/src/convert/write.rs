@@ -1,7 +1,7 @@
 //! The file: one tensor in memory at a time, under its final name only when complete.
 
 use super::pairing::Change;
-use crate::error::{Failure, Outcome};
+use crate::error::{Failure, Outcome, unwritten};
 use roformer::weights::Weights;
 use serde_json::{Map, Value, json};
 use std::fs::{self, File};
@@ -37,7 +37,7 @@ pub fn tensors(
     // Spaces, so that the numbers begin at a multiple of eight, as the format asks.
     header.resize(header.len().next_multiple_of(8), b' ');
 
-    let failed = |error: std::io::Error| Failure::Other(format!("{}: {error}", path.display()));
+    let failed = |error: std::io::Error| unwritten(path, &error);
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path).map_err(failed)?);
     file.write_all(&(header.len() as u64).to_le_bytes()).map_err(failed)?;
     file.write_all(&header).map_err(failed)?;
@@ -69,9 +69,8 @@ pub fn whole(path: &Path, write: impl FnOnce(&Path) -> Outcome) -> Outcome {
     let mut name = path.as_os_str().to_owned();
     name.push(".partial");
     let partial = Path::new(&name);
-    let outcome = write(partial).and_then(|()| {
-        fs::rename(partial, path).map_err(|error| Failure::Other(format!("{}: {error}", path.display())))
-    });
+    let outcome =
+        write(partial).and_then(|()| fs::rename(partial, path).map_err(|error| unwritten(path, &error)));
     if outcome.is_err() {
         // What is left is of no use; that it may not be there is no second failure.
         let _ = fs::remove_file(partial);

@@ -157,13 +157,13 @@ fn parse_positions(text: &str) -> Result<Vec<f64>, Failure> {
     };
     let (first, end): (i64, i64) =
         (first.trim().parse().map_err(|_| bad())?, end.trim().parse().map_err(|_| bad())?);
+    if end < first {
+        return Err(Failure::Input(format!(
+            "--positions is `{text}`; expected a range FIRST..END that does not end before it begins"
+        )));
+    }
     match end.checked_sub(first) {
-        Some(count) if (0..=1 << 20).contains(&count) => {
-            Ok((first..end).map(|position| position as f64).collect())
-        }
-        _ if end < first => {
-            Err(Failure::Input(format!("--positions is `{text}`; expected an END that is not before FIRST")))
-        }
+        Some(count) if count <= 1 << 20 => Ok((first..end).map(|position| position as f64).collect()),
         _ => Err(Failure::Input(format!(
             "--positions is `{text}`; expected a range of at most 2^20 positions"
         ))),

@@ -1,6 +1,7 @@
 //! A matrix written to a file row by row, how many rows not known before the last: `.npy` or `.safetensors`.
 
-use crate::error::{Failure, Outcome};
+use crate::error::{Failure, Outcome, unwritten};
+use roformer::files::no_room;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -78,7 +79,11 @@ impl Rows {
     /// Begins a file of rows of `width` numbers, in the format that the name tells.
     pub fn create(path: &Path, width: usize) -> Result<Self, Failure> {
         let format = Format::of(path)?;
-        let failed = |error: io::Error| Failure::Input(format!("{}: {error}", path.display()));
+        let failed = |error: io::Error| match unwritten(path, &error) {
+            // A place that cannot be written to was given; a disk that is full was not.
+            Failure::Other(message) if no_room(error.kind()).is_none() => Failure::Input(message),
+            other => other,
+        };
         if path.is_dir() {
             return Err(Failure::Input(format!("{} is a folder; expected a file to write", path.display())));
         }
@@ -143,7 +148,7 @@ impl Rows {
     }
 
     fn failed(&self, error: &io::Error) -> Failure {
-        Failure::Other(format!("{}: {error}", self.path.display()))
+        unwritten(&self.path, error)
     }
 
     fn remove(&self) {

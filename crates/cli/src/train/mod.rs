@@ -86,15 +86,16 @@ struct Given {
     #[serde(skip_serializing_if = "Option::is_none")]
     rows: Option<String>,
     /// The part of the words that are hidden from a masked model [default: 0.15]
-    #[arg(long, value_name = "PART", allow_negative_numbers = true)]
+    #[arg(long, value_name = "PART", allow_negative_numbers = true, value_parser = number)]
     #[serde(skip_serializing_if = "Option::is_none")]
     mask: Option<f64>,
     /// The form of the model, roformer or llama [default: roformer]
     #[arg(long, value_name = "FORM")]
     #[serde(skip_serializing_if = "Option::is_none")]
     form: Option<String>,
-    /// The position encoding; only rotary can be loaded by other commands and by transformers [default: rotary]
-    #[arg(long, value_name = "NAME")]
+    /// The position encoding, perhaps with settings, as compare takes them (rotary:base=500); other commands and transformers
+    /// load rotary, and with --form llama also another base, fraction or dim of it [default: rotary]
+    #[arg(long, value_name = "ENCODING")]
     #[serde(skip_serializing_if = "Option::is_none")]
     encoding: Option<String>,
     /// Layers [default: 4]
@@ -126,11 +127,11 @@ struct Given {
     #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<u64>,
     /// The highest learning rate [default: 1e-3]
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = number)]
     #[serde(skip_serializing_if = "Option::is_none")]
     lr: Option<f64>,
     /// The lowest learning rate, at the end [default: a tenth of the highest]
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = number)]
     #[serde(skip_serializing_if = "Option::is_none")]
     min_lr: Option<f64>,
     /// Steps over which the learning rate rises [default: 100]
@@ -142,19 +143,19 @@ struct Given {
     #[serde(skip_serializing_if = "Option::is_none")]
     schedule: Option<String>,
     /// AdamW's weight decay, on matrices [default: 0.1]
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = number)]
     #[serde(skip_serializing_if = "Option::is_none")]
     weight_decay: Option<f64>,
     /// The chance that a number is dropped [default: 0]
-    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = number)]
     #[serde(skip_serializing_if = "Option::is_none")]
     dropout: Option<f64>,
     /// The largest norm of the gradient, 0 for any [default: 1]
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = number)]
     #[serde(skip_serializing_if = "Option::is_none")]
     clip: Option<f64>,
     /// AdamW's second beta [default: 0.99]
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = number)]
     #[serde(skip_serializing_if = "Option::is_none")]
     beta2: Option<f64>,
     /// The seed of weights, batches and dropout [default: 1]
@@ -178,9 +179,15 @@ struct Given {
     #[serde(skip_serializing_if = "Option::is_none")]
     patience: Option<u64>,
     /// The part of the text that is kept from training [default: 0.1]
-    #[arg(long, value_name = "PART", allow_negative_numbers = true)]
+    #[arg(long, value_name = "PART", allow_negative_numbers = true, value_parser = number)]
     #[serde(skip_serializing_if = "Option::is_none")]
     validation: Option<f64>,
+}
+
+/// A number as JSON has them: without infinities, and without what is not a number.
+fn number(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "expected a number")?;
+    number.is_finite().then_some(number).ok_or_else(|| "expected a finite number".into())
 }
 
 /// Runs the command. Its exit code is 0, or 130 where it was told to stop.

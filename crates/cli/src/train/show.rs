@@ -3,7 +3,7 @@
 use crate::long::{say, time};
 use indicatif::{ProgressBar, ProgressStyle};
 use roformer::Device;
-use roformer::train::{Evaluation, Event, Goal, Run, Trainer, is_loadable};
+use roformer::train::{Evaluation, Event, Goal, Run, Trainer};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -109,11 +109,12 @@ impl Show {
         let folder = self.out.join(name);
         let folder = folder.display();
         writeln!(out, "the model is in {folder}")?;
-        if !is_loadable(&settings.encoding) {
-            let encoding = &settings.encoding;
+        if !run.trainer().network().is_of_its_class() {
+            let (form, encoding) = (settings.form.name(), &settings.encoding);
             return writeln!(
                 out,
-                "neither transformers nor the other commands load a model with the encoding {encoding}"
+                "neither transformers nor the other commands load a {form} with the encoding {encoding}; \
+                 `roformer train --from {folder}` goes on with it"
             );
         }
         let block = settings.block;

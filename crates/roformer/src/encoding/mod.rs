@@ -11,6 +11,7 @@ mod alibi;
 mod deberta;
 mod hierarchical;
 mod kerple;
+mod label;
 mod learned;
 mod none;
 mod randomised;

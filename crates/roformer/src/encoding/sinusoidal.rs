@@ -1,8 +1,9 @@
 //! Sines and cosines of the position (Vaswani et al. 2017): p(k) = (sin ω_0·k, cos ω_0·k, sin ω_1·k, …),
 //! ω_i = 10000^(−2i/d).
 //!
-//! Moving by Δ is a linear map that does not depend on k: p(k + Δ) = T(Δ)·p(k), T a rotation of each pair by ω_i·Δ. That
-//! is all the codes say of relative positions, and what rotary embedding does to queries and keys instead.
+//! Moving by Δ is a linear map that does not depend on k: p(k + Δ) = T(Δ)·p(k), T a rotation of each pair by −ω_i·Δ: the
+//! pairs are (sine, cosine), and a pair (cosine, sine) would turn by +ω_i·Δ. That is all the codes say of relative positions,
+//! and what rotary embedding does to queries and keys instead.
 
 use super::absolute::Merge;
 use super::{Encode, Sizes};

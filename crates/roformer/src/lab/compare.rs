@@ -8,7 +8,6 @@
 //! compared is run.
 
 use super::analysis::analyse;
-use super::encodings;
 use super::measure;
 use super::plan::{Plan, PlannedTask};
 use super::results::{Results, RunResult, RunTiming, Swept, TaskResult, Timings};
@@ -16,6 +15,7 @@ use super::run::{Purpose, Settings, train};
 use super::store::{Finished, Store};
 use super::tasks::Task;
 use crate::device::Device;
+use crate::encoding::Encoding;
 use crate::error::{Error, Result};
 use crate::train::side_by_side;
 use std::sync::Mutex;
@@ -100,7 +100,7 @@ pub fn estimate(plan: &Plan, threads: usize) -> Result<f64> {
     let Some(first) = all.first().map(|first| Settings { steps: 20, ..first.clone() }) else {
         return Ok(0.0);
     };
-    let encoding = encodings::parse(&first.encoding)?;
+    let encoding = Encoding::parse(&first.encoding)?;
     let train =
         || one_thread()?.install(|| train(&plan.device, &first, plan.task(&first), &encoding, || true));
     if !matches!(plan.device, Device::Cpu) {
@@ -236,7 +236,7 @@ impl<'a> Grid<'a> {
         if let Some(finished) = self.store.finished(settings) {
             return Ok(self.advance(self.plan.work(settings), 1).then_some(finished));
         }
-        let encoding = encodings::parse(&settings.encoding)?;
+        let encoding = Encoding::parse(&settings.encoding)?;
         let (start, of_a_step) = (Instant::now(), settings.flops(task));
         // A run that fails takes the others with it: they would be of no use.
         let on_step = || self.advance(of_a_step, 0);

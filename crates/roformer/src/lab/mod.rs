@@ -18,7 +18,7 @@
 //!
 //! ```text
 //! tasks/         what is learned: one file a task
-//! encodings.rs   encodings as they are asked for
+//! encodings.rs   lists of encodings, and what a sweep tries
 //! plan.rs        what is to be done: presets, lengths, seeds, the runs
 //! run.rs         one model, trained
 //! measure/       what it can do then
@@ -45,4 +45,4 @@ pub mod tasks;
 pub use analysis::{LEARNED, mean};
 pub use compare::{Progress, compare, estimate};
 pub use plan::{Plan, PlannedTask, Preset, Request};
-pub use store::{Finished, Store, replay};
+pub use store::{Finished, OTHER_FOLDER, Store, replay};

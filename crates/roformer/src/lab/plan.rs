@@ -9,6 +9,7 @@ use crate::encoding::Encoding;
 use crate::error::{Error, Result};
 use crate::graph::mix;
 use crate::train::Data;
+use std::collections::BTreeMap;
 
 #[cfg(test)]
 mod tests;
@@ -53,7 +54,9 @@ impl Preset {
 
     fn encodings(self) -> Vec<String> {
         let quick = ["rotary", "none", "sinusoidal", "learned", "alibi", "t5", "receptive"];
-        let rest = encodings::names().filter(|name| !quick.contains(name) && self == Preset::Full);
+        let all = Encoding::all();
+        let names = all.iter().map(Encoding::name);
+        let rest = names.filter(|name| !quick.contains(name) && self == Preset::Full);
         quick.into_iter().chain(rest).map(String::from).collect()
     }
 }
@@ -135,7 +138,7 @@ impl Plan {
         let tasks = names.iter().map(|name| planned(name, request)).collect::<Result<Vec<_>>>()?;
         let (mut encodings, mut left_out) = (Vec::new(), Vec::new());
         for label in labels {
-            let encoding = encodings::parse(&label)?;
+            let encoding = Encoding::parse(&label)?;
             match encoding.check_linear() {
                 Err(Error::Input { value, .. }) if request.is_linear => {
                     left_out.push(LeftOut { label, reason: value });
@@ -166,7 +169,7 @@ impl Plan {
         for task in &self.tasks {
             for (label, encoding) in &self.encodings {
                 for label in self.candidates(label) {
-                    let encoding = if self.is_sweep { &encodings::parse(label)? } else { encoding };
+                    let encoding = if self.is_sweep { &Encoding::parse(label)? } else { encoding };
                     let settings = self.settings(task, label, RATES[0], self.seeds[0], Purpose::Run);
                     let network = settings.network(&*task.task, encoding);
                     let built = network.build::<f32>(1, 1, settings.longest(&*task.task));
@@ -298,6 +301,34 @@ impl Plan {
             batch: settings.batch,
             left_out: self.left_out.clone(),
         }
+    }
+
+    /// What was asked for by name, to tell two plans apart in words.
+    pub(super) fn asked(&self) -> BTreeMap<String, String> {
+        let labels: Vec<&str> = self.encodings.iter().map(|(label, _)| &label[..]).collect();
+        let names: Vec<&str> = self.tasks.iter().map(|planned| planned.task.name()).collect();
+        let mut all = BTreeMap::from(
+            [
+                ("version", env!("CARGO_PKG_VERSION").to_string()),
+                ("preset", self.preset.name().into()),
+                ("attention", if self.is_linear { "linear" } else { "softmax" }.into()),
+                ("encodings", labels.join(" ")),
+                ("tasks", names.join(" ")),
+                ("seeds", self.seeds.len().to_string()),
+                ("sweep", self.is_sweep.to_string()),
+                ("device", self.device.name()),
+            ]
+            .map(|(name, value)| (name.to_string(), value)),
+        );
+        for planned in &self.tasks {
+            let name = planned.task.name();
+            let lengths: Vec<String> = planned.test_lengths.iter().map(usize::to_string).collect();
+            all.insert(format!("steps of {name}"), planned.steps.to_string());
+            all.insert(format!("train length of {name}"), planned.train_length.to_string());
+            all.insert(format!("test lengths of {name}"), lengths.join(" "));
+            all.insert(format!("data of {name}"), format!("{:016x}", planned.task.fingerprint()));
+        }
+        all
     }
 
     /// A number that is another for another plan or version, in hexadecimal.

@@ -1,7 +1,7 @@
 //! The folder of a comparison. Every file is written beside its place and takes its name when it is whole.
 //!
 //! ```text
-//! plan.json       what was asked for, and the hash of it
+//! plan.json       what was asked for, and the hash of it; another plan is refused
 //! runs/*.json     one file a finished run, with its settings and their hash: reused where they fit
 //! timings.json    how long they took: the one file that differs from time to time
 //! results.json    what came of them all
@@ -11,16 +11,26 @@ use super::measure::Swapped;
 use super::plan::{Plan, hash};
 use super::results::{self, Results, RunResult, Timings};
 use super::run::{Purpose, Settings};
-use crate::error::Result;
-use crate::files::{broken, write};
+use crate::error::{Error, Result};
+use crate::files::{broken, failed, write};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 /// The most that is read of any file: results with a thousand runs have a few megabytes.
 const LIMIT: u64 = 256 << 20;
+
+/// What was asked for.
+const PLAN: &str = "plan.json";
+
+/// What came of it.
+const RESULTS: &str = "results.json";
+
+/// The name of the input in the error that [`Store::create`] gives for a folder that holds another comparison.
+pub const OTHER_FOLDER: &str = "the folder of the comparison";
 
 /// A finished run: what its file holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,8 +60,20 @@ impl Finished {
 struct Planned {
     version: &'static str,
     hash: String,
+    asked: BTreeMap<String, String>,
     plan: results::Plan,
 }
+
+/// What is read of it: files of earlier versions have no `asked`.
+#[derive(Deserialize)]
+struct Before {
+    hash: String,
+    #[serde(default)]
+    asked: BTreeMap<String, String>,
+}
+
+/// The most differences that are listed.
+const MOST: usize = 4;
 
 /// The folder of a comparison.
 pub struct Store {
@@ -59,14 +81,35 @@ pub struct Store {
 }
 
 impl Store {
-    /// A folder for a comparison, new or with finished runs in it.
+    /// A folder for a comparison, new or with finished runs of the same plan in it. One that holds another comparison is
+    /// refused, with what differs.
     pub fn create(folder: &Path, plan: &Plan) -> Result<Self> {
+        Self::check(folder, plan)?;
+        Self::replace(folder, plan)
+    }
+
+    /// The same, whatever the folder holds: what is there of another comparison is written over. Runs that fit are kept.
+    pub fn replace(folder: &Path, plan: &Plan) -> Result<Self> {
         let store = Store { folder: folder.into() };
         let runs = folder.join("runs");
-        fs::create_dir_all(&runs).map_err(|error| broken(&runs, error.to_string()))?;
-        let planned = Planned { version: env!("CARGO_PKG_VERSION"), hash: plan.hash(), plan: plan.shown() };
-        store.write("plan.json", &planned)?;
+        fs::create_dir_all(&runs).map_err(|error| failed(&runs, &error))?;
+        let (hash, asked) = (plan.hash(), plan.asked());
+        store
+            .write(PLAN, &Planned { version: env!("CARGO_PKG_VERSION"), hash, asked, plan: plan.shown() })?;
         Ok(store)
+    }
+
+    /// Refuses a folder that holds the comparison of another plan.
+    fn check(folder: &Path, plan: &Plan) -> Result<()> {
+        let is_there = [PLAN, RESULTS].into_iter().find(|name| folder.join(name).exists());
+        let Some(name) = is_there else { return Ok(()) };
+        let differs = match read::<Before>(&folder.join(PLAN)) {
+            Ok(before) if before.hash == plan.hash() => return Ok(()),
+            Ok(before) => differences(&before.asked, &plan.asked()),
+            Err(_) => format!("{name} is there, and no {PLAN} that can be read"),
+        };
+        let value = format!("{}, which holds another comparison: {differs}", folder.display());
+        Err(Error::input(OTHER_FOLDER, value, "another folder, or that what is there may be replaced"))
     }
 
     /// The folder.
@@ -97,7 +140,7 @@ impl Store {
 
     /// Keeps results.
     pub fn keep_results(&self, results: &Results) -> Result<()> {
-        self.write("results.json", results)
+        self.write(RESULTS, results)
     }
 
     fn write(&self, name: &str, value: &impl Serialize) -> Result<()> {
@@ -110,8 +153,21 @@ impl Store {
 
 /// The results and times of a comparison that is finished.
 pub fn replay(folder: &Path) -> Result<(Results, Timings)> {
-    let results = read(&folder.join("results.json"))?;
+    let results = read(&folder.join(RESULTS))?;
     Ok((results, Store { folder: folder.into() }.timings()))
+}
+
+/// In what two plans differ, in words; of tasks that only one has, that they differ.
+fn differences(before: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> String {
+    let both = now.iter().filter_map(|(name, now)| Some((name, before.get(name)?, now)));
+    let differing = both.filter(|(_, before, now)| before != now);
+    let all: Vec<String> =
+        differing.map(|(name, before, now)| format!("{name} {before} there, {now} here")).collect();
+    match all.len() {
+        0 => "its settings or its version are others".into(),
+        count if count > MOST => format!("{}; and {} more", all[..MOST].join("; "), count - MOST),
+        _ => all.join("; "),
+    }
 }
 
 /// The file of a run, by what it is of. Its settings decide whether it fits.

@@ -102,7 +102,7 @@ impl<B: Backend> Pipeline<B> {
         self.require("generate", fits && self.is_language_model(), wanted)?;
         let (temperature, top_p) = (options.temperature, options.top_p);
         if !(temperature >= 0.0 && temperature.is_finite()) {
-            return Err(Error::input("the temperature", temperature, "0 or more"));
+            return Err(Error::input("the temperature", temperature, "a finite number, 0 or more"));
         }
         if !(top_p > 0.0 && top_p <= 1.0) {
             return Err(Error::input("top_p", top_p, "more than 0 and at most 1"));

@@ -4,18 +4,13 @@ use super::data::{Choice, Data, Request};
 use super::settings::{FormName, Goal, Settings};
 use super::trainer::Trainer;
 use crate::device::Device;
-use crate::encoding::{Encoding, Rotary};
+use crate::encoding::Encoding;
 use crate::error::{Error, Result};
 use crate::model::roformer::read_config;
 use crate::network::{Form, LlamaForm, Mixing, Network, RoFormerForm, Task};
 use rope::Pairing;
 use serde_json::{Value, json};
 use std::path::PathBuf;
-
-/// Whether models with this encoding can be loaded: by transformers, and by the commands that run models.
-pub fn is_loadable(encoding: &str) -> bool {
-    encoding == "rotary"
-}
 
 /// Where a model begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,7 +89,7 @@ fn fitted(settings: &Settings, network: Network, data: &Data) -> Result<(Setting
     }
     let form = if matches!(network.form, Form::Llama(_)) { FormName::Llama } else { FormName::RoFormer };
     let Network { layers, width, heads, .. } = network;
-    let encoding = network.encoding.name().into();
+    let encoding = network.encoding.label();
     let settings = Settings { form, encoding, layers, width, heads, ..settings.clone() };
     let network = Network { dropout: settings.dropout, ..network };
     Ok((settings, network))
@@ -142,15 +137,19 @@ pub(super) fn read(config: &[u8], settings: &Settings, data: &Data) -> Result<Ne
 /// The network of some settings.
 pub(super) fn network(settings: &Settings, data: &Data) -> Result<Network> {
     let (width, heads) = (settings.width, settings.heads);
-    let mut encoding = Encoding::all()
-        .into_iter()
-        .find(|encoding| encoding.name() == settings.encoding)
-        .ok_or_else(|| Error::input("encoding", &settings.encoding, "the name of a position encoding"))?;
+    let mut encoding = settings.encoding()?;
+    // The vectors that this block needs: a later one finds as many.
+    if let Encoding::Hierarchical(own) = &mut encoding {
+        own.positions = Some(own.rows(settings.block));
+    }
     let (form, wide, epsilon) = match settings.form {
         FormName::RoFormer => (Form::RoFormer(RoFormerForm::default()), 4 * width, 1e-12),
         FormName::Llama => {
-            if let Encoding::Rotary(rotary) = encoding {
-                encoding = Encoding::Rotary(Rotary { pairing: Pairing::Half, ..rotary });
+            // Llama's pairing, unless another was asked for.
+            if let Encoding::Rotary(rotary) = &mut encoding
+                && !settings.encoding.contains("pairing=")
+            {
+                rotary.pairing = Pairing::Half;
             }
             // Three matrices of 8/3 widths have the size of two of four.
             let wide = (8 * width).div_ceil(3).next_multiple_of(32);

@@ -1,7 +1,7 @@
 //! `metrics.jsonl`: a line for every step that is logged, and one for every evaluation.
 
 use crate::error::Result;
-use crate::files::{broken, write};
+use crate::files::{broken, failed, write};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -19,19 +19,19 @@ impl Metrics {
         let kept = kept(&path, step)?;
         write(&path, &kept)?;
         let file = File::options().append(true).open(&path);
-        let file = file.map_err(|error| broken(&path, error.to_string()))?;
+        let file = file.map_err(|error| failed(&path, &error))?;
         Ok(Metrics { path, file })
     }
 
     /// Adds a line, in one write: after a kill the last line alone may be cut.
     pub fn add(&mut self, line: &Value) -> Result<()> {
         let written = self.file.write_all(format!("{line}\n").as_bytes());
-        written.map_err(|error| broken(&self.path, error.to_string()))
+        written.map_err(|error| failed(&self.path, &error))
     }
 
     /// Makes sure that the lines are on the disk.
     pub fn sync(&self) -> Result<()> {
-        self.file.sync_data().map_err(|error| broken(&self.path, error.to_string()))
+        self.file.sync_data().map_err(|error| failed(&self.path, &error))
     }
 }
 

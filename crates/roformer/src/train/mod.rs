@@ -48,7 +48,7 @@ mod trainer;
 
 pub use characters::Characters;
 pub use data::{Choice, Data, Request, Vocabulary};
-pub use hand_over::{Start, is_loadable};
+pub use hand_over::Start;
 pub use learner::{Found, Learner, Update};
 pub use run::{End, Event, Run};
 pub use schedule::Schedule;

@@ -99,15 +99,24 @@ impl Rows {
             (false, Goal::Similarity) => self.batch,
             (false, _) => 1,
         };
+        const KEPT: &str = "kept for validation";
         let wants_kept = validation > 0.0 || self.data.about().kept.is_some();
-        for (what, len, is_wanted) in
-            [("to train on", first, true), ("kept for validation", kept, wants_kept)]
-        {
+        for (what, len, is_wanted) in [("to train on", first, true), (KEPT, kept, wants_kept)] {
             if is_wanted && len < least {
                 let value = format!("{all} {unit}, {len} of them {what}");
                 let expected = match is_stream {
                     true => format!("more than a block, {}: pass more text or a smaller block", self.block),
-                    false => format!("at least {least}: pass more texts or a smaller batch"),
+                    false => {
+                        let batch = if least > 1 { ", or a smaller batch" } else { "" };
+                        let share = match self.data.about().kept {
+                            Some(_) => "",
+                            None if what == KEPT => {
+                                ", or keep a larger part of them (`validation`; 0 for none)"
+                            }
+                            None => ", or keep a smaller part of them (`validation`)",
+                        };
+                        format!("at least {least}: pass more texts{batch}{share}")
+                    }
                 };
                 return Err(Error::input("the text", value, expected));
             }

@@ -95,7 +95,7 @@ pub struct Settings {
     pub layout: Layout,
     /// How the parts of the model are put together.
     pub form: FormName,
-    /// The name of the position encoding, of those in [`Encoding::all`].
+    /// The position encoding, as [`Encoding::parse`] reads it: `rotary`, `rotary:base=500`.
     pub encoding: String,
     /// Layers.
     pub layers: usize,
@@ -225,6 +225,14 @@ impl Settings {
         }
     }
 
+    /// The position encoding.
+    pub(super) fn encoding(&self) -> Result<Encoding> {
+        Encoding::parse(&self.encoding).map_err(|error| match error {
+            Error::Input { value, expected, .. } => Error::input("encoding", value, expected),
+            other => other,
+        })
+    }
+
     /// What a row of a batch is.
     pub(super) fn layout(&self) -> Layout {
         if self.goal.is_of_texts() { Layout::Padded } else { self.layout }
@@ -238,8 +246,8 @@ impl Settings {
             "patience" => self.patience = whole("patience", value, 0..=1 << 40)?,
             "form" => self.form = word("form", value, &FormName::ALL, FormName::name)?,
             "encoding" => {
-                self.encoding =
-                    word("encoding", value, &Encoding::all(), |encoding| encoding.name())?.name().into()
+                self.encoding = value.as_str().map_or_else(|| shown(value), str::to_owned);
+                self.encoding()?;
             }
             "schedule" => self.schedule = word("schedule", value, &Schedule::ALL, Schedule::name)?,
             "layers" => self.layers = whole("layers", value, 1..=1024)? as usize,

@@ -18,7 +18,7 @@ use super::hand_over;
 use super::settings::Settings;
 use super::trainer::Trainer;
 use crate::error::Result;
-use crate::files::{broken, write};
+use crate::files::{broken, failed, write};
 use crate::weights::{self, Weights};
 use serde_json::{Map, Value, json};
 use std::fs::{self, File, TryLockError};
@@ -63,7 +63,7 @@ pub(super) struct Store {
 impl Store {
     /// A folder for a new run.
     pub fn create(folder: &Path) -> Result<Self> {
-        let failed = |error: io::Error| broken(folder, error.to_string());
+        let failed = |error: io::Error| failed(folder, &error);
         fs::create_dir_all(folder).map_err(failed)?;
         Self::check_no_run(folder)?;
         for entry in fs::read_dir(folder).map_err(failed)? {
@@ -118,7 +118,7 @@ impl Store {
     fn lock(folder: &Path) -> Result<Self> {
         let path = folder.join("lock");
         let lock = File::options().create(true).append(true).open(&path);
-        let lock = lock.map_err(|error| broken(&path, error.to_string()))?;
+        let lock = lock.map_err(|error| failed(&path, &error))?;
         match lock.try_lock() {
             Err(TryLockError::WouldBlock) => {
                 Err(broken(folder, "another run is at work there; wait for its end, or use another folder"))
@@ -137,7 +137,7 @@ impl Store {
         let folder = self.path(name);
         let weights = folder.join("model.safetensors");
         if !weights.exists() {
-            fs::create_dir_all(&folder).map_err(|error| broken(&folder, error.to_string()))?;
+            fs::create_dir_all(&folder).map_err(|error| failed(&folder, &error))?;
             let config = hand_over::config(trainer)?;
             write(&folder.join("config.json"), format!("{config:#}\n").as_bytes())?;
             for (name, bytes) in &trainer.data().vocabulary().files {

@@ -116,9 +116,13 @@ pub(crate) fn brief(text: &str) -> String {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Io { path, doing, message, .. } => {
-                write!(f, "cannot {doing} {}: {message}; check the path and its permissions", path.display())
-            }
+            Error::Io { path, doing, kind, message } => match crate::files::no_room(*kind) {
+                Some(reason) => write!(f, "{}: {reason}", path.display()),
+                None => {
+                    let path = path.display();
+                    write!(f, "cannot {doing} {path}: {message}; check the path and its permissions")
+                }
+            },
             Error::NoWeights { folder, looked_for } => write!(
                 f,
                 "no weights in {}: looked for {looked_for}; pass the folder that holds one of them, or the file",

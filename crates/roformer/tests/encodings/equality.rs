@@ -55,11 +55,11 @@ fn absolute_codes_are_their_formulas() {
         check_all(&Encoding::Sinusoidal(Sinusoidal { merge }), 70);
         check_all(&Encoding::Learned(Learned { merge }), 80);
         for (positions, alpha) in [(9, 0.4), (12, 0.7), (80, 0.3)] {
-            check_all(&Encoding::Hierarchical(Hierarchical { positions, alpha, merge }), 70);
+            check_all(&Encoding::Hierarchical(Hierarchical { positions: Some(positions), alpha, merge }), 70);
         }
     }
     // Four vectors reach exactly to sixteen positions.
-    let encoding = Encoding::Hierarchical(Hierarchical { positions: 4, ..Hierarchical::default() });
+    let encoding = Encoding::Hierarchical(Hierarchical { positions: Some(4), ..Hierarchical::default() });
     let network = network(encoding, false);
     let (mut laid, batch) = (lay(&network, 2, 16, 16), batch(&network, 32, 2));
     let got = hidden(&mut laid, &batch);
@@ -70,7 +70,7 @@ fn absolute_codes_are_their_formulas() {
 #[test]
 fn positions_of_the_batch_are_used() {
     let own = |length: usize| (0..length as u32).map(|index| 3 * index + index % 3).collect();
-    let hierarchical = Hierarchical { positions: 16, ..Hierarchical::default() };
+    let hierarchical = Hierarchical { positions: Some(16), ..Hierarchical::default() };
     for encoding in [
         Encoding::Sinusoidal(Sinusoidal::default()),
         Encoding::Learned(Learned::default()),

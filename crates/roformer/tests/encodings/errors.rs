@@ -19,7 +19,7 @@ fn refused(network: &Network, value: &str) {
 #[test]
 fn encodings_refuse_what_they_cannot_be() {
     let hierarchical = |positions: usize, alpha: f64| {
-        Encoding::Hierarchical(Hierarchical { positions, alpha, ..Default::default() })
+        Encoding::Hierarchical(Hierarchical { positions: Some(positions), alpha, ..Default::default() })
     };
     let receptive =
         |alpha: f64, rho: f64| Encoding::ReceptiveField(ReceptiveField { alpha, rho, ..Default::default() });
@@ -80,7 +80,7 @@ fn absurd_sizes_are_refused() {
         Encoding::Deberta(Deberta { reach: usize::MAX }),
         Encoding::Shaw(Shaw { left: usize::MAX, right: usize::MAX, ..Shaw::default() }),
         Encoding::T5(T5 { buckets: usize::MAX - 3, furthest: usize::MAX, is_scaled: true }),
-        Encoding::Hierarchical(Hierarchical { positions: usize::MAX, ..Hierarchical::default() }),
+        Encoding::Hierarchical(Hierarchical { positions: Some(usize::MAX), ..Hierarchical::default() }),
         Encoding::Randomised(Randomised { range: usize::MAX, ..Randomised::default() }),
     ] {
         assert!(network(encoding.clone(), false).build::<f32>(1, 4, 4).is_err(), "{encoding:?}");

@@ -49,7 +49,7 @@ pub fn embed(laid: &Laid<f64>, encoding: &Encoding, x: Vec<f64>, position: usize
         Encoding::Sinusoidal(own) => (code(position as f64, width), own.merge),
         Encoding::Learned(own) => (learned(position), own.merge),
         Encoding::Hierarchical(own) => {
-            let (n, alpha) = (own.positions, own.alpha);
+            let (n, alpha) = (parameter(laid, "position.embedding.weight").len() / width, own.alpha);
             let u = |k: usize| -> Vec<f64> {
                 learned(k).iter().zip(learned(0)).map(|(p, p0)| (p - alpha * p0) / (1.0 - alpha)).collect()
             };

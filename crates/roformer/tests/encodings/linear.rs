@@ -71,7 +71,7 @@ fn linear_attention_carries_settings_of_rotary() {
             check(&Encoding::ReceptiveField(ReceptiveField { rotary, alpha: 0.4, rho: 0.3 }), PAPER);
         }
     }
-    check(&Encoding::Hierarchical(Hierarchical { positions: 9, ..Hierarchical::default() }), PAPER);
+    check(&Encoding::Hierarchical(Hierarchical { positions: Some(9), ..Hierarchical::default() }), PAPER);
 }
 
 /// The paper's form sees distances alone; turned before the feature map, positions show.

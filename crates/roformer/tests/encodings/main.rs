@@ -1,5 +1,6 @@
 //! Position encodings against their formulas: each in a small network, computed once more straight from its definition.
 
+mod adding;
 mod dropout;
 mod equality;
 mod errors;

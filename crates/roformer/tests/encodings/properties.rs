@@ -15,6 +15,35 @@ fn sizes(length: usize, heads: usize) -> Sizes {
     Sizes { batch: 1, length, longest: length, width: 8, heads, head_dim: 4, is_causal: false }
 }
 
+/// T(Δ) is the rotation by −Δ·ω: the pairs are (sine, cosine), as a clock's hand is (sine, cosine) of its angle and turns to the
+/// right.
+#[test]
+fn a_shift_turns_sine_and_cosine_backwards() {
+    let (width, position, distance) = (12, 5.0, 3.0);
+    let shifted = shift(&code(position, width), distance);
+    assert!(error(&shifted, &code(position + distance, width)) < 1e-12);
+    let turned = |sign: f64| -> Vec<f64> {
+        let turn = |(pair, x): (usize, &[f64])| {
+            let (sin, cos) = (sign * distance * 10_000f64.powf(-2.0 * pair as f64 / width as f64)).sin_cos();
+            [x[0] * cos - x[1] * sin, x[0] * sin + x[1] * cos]
+        };
+        code(position, width).chunks(2).enumerate().flat_map(turn).collect()
+    };
+    assert!(error(&shifted, &turned(-1.0)) < 1e-12);
+    assert!(error(&shifted, &turned(1.0)) > 0.1);
+}
+
+/// Rotary embedding has the frequencies of the codes: its slow pairs see as little of a short distance.
+#[test]
+fn codes_and_rotations_have_the_same_frequencies() {
+    let width = 64;
+    let rope = rope::Rope::builder(width).build().unwrap();
+    let code = code(1.0, width);
+    let angles: Vec<f64> = code.chunks(2).map(|pair| pair[0].atan2(pair[1])).collect();
+    assert!(error(&angles, rope.frequencies(None).inv_freq()) < 1e-12);
+    assert!(angles[width / 2 - 1] < 1.4e-4);
+}
+
 #[test]
 fn sinusoidal_codes_are_unique() {
     let width = 64;
@@ -123,7 +152,7 @@ fn alibi_slopes_are_those_of_the_paper() {
 /// A model trained with n positions keeps them.
 #[test]
 fn hierarchical_codes_are_the_learned_ones_at_first() {
-    let encoding = Encoding::Hierarchical(Hierarchical { positions: 4, ..Hierarchical::default() });
+    let encoding = Encoding::Hierarchical(Hierarchical { positions: Some(4), ..Hierarchical::default() });
     let mut builder = Builder::<f64>::default();
     let x = builder.constant(16, 8, &[0.0; 128]);
     let out: Value = encoding.as_encode().embed(&mut builder, x, &sizes(16, 2));
@@ -135,6 +164,32 @@ fn hierarchical_codes_are_the_learned_ones_at_first() {
     let rows: Vec<&[f64]> = codes.chunks(8).collect();
     for (index, row) in rows.iter().enumerate() {
         assert!(rows[..index].iter().all(|other| error(other, row) > 1e-3), "row {index}");
+    }
+}
+
+/// As few vectors as reach the longest text: beyond the first n positions the codes are sums of two, where a learned table has
+/// rows of their own.
+#[test]
+fn hierarchical_codes_differ_from_learned_ones_within_the_text() {
+    for (longest, n) in [(1, 1), (2, 2), (4, 2), (16, 4), (17, 5), (64, 8), (256, 16)] {
+        let own = Hierarchical::default();
+        assert_eq!(own.rows(longest), n, "for {longest} positions");
+        let mut builder = Builder::<f64>::default();
+        let x = builder.constant(longest, 8, &vec![0.0; 8 * longest]);
+        let sizes = Sizes { longest, ..sizes(longest, 2) };
+        let encoding = Encoding::Hierarchical(own);
+        encoding.as_encode::<f64>().check(&sizes).unwrap();
+        let out: Value = encoding.as_encode().embed(&mut builder, x, &sizes);
+        let graph = forward(builder);
+        let table = graph.layout().find("position.embedding.weight").unwrap().range();
+        let (codes, table) = (graph.value(out), &graph.parameters()[table]);
+        let (row, share) = (|k: usize| &table[8 * k..8 * k + 8], own.alpha / (1.0 - own.alpha));
+        assert_eq!(table.len(), 8 * n);
+        for (k, code) in codes.chunks(8).enumerate() {
+            let (p, q, first) = (row(k % n), row(k / n), row(0));
+            let wanted: Vec<f64> = (0..8).map(|i| p[i] + share * (q[i] - first[i])).collect();
+            assert!(error(code, &wanted) < 1e-14, "position {k}");
+        }
     }
 }
 

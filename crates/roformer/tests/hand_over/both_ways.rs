@@ -60,6 +60,59 @@ fn every_checkpoint_begins_every_task_and_is_handed_over() {
     }
 }
 
+/// An encoding with settings goes round in either form: in transformers' own fields where its class has them, else under a type
+/// of its own, so that nothing runs it as if it were another.
+#[test]
+fn settings_of_encodings_are_handed_over() {
+    let small = |form: &str| {
+        let config = json!({
+            "model_type": form, "vocab_size": 40, "hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2,
+            "num_key_value_heads": 2, "head_dim": 8, "intermediate_size": 24, "is_decoder": true,
+        });
+        Network::from_config(config.to_string().as_bytes(), Task::Language, Some(true)).unwrap()
+    };
+    // What transformers' Llama has: the pairing of halves, and another base.
+    let of_llama =
+        ["rotary:pairing=half", "rotary:base=500,pairing=half", "rotary:pairing=half,fraction=0.5"];
+    for label in [
+        "rotary",
+        "rotary:values=true",
+        "rotary:base=500",
+        "rotary:dim=4,pairing=half",
+        "rotary:fraction=0.5",
+        "rotary:base=500,learned=true",
+        "receptive:alpha=0.3,rho=0.25",
+        "hierarchical:positions=9,alpha=0.2,merge=concatenate",
+        "shaw:reach=3,tables=sinusoidal,values=false",
+        "t5:buckets=8,furthest=32,scaled=false",
+        "randomised:range=64,base=100",
+    ]
+    .into_iter()
+    .chain(of_llama)
+    {
+        for form in ["roformer", "llama"] {
+            let network = Network { encoding: Encoding::parse(label).unwrap(), ..small(form) };
+            let is_own = match form {
+                "llama" => !of_llama.contains(&label),
+                _ => !["rotary", "rotary:values=true"].contains(&label),
+            };
+            assert_eq!(network.is_of_its_class(), !is_own, "{form} {label}");
+            let mut laid = network.build::<f32>(2, 4, 16).unwrap();
+            let layout = laid.graph.layout().clone();
+            layout.initialise(3, laid.graph.parameters_mut());
+            let saved = save(&laid, &[]);
+            let config: Value =
+                serde_json::from_slice(&fs::read(saved.0.join("config.json")).unwrap()).unwrap();
+            let said = config.get("position_encoding").and_then(Value::as_str);
+            assert_eq!(said, is_own.then_some(label), "{form}");
+            assert_eq!(Model::load(&saved.0).is_err(), is_own, "{form} {label}");
+            let (again, loaded) = open(&saved.0, Task::Language).unwrap();
+            assert_eq!((again.network(), loaded), (&network, Loaded::default()), "{form} {label}");
+            assert_eq!(again.graph.parameters(), laid.graph.parameters(), "{form} {label}");
+        }
+    }
+}
+
 /// Models of which the repository has no weights: weights of their own are handed over and loaded.
 #[test]
 fn relatives_without_weights_go_round() {

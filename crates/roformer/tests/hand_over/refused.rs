@@ -4,7 +4,7 @@ use super::*;
 use roformer::encoding::{Alibi, Encoding, Rotary, Shaw};
 use roformer::network::{Form, LinearForm, Mixing, RoFormerForm};
 use roformer::ops::Activation;
-use rope::Pairing;
+use rope::Schedule;
 
 #[test]
 fn tensors_that_do_not_fit_are_refused_by_name() {
@@ -112,19 +112,11 @@ fn what_no_config_describes_is_not_handed_over() {
         (Network { key_heads: 1, ..small.clone() }, &["key heads", "1"]),
         (Network { head_dim: 8, ..small.clone() }, &["width of a head", "8"]),
         (
-            Network { encoding: rotary(Rotary { base: 500.0, ..Rotary::default() }), ..small.clone() },
-            &["encoding", "500"],
-        ),
-        (
             Network {
-                encoding: rotary(Rotary { pairing: Pairing::Half, ..Rotary::default() }),
+                encoding: rotary(Rotary { schedule: Schedule::Linear { factor: 2.0 }, ..Rotary::default() }),
                 ..small.clone()
             },
-            &["encoding", "Half"],
-        ),
-        (
-            Network { encoding: rotary(Rotary { is_learned: true, ..Rotary::default() }), ..small.clone() },
-            &["encoding", "is_learned"],
+            &["encoding", "Linear"],
         ),
         (
             Network { encoding: Encoding::Shaw(Shaw { left: 3, ..Shaw::default() }), ..small.clone() },

@@ -13,7 +13,7 @@ mod verdict;
 
 use super::results::{Results, Timings};
 use crate::error::Result;
-use crate::files::{broken, write as write_file};
+use crate::files::{failed, write as write_file};
 use std::fs;
 use std::path::Path;
 
@@ -21,7 +21,7 @@ use std::path::Path;
 pub fn write(results: &Results, timings: &Timings, folder: &Path) -> Result<()> {
     let page = page::Page::new(results, timings);
     let figures = folder.join("figures");
-    fs::create_dir_all(&figures).map_err(|error| broken(&figures, error.to_string()))?;
+    fs::create_dir_all(&figures).map_err(|error| failed(&figures, &error))?;
     for (name, figure) in &page.files {
         write_file(&figures.join(name), figure.as_bytes())?;
     }

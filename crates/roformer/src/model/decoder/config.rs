@@ -259,10 +259,7 @@ fn window(fields: &Fields, family: &Family, layers: usize) -> Result<Option<usiz
 const SLIDING: &str = "sliding_attention";
 
 /// The rope, from the file and what the class takes where it is silent.
-fn rope(
-    mut map: Map<String, Value>,
-    [hidden_size, heads]: [usize; 2],
-) -> Result<Rope> {
+fn rope(mut map: Map<String, Value>, [hidden_size, heads]: [usize; 2]) -> Result<Rope> {
     map.insert("hidden_size".into(), hidden_size.into());
     map.insert("num_attention_heads".into(), heads.into());
     let bytes = Value::Object(map).to_string();

@@ -60,13 +60,15 @@ fn read(bytes: &[u8], weights: Option<&Weights>, task: Task, is_causal: Option<b
     })
 }
 
-/// The encoding of a network that was handed over under a type of its own, as `roformer-alibi`; what is left is the type
-/// that it resembles.
+/// The encoding of a network that was handed over under a type of its own, as `roformer-alibi`, with its settings; what is
+/// left is the type that it resembles.
 fn take_encoding(map: &mut Map<String, Value>) -> Result<Option<Encoding>> {
     let fields = Fields(map);
-    let Some(name) = fields.get("position_encoding") else { return Ok(None) };
-    let encoding = Encoding::all().into_iter().find(|encoding| name == encoding.name());
-    let encoding = encoding.ok_or_else(|| fields.error("position_encoding", "the name of an encoding"))?;
+    let Some(label) = fields.get("position_encoding") else { return Ok(None) };
+    let encoding = Encoding::parse(label.as_str().unwrap_or_default()).map_err(|error| match error {
+        Error::Input { expected, .. } => fields.error("position_encoding", expected),
+        other => other,
+    })?;
     let own = fields.string("model_type", "")?.strip_suffix(encoding.name());
     let base = own.and_then(|own| own.strip_suffix('-')).map(str::to_string);
     let base = base.ok_or_else(|| {

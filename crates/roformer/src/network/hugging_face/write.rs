@@ -6,7 +6,7 @@ use crate::encoding::{Encoding, Rotary};
 use crate::error::{Error, Result};
 use crate::graph::Parameters;
 use crate::ops::Activation;
-use rope::Rope;
+use rope::{Pairing, Rope};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
@@ -28,10 +28,11 @@ impl Network {
     /// The `config.json` of the network, for texts of up to `longest` tokens. Labels are the names of its classes, in order;
     /// without any they are `LABEL_0` and so on.
     ///
-    /// It names the class of the task: `RoFormerForSequenceClassification`, `LlamaForCausalLM`, and so on. A network with
-    /// another encoding than the rotary one has a `model_type` of its own, such as `roformer-alibi`: loaded as the type that
-    /// it resembles it would run, rotated, and be wrong. The padding token is 0 and no token begins or ends a text; whoever
-    /// knows the tokenizer replaces those (`pad_token_id`, `bos_token_id`, `eos_token_id`).
+    /// It names the class of the task: `RoFormerForSequenceClassification`, `LlamaForCausalLM`, and so on. A network whose
+    /// encoding transformers' class does not have has a `model_type` of its own, such as `roformer-alibi`, and the encoding in
+    /// `position_encoding`, such as `rotary:base=500`: loaded as the type that it resembles it would run, rotated otherwise,
+    /// and be wrong. The padding token is 0 and no token begins or ends a text; whoever knows the tokenizer replaces those
+    /// (`pad_token_id`, `bos_token_id`, `eos_token_id`).
     ///
     /// [`from_config`](Network::from_config) gives the same network again. One that no `config.json` describes is an error.
     pub fn to_config(&self, longest: usize, labels: &[String]) -> Result<Value> {
@@ -59,14 +60,28 @@ impl Network {
         if let Some(classes) = self.task.classes() {
             all.extend(self::labels(classes, labels)?);
         }
-        if !matches!(self.encoding, Encoding::Rotary(_)) {
-            let name = self.encoding.name();
+        if !self.is_of_its_class() {
+            let (name, label) = (self.encoding.name(), self.encoding.label());
             let own = all.get("model_type").and_then(Value::as_str).unwrap_or_default();
-            all.extend(map(json!({"model_type": format!("{own}-{name}"), "position_encoding": name})));
+            all.extend(map(json!({"model_type": format!("{own}-{name}"), "position_encoding": label})));
         }
         let config = Value::Object(all);
         self.check_written(&config)?;
         Ok(config)
+    }
+
+    /// Whether transformers' class, and the commands that run models, have the encoding of the network: RoFormer's is fixed,
+    /// Llama's has the fields of `rope_parameters`.
+    pub fn is_of_its_class(&self) -> bool {
+        let Encoding::Rotary(rotary) = &self.encoding else { return false };
+        match self.form {
+            Form::RoFormer(_) => *rotary == Rotary { values: rotary.values, ..Rotary::default() },
+            Form::Llama(_) => {
+                let plain = Rotary { values: false, is_learned: false, rotary_dim: None, ..rotary.clone() };
+                rotary.pairing == Pairing::Half && *rotary == plain
+            }
+            Form::Plain => false,
+        }
     }
 
     /// Checks that a configuration says all of the network.
@@ -106,7 +121,7 @@ impl Network {
         if let Some(bias) = tensors.iter().find(|tensor| tensor.name == "cls.predictions.decoder.bias") {
             tensors.push(Tensor { name: "cls.predictions.bias".into(), ..bias.clone() });
         }
-        if let (Form::RoFormer(_), Encoding::Rotary(_)) = (self.form, &self.encoding) {
+        if matches!(self.form, Form::RoFormer(_)) && self.is_of_its_class() {
             tensors.push(self.positions_table(longest)?);
         }
         Ok(tensors)
@@ -167,7 +182,9 @@ impl Network {
             "attention_dropout": self.dropout,
             "max_position_embeddings": longest,
         }));
-        if let Encoding::Rotary(rotary) = &self.encoding {
+        if let Encoding::Rotary(rotary) = &self.encoding
+            && self.is_of_its_class()
+        {
             all.extend(fields(rotary, self.head_dim, longest));
         }
         all.extend(map(match form.family {

@@ -2,7 +2,7 @@
 //! memory.
 
 use crate::error::{Error, Result};
-use crate::files::broken;
+use crate::files::failed;
 use crate::ops::memory::is_available;
 use crate::weights::map_file;
 use memmap2::Mmap;
@@ -50,7 +50,7 @@ impl Writer {
 
     /// In a file.
     pub fn file(path: PathBuf) -> Result<Self> {
-        let file = File::create(&path).map_err(|error| broken(&path, error.to_string()))?;
+        let file = File::create(&path).map_err(|error| failed(&path, &error))?;
         Ok(Writer::File { path, file: BufWriter::with_capacity(1 << 18, file) })
     }
 
@@ -67,9 +67,7 @@ impl Writer {
                 held.extend_from_slice(bytes);
                 Ok(())
             }
-            Writer::File { path, file } => {
-                file.write_all(bytes).map_err(|error| broken(path, error.to_string()))
-            }
+            Writer::File { path, file } => file.write_all(bytes).map_err(|error| failed(path, &error)),
         }
     }
 
@@ -77,9 +75,8 @@ impl Writer {
         match self {
             Writer::Held(bytes) => Ok(Bytes::Held(bytes)),
             Writer::File { path, file } => {
-                let failed = |error: std::io::Error| broken(&path, error.to_string());
-                let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
-                file.sync_all().map_err(failed)?;
+                let file = file.into_inner().map_err(|error| failed(&path, &error.into_error()))?;
+                file.sync_all().map_err(|error| failed(&path, &error))?;
                 Bytes::map(&path)
             }
         }

@@ -7,7 +7,7 @@ use super::records::{Answer, Record, Shape, Unit, at_line, read};
 use super::wordpiece::Words;
 use super::{About, Data, Vocabulary};
 use crate::error::{Error, Result};
-use crate::files::{broken, write};
+use crate::files::{failed, write};
 use crate::tokenizer::Unknown;
 use crate::train::characters::Characters;
 use crate::train::settings::{Goal, Layout};
@@ -195,7 +195,7 @@ impl Scan {
         let put = |files: &[(String, Vec<u8>)]| match &own {
             None => Ok(()),
             Some(folder) => {
-                fs::create_dir_all(folder).map_err(|error| broken(folder, error.to_string()))?;
+                fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
                 files.iter().try_for_each(|(name, bytes)| write(&folder.join(name), bytes))
             }
         };
@@ -261,7 +261,7 @@ impl DataWriter {
             None => Ok(Writer::held()),
             Some(folder) => {
                 let folder = folder.join("data");
-                fs::create_dir_all(&folder).map_err(|error| broken(&folder, error.to_string()))?;
+                fs::create_dir_all(&folder).map_err(|error| failed(&folder, &error))?;
                 Writer::file(folder.join(name))
             }
         };

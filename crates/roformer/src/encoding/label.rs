@@ -1,0 +1,272 @@
+//! Encodings as they are written: a name, and perhaps settings: `rotary`, `rotary:base=500`, `receptive:alpha=0.3,rho=0.5`.
+//! So they are asked for, and so a `config.json` keeps what transformers has no field for.
+
+use super::{Encoding, Merge, ShawTables};
+use crate::error::{Error, Result};
+use crate::weights::brief;
+use rope::{Pairing, Schedule};
+
+/// The longest that is read as an encoding.
+const LONGEST: usize = 256;
+
+/// What each encoding takes, and for what: shown where something else was given.
+const ALLOWED: [(&str, &str); 14] = [
+    ("none", ""),
+    ("sinusoidal", "merge=add|concatenate"),
+    ("learned", "merge=add|concatenate"),
+    ("hierarchical", "positions=N, alpha=X, merge=add|concatenate"),
+    ("shaw", "reach=N, tables=learned|sinusoidal, values=true|false"),
+    ("xlnet", ""),
+    ("t5", "buckets=N, furthest=N, scaled=true|false"),
+    ("deberta", "reach=N"),
+    ("alibi", ""),
+    ("kerple", "strength=X, rate=X"),
+    ("rotary", "base=X, dim=N, pairing=interleaved|half, fraction=X, values=true|false, learned=true|false"),
+    ("receptive", "alpha=X, rho=X, base=X"),
+    ("xpos", "base=X"),
+    ("randomised", "range=N, base=X"),
+];
+
+impl Encoding {
+    /// Reads an encoding as it is written.
+    ///
+    /// ```
+    /// use roformer::encoding::Encoding;
+    /// let encoding = Encoding::parse("rotary:pairing=half,base=500")?;
+    /// assert_eq!(encoding.label(), "rotary:base=500,pairing=half");
+    /// # Ok::<(), roformer::Error>(())
+    /// ```
+    pub fn parse(label: &str) -> Result<Encoding> {
+        let wrong = |expected: String| Error::input("an encoding", format!("`{}`", brief(label)), expected);
+        let (name, given) = label.split_once(':').unwrap_or((label, ""));
+        let allowed = ALLOWED.iter().find(|(known, _)| *known == name && label.len() <= LONGEST);
+        let encoding = Encoding::all().into_iter().find(|encoding| encoding.name() == name);
+        let (Some((_, allowed)), Some(mut encoding)) = (allowed, encoding) else {
+            return Err(wrong(format!("one of {}", ALLOWED.map(|(name, _)| name).join(", "))));
+        };
+        let takes = match allowed.is_empty() {
+            true => format!("`{name}` alone, which has no parameters"),
+            false => format!("`{name}` or `{name}:` with some of {allowed}"),
+        };
+        if label.contains(':') && given.is_empty() {
+            return Err(wrong(takes));
+        }
+        let mut seen = Vec::new();
+        for part in given.split(',').filter(|_| !given.is_empty()) {
+            let known = part.split_once('=').filter(|(key, _)| !seen.contains(key));
+            let is_set = known.is_some_and(|(key, value)| {
+                seen.push(key);
+                set(&mut encoding, key, value).is_some()
+            });
+            if !is_set {
+                return Err(wrong(format!("{takes}; `{}` is none of them", brief(part))));
+            }
+        }
+        Ok(encoding)
+    }
+
+    /// As it is written, with the settings that are not the default. [`parse`](Encoding::parse) reads it back, unless it has a
+    /// setting that cannot be written, such as a list of frequencies.
+    pub fn label(&self) -> String {
+        let default = Encoding::all().into_iter().find(|default| default.name() == self.name());
+        let default = default.map(|default| settings(&default)).unwrap_or_default();
+        let own = settings(self).into_iter().filter(|setting| !default.contains(setting));
+        let own: Vec<String> = own.map(|(key, value)| format!("{key}={value}")).collect();
+        match own.is_empty() {
+            true => self.name().into(),
+            false => format!("{}:{}", self.name(), own.join(",")),
+        }
+    }
+}
+
+/// Sets a parameter; `None` where there is no such parameter, or its value cannot be read.
+fn set(encoding: &mut Encoding, key: &str, value: &str) -> Option<()> {
+    let number = || value.parse::<f64>().ok().filter(|number| number.is_finite());
+    let count = || value.parse::<usize>().ok().filter(|&count| count <= 1 << 20);
+    let flag = || value.parse::<bool>().ok();
+    let merge = || match value {
+        "add" => Some(Merge::Add),
+        "concatenate" => Some(Merge::Concatenate),
+        _ => None,
+    };
+    match (encoding, key) {
+        (Encoding::Sinusoidal(it), "merge") => it.merge = merge()?,
+        (Encoding::Learned(it), "merge") => it.merge = merge()?,
+        (Encoding::Hierarchical(it), "merge") => it.merge = merge()?,
+        (Encoding::Hierarchical(it), "positions") => it.positions = Some(count()?),
+        (Encoding::Hierarchical(it), "alpha") => it.alpha = number()?,
+        (Encoding::Shaw(it), "reach") => (it.left, it.right) = (count()?, count()?),
+        (Encoding::Shaw(it), "values") => it.values = flag()?,
+        (Encoding::Shaw(it), "tables") => {
+            it.tables = match value {
+                "learned" => ShawTables::Learned,
+                "sinusoidal" => ShawTables::Sinusoidal,
+                _ => return None,
+            };
+        }
+        (Encoding::T5(it), "buckets") => it.buckets = count()?,
+        (Encoding::T5(it), "furthest") => it.furthest = count()?,
+        (Encoding::T5(it), "scaled") => it.is_scaled = flag()?,
+        (Encoding::Deberta(it), "reach") => it.reach = count()?,
+        (Encoding::Kerple(it), "strength") => it.strength = number()?,
+        (Encoding::Kerple(it), "rate") => it.rate = number()?,
+        (Encoding::Rotary(it), "base") => it.base = number()?,
+        (Encoding::Rotary(it), "dim") => it.rotary_dim = Some(count()?),
+        (Encoding::Rotary(it), "values") => it.values = flag()?,
+        (Encoding::Rotary(it), "learned") => it.is_learned = flag()?,
+        (Encoding::Rotary(it), "fraction") => {
+            it.schedule = Schedule::Proportional { fraction: number()?, factor: 1.0 };
+        }
+        (Encoding::Rotary(it), "pairing") => {
+            it.pairing = match value {
+                "interleaved" => Pairing::Interleaved,
+                "half" => Pairing::Half,
+                _ => return None,
+            };
+        }
+        (Encoding::ReceptiveField(it), "alpha") => it.alpha = number()?,
+        (Encoding::ReceptiveField(it), "rho") => it.rho = number()?,
+        (Encoding::ReceptiveField(it), "base") => it.rotary.base = number()?,
+        (Encoding::Xpos(it), "base") => it.base = number()?,
+        (Encoding::Randomised(it), "range") => it.range = count()?,
+        (Encoding::Randomised(it), "base") => it.rotary.base = number()?,
+        _ => return None,
+    }
+    Some(())
+}
+
+/// The settings of an encoding as [`set`] takes them, in the order in which they are listed.
+fn settings(encoding: &Encoding) -> Vec<(&'static str, String)> {
+    let merge = |merge: Merge| match merge {
+        Merge::Add => "add",
+        Merge::Concatenate => "concatenate",
+    };
+    match encoding {
+        Encoding::None(_) | Encoding::XlNet(_) | Encoding::Alibi(_) => Vec::new(),
+        Encoding::Sinusoidal(it) => vec![("merge", merge(it.merge).into())],
+        Encoding::Learned(it) => vec![("merge", merge(it.merge).into())],
+        Encoding::Hierarchical(it) => {
+            let mut all: Vec<_> = it.positions.iter().map(|n| ("positions", n.to_string())).collect();
+            all.extend([("alpha", it.alpha.to_string()), ("merge", merge(it.merge).into())]);
+            all
+        }
+        Encoding::Shaw(it) => {
+            let tables = match it.tables {
+                ShawTables::Learned => "learned",
+                ShawTables::Sinusoidal => "sinusoidal",
+            };
+            vec![("reach", it.left.to_string()), ("tables", tables.into()), ("values", it.values.to_string())]
+        }
+        Encoding::T5(it) => vec![
+            ("buckets", it.buckets.to_string()),
+            ("furthest", it.furthest.to_string()),
+            ("scaled", it.is_scaled.to_string()),
+        ],
+        Encoding::Deberta(it) => vec![("reach", it.reach.to_string())],
+        Encoding::Kerple(it) => vec![("strength", it.strength.to_string()), ("rate", it.rate.to_string())],
+        Encoding::Rotary(it) => {
+            let mut all = vec![("base", it.base.to_string())];
+            all.extend(it.rotary_dim.map(|dim| ("dim", dim.to_string())));
+            all.push(("pairing", it.pairing.name().into()));
+            if let Schedule::Proportional { fraction, .. } = it.schedule {
+                all.push(("fraction", fraction.to_string()));
+            }
+            all.extend([("values", it.values.to_string()), ("learned", it.is_learned.to_string())]);
+            all
+        }
+        Encoding::ReceptiveField(it) => vec![
+            ("alpha", it.alpha.to_string()),
+            ("rho", it.rho.to_string()),
+            ("base", it.rotary.base.to_string()),
+        ],
+        Encoding::Xpos(it) => vec![("base", it.base.to_string())],
+        Encoding::Randomised(it) => {
+            vec![("range", it.range.to_string()), ("base", it.rotary.base.to_string())]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_encoding_is_read() {
+        for encoding in Encoding::all() {
+            assert_eq!(Encoding::parse(encoding.name()).unwrap(), encoding, "as it is by default");
+        }
+        assert!(Encoding::all().iter().map(Encoding::name).eq(ALLOWED.map(|(name, _)| name)));
+        let Encoding::Rotary(rotary) = Encoding::parse("rotary:base=500,pairing=half,dim=8").unwrap() else {
+            panic!()
+        };
+        assert_eq!((rotary.base, rotary.pairing, rotary.rotary_dim), (500.0, Pairing::Half, Some(8)));
+        let Encoding::ReceptiveField(field) = Encoding::parse("receptive:alpha=0.3,rho=0.5").unwrap() else {
+            panic!()
+        };
+        assert_eq!((field.alpha, field.rho), (0.3, 0.5));
+    }
+
+    /// Every setting that is said to be allowed is, changes something, and is written as it was read.
+    #[test]
+    fn what_is_allowed_is_taken() {
+        for (name, allowed) in ALLOWED {
+            for part in allowed.split(", ").filter(|part| !part.is_empty()) {
+                let (key, kind) = part.split_once('=').unwrap();
+                let values = match kind {
+                    "N" => vec!["12"],
+                    "X" => vec!["0.7"],
+                    kind => kind.split('|').collect(),
+                };
+                let read: Vec<Encoding> = values
+                    .iter()
+                    .map(|value| Encoding::parse(&format!("{name}:{key}={value}")).unwrap())
+                    .collect();
+                assert!(read.iter().any(|read| *read != Encoding::parse(name).unwrap()), "{name}:{part}");
+                for read in read {
+                    assert_eq!(Encoding::parse(&read.label()).unwrap(), read, "{}", read.label());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn labels_have_what_is_not_the_default() {
+        for label in [
+            "none",
+            "rotary",
+            "rotary:base=500",
+            "rotary:base=500,dim=8,pairing=half,fraction=0.25,values=true,learned=true",
+            "receptive:alpha=0.3,rho=0.25",
+            "hierarchical:positions=9,alpha=0.2,merge=concatenate",
+            "shaw:reach=3,tables=sinusoidal,values=false",
+        ] {
+            assert_eq!(Encoding::parse(label).unwrap().label(), label);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused_by_name() {
+        let many = format!("rotary:base={}", "9".repeat(400));
+        for (label, says) in [
+            ("", "one of none"),
+            ("rotory", "one of none"),
+            ("rotary:", "with some of base=X"),
+            ("rotary:bass=3", "`bass=3` is none of them"),
+            ("rotary:base", "`base` is none of them"),
+            ("rotary:base=", "`base=` is none of them"),
+            ("rotary:base=nan", "`base=nan`"),
+            ("rotary:base=inf", "`base=inf`"),
+            ("rotary:base=1,base=2", "`base=2`"),
+            ("rotary:base=1,", "`` is none of them"),
+            ("rotary,base=1", "one of none"),
+            ("alibi:slope=2", "which has no parameters"),
+            ("shaw:reach=-1", "`reach=-1`"),
+            ("shaw:reach=99999999999999999999", "`reach=9999"),
+            ("t5:scaled=yes", "`scaled=yes`"),
+            (&many, "one of none"),
+        ] {
+            let error = Encoding::parse(label).unwrap_err().to_string();
+            assert!(error.contains(says), "{label}: {error}");
+        }
+    }
+}
