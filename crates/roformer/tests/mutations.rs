@@ -373,7 +373,7 @@ fn changed(sources: &[Files], chance: &mut Chance) -> Files {
     files
 }
 
-/// Reads a folder and some texts with it. Says in a word how it went.
+/// Reads a folder, and a text or two with it. Says in a word how it went.
 fn try_out(folder: &Path, files: &Files, texts: &[String]) -> &'static str {
     fs::create_dir_all(folder).unwrap();
     for (name, bytes) in files {
@@ -390,21 +390,21 @@ fn try_out(folder: &Path, files: &Files, texts: &[String]) -> &'static str {
             "refused"
         }
         Ok(tokenizer) => {
-            let mut outcome = "works";
-            for pair in texts.windows(2) {
-                for encoded in [tokenizer.encode(&pair[0]), tokenizer.encode_pair(&pair[0], &pair[1])] {
-                    match encoded {
-                        Ok(mut encoding) => {
-                            tokenizer.decode(&encoding.ids);
-                            encoding.truncate(8);
-                        }
-                        Err(error) => {
-                            check(error);
-                            outcome = "refuses texts";
-                        }
-                    }
+            let encoded = match &texts[..] {
+                [first, second] => tokenizer.encode_pair(first, second),
+                _ => tokenizer.encode(&texts[0]),
+            };
+            let outcome = match encoded {
+                Ok(mut encoding) => {
+                    tokenizer.decode(&encoding.ids);
+                    encoding.truncate(8);
+                    "works"
                 }
-            }
+                Err(error) => {
+                    check(error);
+                    "refuses the text"
+                }
+            };
             tokenizer.files(folder).map(drop).unwrap_or_else(check);
             outcome
         }
@@ -445,7 +445,7 @@ fn whatever_is_changed_is_read_or_refused() {
     for case in first..first + count {
         let mut chance = Chance(case.wrapping_mul(0xD134_2543_DE82_EF95));
         let files = changed(&sources, &mut chance);
-        let texts: Vec<String> = (0..3).map(|_| text(&mut chance)).collect();
+        let texts: Vec<String> = (0..1 + chance.below(2)).map(|_| text(&mut chance)).collect();
         let start = Instant::now();
         let outcome = try_out(&folder, &files, &texts);
         *outcomes.entry(outcome).or_default() += 1;

@@ -5,12 +5,12 @@ use crate::weights::brief;
 use serde_json::{Map, Value};
 
 /// Steps of a normalizer, of a pre-tokenizer, of a decoder.
-const MOST_STEPS: usize = 64;
+const MOST_STEPS: usize = 32;
 /// Bytes of a pattern.
 const LONGEST_PATTERN: usize = 1 << 14;
 /// Bytes that a table of characters puts in the place of one. (The longest in Unicode's own are 33.)
 const LONGEST_REPLACEMENT: usize = 64;
-/// How many times longer a decoder makes a token.
+/// How many times longer one step of a decoder makes a token.
 const MOST_GROWTH: usize = 64;
 /// Tokens that a template adds.
 const MOST_ADDED: usize = 4096;
@@ -34,7 +34,7 @@ pub(super) fn check(file: &Map<String, Value>) -> Result<(), String> {
         for step in &steps {
             check_step(step).map_err(|why| format!("`{name}`: {why}"))?;
         }
-        let growth = steps.iter().fold(1usize, |all, step| all.saturating_mul(growth(step)));
+        let growth = steps.iter().map(|step| growth(step)).max().unwrap_or(1);
         if name == "decoder" && growth > MOST_GROWTH {
             let expected = format!("expected at most {MOST_GROWTH} times");
             return Err(format!("`decoder` may make a token {growth} times longer; {expected}"));
@@ -180,8 +180,8 @@ mod tests {
         let double = replace(json!({"String": "a"}), "aa");
         let sequence =
             |list: &str, step: &Value, count: usize| json!({"type": "Sequence", list: vec![step; count]});
-        says(json!({"normalizer": sequence("normalizers", &double, 64)}), "");
-        says(json!({"normalizer": sequence("normalizers", &double, 65)}), "65 steps");
+        says(json!({"normalizer": sequence("normalizers", &double, 32)}), "");
+        says(json!({"normalizer": sequence("normalizers", &double, 33)}), "33 steps");
         says(
             json!({"normalizer": sequence("normalizers", &sequence("normalizers", &double, 9), 9)}),
             "81 steps",
@@ -191,7 +191,6 @@ mod tests {
             "65 steps",
         );
         says(json!({"decoder": sequence("decoders", &double, 6)}), "");
-        says(json!({"decoder": sequence("decoders", &double, 7)}), "128 times");
         says(json!({"decoder": replace(json!({"Regex": ""}), &"a".repeat(64))}), "65 times");
         says(
             json!({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "a".repeat(1 << 15)}}}),

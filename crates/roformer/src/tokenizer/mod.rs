@@ -15,7 +15,7 @@
 //! load.rs      which rule a folder means, and the tokenizer made by it
 //! files.rs     what the files of a folder say
 //! bounds.rs    what a tokenizer.json may ask for
-//! steps.rs     its normalizer and pre-tokenizer, watched step by step
+//! steps.rs     its normalizer, pre-tokenizer and decoder, watched step by step
 //! foreign.rs   the tokenizers crate at work: in silence, within a time
 //! words.rs     jieba's words and BERT's
 //! encoding.rs  a text as tokens
@@ -47,11 +47,11 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::Path;
-use steps::{Normalization, PreTokenization};
+use steps::{Decoding, Normalization, PreTokenization};
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::BertNormalizer;
 use tokenizers::processors::template::TemplateProcessing;
-use tokenizers::{DecoderWrapper, ModelWrapper, PostProcessorWrapper, TokenizerImpl, decoders};
+use tokenizers::{ModelWrapper, PostProcessorWrapper, TokenizerImpl, decoders};
 use words::Words;
 
 /// The rule that a tokenizer follows.
@@ -87,7 +87,7 @@ type Pieces =
     TokenizerImpl<WordPiece, BertNormalizer, Words, TemplateProcessing, decoders::wordpiece::WordPiece>;
 
 /// Whatever a `tokenizer.json` says, within bounds.
-type File = TokenizerImpl<ModelWrapper, Normalization, PreTokenization, PostProcessorWrapper, DecoderWrapper>;
+type File = TokenizerImpl<ModelWrapper, Normalization, PreTokenization, PostProcessorWrapper, Decoding>;
 
 enum Rule {
     Pieces(Box<Pieces>),
@@ -228,9 +228,9 @@ impl Tokenizer {
     pub fn decode(&self, ids: &[u32]) -> String {
         let prefix = match &self.rule {
             Rule::Pieces(_) => "##",
-            Rule::File(file) => match file.get_decoder() {
-                Some(DecoderWrapper::WordPiece(decoder)) => decoder.prefix.as_str(),
-                _ => {
+            Rule::File(file) => match file.get_decoder().and_then(Decoding::prefix) {
+                Some(prefix) => prefix,
+                None => {
                     let decoded = self.guarded(ids.len(), || file.decode(ids, true));
                     return decoded.unwrap_or_else(|_| self.pieces(ids).join(" "));
                 }

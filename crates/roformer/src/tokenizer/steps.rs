@@ -1,6 +1,6 @@
-//! The normalizer and the pre-tokenizer of a `tokenizer.json`, one step at a time. A file may ask for steps that each double
-//! the text, or for patterns that never come to an end: after each step its length is looked at, and between matches the
-//! clock.
+//! The normalizer, the pre-tokenizer and the decoder of a `tokenizer.json`, one step at a time. A file may ask for steps that
+//! each double the text, or for patterns that never come to an end: after each step its length is looked at, and then and
+//! between matches the clock.
 
 use super::foreign::{check_time, stop};
 use serde::{Deserialize, Deserializer, de};
@@ -9,20 +9,23 @@ use tokenizers::pattern::{Invert, Pattern};
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::utils::SysRegex;
 use tokenizers::{
-    NormalizedString, Normalizer, NormalizerWrapper, OffsetReferential, OffsetType, Offsets,
-    PreTokenizedString, PreTokenizer, PreTokenizerWrapper,
+    Decoder, DecoderWrapper, NormalizedString, Normalizer, NormalizerWrapper, OffsetReferential, OffsetType,
+    Offsets, PreTokenizedString, PreTokenizer, PreTokenizerWrapper,
 };
 
-/// How many times longer steps may make a text, and how many bytes in any case. (Unicode's own make some characters eleven
-/// times longer.)
-const MOST_GROWTH: usize = 16;
+/// How many times longer a normalizer may make a text. (Unicode's own make some characters eleven times longer.)
+const NORMALIZED: usize = 16;
+/// The same for a pre-tokenizer, and for a decoder. (Bytes become characters of one or two, blanks one of three.)
+const CUT: usize = 4;
+/// Bytes that may come of a text in any case.
 const LEAST: usize = 256;
 
-/// Checks the length of a text that had another before.
-fn check_length(before: usize, now: usize) {
-    if now > before.saturating_mul(MOST_GROWTH).saturating_add(LEAST) {
+/// Checks the time, and the length of a text that had another before.
+fn check(before: usize, now: usize, growth: usize) {
+    check_time();
+    if now > before.saturating_mul(growth).saturating_add(LEAST) {
         stop(format!(
-            "it makes {now} bytes or more of {before}; expected at most {MOST_GROWTH} times as many, check the file"
+            "it makes {now} bytes or more of {before}; expected at most {growth} times as many, check the file"
         ));
     }
 }
@@ -129,12 +132,12 @@ impl Normalizer for Normalization {
                     let length = |&((start, end), is_match): &(Offsets, bool)| {
                         if is_match { content.len() } else { end - start }
                     };
-                    check_length(before, parts.iter().map(length).sum());
+                    check(before, parts.iter().map(length).sum(), NORMALIZED);
                     text.replace(Found(parts), content)?;
                 }
                 Change::Other(step) => {
                     step.normalize(text)?;
-                    check_length(before, text.get().len());
+                    check(before, text.get().len(), NORMALIZED);
                 }
             }
         }
@@ -191,10 +194,52 @@ impl PreTokenizer for PreTokenization {
                 Cut::Split { search, split } => text.split(|_, part| part.split(search, split.behavior))?,
                 Cut::Other(step) => {
                     step.pre_tokenize(text)?;
-                    check_length(before, length(text));
+                    check(before, length(text), CUT);
                 }
             }
         }
         Ok(())
+    }
+}
+
+/// A decoder.
+pub(super) struct Decoding(Vec<DecoderWrapper>);
+
+impl Decoding {
+    fn add(&mut self, step: DecoderWrapper) {
+        match step {
+            DecoderWrapper::Sequence(steps) => {
+                steps.get_decoders().iter().for_each(|step| self.add(step.clone()));
+            }
+            other => self.0.push(other),
+        }
+    }
+
+    /// What pieces within a word begin with, where that is all there is to it.
+    pub fn prefix(&self) -> Option<&str> {
+        match &self.0[..] {
+            [DecoderWrapper::WordPiece(decoder)] => Some(&decoder.prefix),
+            _ => None,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Decoding {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        let mut steps = Decoding(Vec::new());
+        steps.add(DecoderWrapper::deserialize(source)?);
+        Ok(steps)
+    }
+}
+
+impl Decoder for Decoding {
+    fn decode_chain(&self, mut tokens: Vec<String>) -> tokenizers::Result<Vec<String>> {
+        let length = |tokens: &[String]| tokens.iter().map(String::len).sum();
+        let before = length(&tokens);
+        for step in &self.0 {
+            tokens = step.decode_chain(tokens)?;
+            check(before, length(&tokens), CUT);
+        }
+        Ok(tokens)
     }
 }

@@ -227,6 +227,7 @@ fn chinese_words_are_pieces() {
     }
     // transformers reads words from there alone.
     assert!(out.join("last/tokenizer.json").is_file());
+    drop(run);
     assert!(Run::resume(&out, &Map::new()).is_ok());
 }
 
