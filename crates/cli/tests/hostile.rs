@@ -126,16 +126,16 @@ fn unknown_words_are_warned_of() {
                 format!("{text}\n").repeat(count).as_bytes(),
             )
         };
-        let warned = run("Ω ж Ω ж", 20);
-        assert_eq!((warned.code, lines(&warned.out).len()), (0, 20), "{}", warned.error);
+        let warned = run("Ω ж Ω ж", 40);
+        assert_eq!((warned.code, lines(&warned.out).len()), (0, 40), "{}", warned.error);
         assert_eq!(warned.error.lines().count(), 1, "{}", warned.error);
         assert!(
-            warned.error.contains("100 % of 80 tokens") && warned.error.contains("check"),
+            warned.error.contains("100 % of 160 tokens") && warned.error.contains("check"),
             "{}",
             warned.error
         );
-        assert_eq!(run("今天天气很好。", 20).error, "");
-        assert_eq!(run("Ω ж Ω ж", 1).error, "", "a word or two is nothing to warn of");
+        assert_eq!(run("今天天气很好。", 40).error, "");
+        assert_eq!(run("Ω ж Ω ж", 9).error, "", "a text or two is nothing to warn of");
     }
 }
 
