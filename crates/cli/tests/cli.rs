@@ -145,7 +145,10 @@ fn inspect_says_what_a_model_has_that_is_not_rotary() {
             assert!(run.out.contains(word), "`{word}` is not in:\n{}", run.out);
         }
         let object = json(&["inspect", "-", "--json"], config);
-        assert!(object["encoding"].as_str().unwrap().contains(words) && object["inv_freq"].is_null(), "{object}");
+        assert!(
+            object["encoding"].as_str().unwrap().contains(words) && object["inv_freq"].is_null(),
+            "{object}"
+        );
         refused(&["rotate", "--config", "-", "--vector", "1,2"], config, &["rotary"]);
     }
 }
@@ -154,7 +157,11 @@ fn inspect_says_what_a_model_has_that_is_not_rotary() {
 fn inspect_reads_what_python_writes() {
     let config = "\u{feff}{\"model_type\": \"llama\", \"head_dim\": 64, \"limits\": [NaN, -Infinity]}";
     assert_eq!(json(&["inspect", "-", "--json"], config)["rotary_dim"], 64);
-    refused(&["inspect", "-"], r#"{"model_type": "llama", "rope_theta": Infinity}"#, &["rope_theta", "Infinity"]);
+    refused(
+        &["inspect", "-"],
+        r#"{"model_type": "llama", "rope_theta": Infinity}"#,
+        &["rope_theta", "Infinity"],
+    );
     refused(&["inspect", "-"], r#"{"model_type": "llama", "head_dim": 127}"#, &["`head_dim` is 127", "even"]);
 }
 

@@ -53,7 +53,8 @@ fn types_that_transformers_lacks_turn_as_their_own_code_does() {
     let config = json!({"model_type": "RefinedWebModel", "hidden_size": 4544, "n_head": 71});
     turns(&config, [64, 64], Half, &power_law(1e4, 64));
     // 01-ai/Yi-6B (modeling_yi.py): YiRotaryEmbedding(hidden_size // heads, base=rope_theta).
-    let config = json!({"model_type": "Yi", "hidden_size": 4096, "num_attention_heads": 32, "rope_theta": 5e6});
+    let config =
+        json!({"model_type": "Yi", "hidden_size": 4096, "num_attention_heads": 32, "rope_theta": 5e6});
     turns(&config, [128, 128], Half, &power_law(5e6, 128));
     // baichuan-inc/Baichuan2-7B (modeling_baichuan.py): RotaryEmbedding(hidden_size // heads, base=10000).
     let config = json!({"model_type": "baichuan", "hidden_size": 4096, "num_attention_heads": 32,
@@ -67,7 +68,8 @@ fn types_that_transformers_lacks_turn_as_their_own_code_does() {
     let config = json!({"model_type": "chatglm", "kv_channels": 128, "rope_ratio": 50});
     turns(&config, [128, 64], Interleaved, &power_law(5e5, 64));
     // deepseek-ai/deepseek-moe-16b-base (modeling_deepseek.py): base=rope_theta, as Llama.
-    let config = json!({"model_type": "deepseek", "hidden_size": 2048, "num_attention_heads": 16, "rope_theta": 1e4});
+    let config =
+        json!({"model_type": "deepseek", "hidden_size": 2048, "num_attention_heads": 16, "rope_theta": 1e4});
     turns(&config, [128, 128], Half, &power_law(1e4, 128));
     // deepseek-ai/deepseek-vl2: its language_config is a DeepSeek-V2, whose slice of qk_rope_head_dim turns.
     let config = json!({"model_type": "deepseek_vl_v2", "language_config": {"model_type": "deepseek_v2",
@@ -81,7 +83,8 @@ fn types_that_transformers_lacks_turn_as_their_own_code_does() {
     let stretched = rope(&config).frequencies(4096).inv_freq()[63];
     assert!((power_law(2e4, 128)[63] / stretched - 2.0).abs() < 1e-12, "base·(4096/2048)^(d/(d−2))");
     // internlm/internlm2-7b (modeling_internlm2.py): base=rope_theta, rope_scaling as Llama's.
-    let config = json!({"model_type": "internlm2", "hidden_size": 4096, "num_attention_heads": 32, "rope_theta": 1e6});
+    let config =
+        json!({"model_type": "internlm2", "hidden_size": 4096, "num_attention_heads": 32, "rope_theta": 1e6});
     turns(&config, [128, 128], Half, &power_law(1e6, 128));
     // OpenGVLab/InternVL2-8B: its llm_config is an InternLM2.
     let config = json!({"model_type": "internvl_chat", "llm_config": {"model_type": "internlm2", "hidden_size": 4096,
@@ -98,7 +101,8 @@ fn types_that_transformers_lacks_turn_as_their_own_code_does() {
     let config = json!({"model_type": "minicpm", "hidden_size": 2304, "num_attention_heads": 36});
     turns(&config, [64, 64], Half, &power_law(1e4, 64));
     // jingyaogong/minimind (model_minimind.py): precompute_freqs_cis(head_dim, rope_base=rope_theta).
-    let config = json!({"model_type": "minimind", "hidden_size": 512, "num_attention_heads": 8, "rope_theta": 1e6});
+    let config =
+        json!({"model_type": "minimind", "hidden_size": 512, "num_attention_heads": 8, "rope_theta": 1e6});
     turns(&config, [64, 64], Half, &power_law(1e6, 64));
     // microsoft/phi-1_5 before it was in transformers (modeling_phi.py): rotary_dim features, base 10000.
     let config = json!({"model_type": "phi-msft", "n_embd": 2048, "n_head": 32, "n_positions": 2048, "rotary_dim": 32});
@@ -128,13 +132,17 @@ fn chatglm_6b_with_its_two_positions_is_refused_by_name() {
 
 #[test]
 fn a_base_beside_no_dictionary_counts_where_the_class_reads_it() {
-    for (kind, default) in [("gpt_oss", 150_000.0), ("openai_privacy_filter", 150_000.0), ("bailing_hybrid", 6e6)] {
+    for (kind, default) in
+        [("gpt_oss", 150_000.0), ("openai_privacy_filter", 150_000.0), ("bailing_hybrid", 6e6)]
+    {
         assert_eq!(rope(&json!({"model_type": kind})).base(), default, "{kind}");
         let config = json!({"model_type": kind, "rope_theta": 12_345.0});
         assert_eq!(rope(&config).base(), 12_345.0, "{kind}");
         assert!(!notes(&config).contains("ignored"), "{kind}: {}", notes(&config));
     }
-    assert!(matches!(rope(&json!({"model_type": "gpt_oss"})).schedule(), Schedule::Yarn(yarn) if yarn.factor == 32.0));
+    assert!(
+        matches!(rope(&json!({"model_type": "gpt_oss"})).schedule(), Schedule::Yarn(yarn) if yarn.factor == 32.0)
+    );
 }
 
 #[test]
@@ -180,7 +188,10 @@ fn pythons_numbers_are_refused_where_they_are_used_and_nowhere_else() {
     for (field, text) in [
         ("rope_theta", r#"{"model_type": "llama", "head_dim": 64, "rope_theta": Infinity}"#),
         ("head_dim", r#"{"model_type": "llama", "head_dim": NaN}"#),
-        ("rope_scaling.factor", r#"{"model_type": "llama", "head_dim": 64, "rope_scaling": {"type": "linear", "factor": -Infinity}}"#),
+        (
+            "rope_scaling.factor",
+            r#"{"model_type": "llama", "head_dim": 64, "rope_scaling": {"type": "linear", "factor": -Infinity}}"#,
+        ),
         ("rope_scaling", r#"{"model_type": "llama", "head_dim": 64, "rope_scaling": NaN}"#),
         ("model_type", r#"{"model_type": NaN, "head_dim": 64}"#),
     ] {
@@ -218,7 +229,10 @@ fn models_that_are_not_rotary_are_named_for_what_they_are() {
         (json!({"model_type": "falcon", "alibi": true}), Encoding::Alibi),
         (json!({"model_type": "granitemoehybrid", "position_embedding_type": "nope"}), Encoding::None),
         (json!({"model_type": "baichuan", "hidden_size": 5120, "num_attention_heads": 40}), Encoding::Alibi),
-        (json!({"model_type": "roformer-alibi", "position_encoding": "alibi"}), Encoding::Named("alibi".into())),
+        (
+            json!({"model_type": "roformer-alibi", "position_encoding": "alibi"}),
+            Encoding::Named("alibi".into()),
+        ),
         (json!({"model_type": "llama-t5", "position_encoding": "t5"}), Encoding::Named("t5".into())),
     ] {
         let config = with(more);
@@ -256,7 +270,8 @@ fn qwen_1_tells_of_its_own_rules() {
 fn a_head_of_odd_width_is_named_with_its_width() {
     let error = refused(&json!({"model_type": "llama", "head_dim": 127})).to_string();
     assert_eq!(error, "`head_dim` is 127; expected an even number: features turn in pairs");
-    let error = refused(&json!({"model_type": "llama", "hidden_size": 762, "num_attention_heads": 6})).to_string();
+    let error =
+        refused(&json!({"model_type": "llama", "hidden_size": 762, "num_attention_heads": 6})).to_string();
     assert!(error.contains("hidden_size") && error.contains("127"), "{error}");
     // A part of an odd head may well turn.
     let config = json!({"model_type": "stablelm", "head_dim": 127, "partial_rotary_factor": 0.5});
@@ -274,7 +289,9 @@ fn the_receptive_field_is_a_rule_like_the_others() {
             assert!((ours - (0.25 / 100.0 + 0.75 * theta)).abs() < 1e-15);
         }
     }
-    let error = refused(&json!({"model_type": "llama", "head_dim": 8, "rope_scaling": {"rope_type": "receptive-field", "alpha": 1}}));
+    let error = refused(
+        &json!({"model_type": "llama", "head_dim": 8, "rope_scaling": {"rope_type": "receptive-field", "alpha": 1}}),
+    );
     assert!(error.to_string().contains("rope_scaling.rho"), "{error}");
     // A model that was trained with one here.
     let own = json!({"model_type": "roformer-receptive", "position_encoding": "receptive", "hidden_size": 64,

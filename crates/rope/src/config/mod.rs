@@ -387,7 +387,9 @@ impl Reader<'_> {
             self.warn_about_qwen(ctx)?;
         }
         if ctx.is(&["chatglm"]) && ctx.top.boolean("position_encoding_2d")? == Some(true) {
-            return Err(ctx.top.error("position_encoding_2d", "false: two positions for each token are not read"));
+            return Err(ctx
+                .top
+                .error("position_encoding_2d", "false: two positions for each token are not read"));
         }
         if ctx.top.boolean("rotary_value")? == Some(true) {
             self.warn("`rotary_value` is true: values are rotated as well as queries and keys");

@@ -237,10 +237,7 @@ fn refuse(fields: &Fields, family: &Family) -> Result<()> {
 }
 
 /// The rope, from the file and what the class takes where it is silent.
-fn rope(
-    mut map: Map<String, Value>,
-    [hidden_size, heads]: [usize; 2],
-) -> Result<Rope> {
+fn rope(mut map: Map<String, Value>, [hidden_size, heads]: [usize; 2]) -> Result<Rope> {
     map.insert("hidden_size".into(), hidden_size.into());
     map.insert("num_attention_heads".into(), heads.into());
     let bytes = Value::Object(map).to_string();
