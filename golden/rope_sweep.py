@@ -132,9 +132,10 @@ def theirs(config, seq_len):
         values = buffer
         if seq_len is not None and rule in ("dynamic", "longrope"):
             values, factor = longer(module, text, rule, seq_len, layer_type)
-        if 2 * len(values) > width(text, layer_type):
-            raise ValueError("more features to turn than a head has: the model does not run")
-        if rule == "yarn" and len(values) == 2 and int(width(text, layer_type) * part(text, layer_type)) == 3:
+        head = width(text, layer_type)
+        if 2 * len(values) > head or head % 2 and 2 * len(values) == head - 1:
+            raise ValueError("more features to turn than a head has, or all but one of an odd head: the model does not run")
+        if rule == "yarn" and len(values) == 2 and int(head * part(text, layer_type)) == 3:
             raise ValueError("a ramp of one value for two pairs")
         values = values.float().tolist()
         if text.model_type == "ernie4_5_vl_moe_text":

@@ -25,6 +25,7 @@ pub(super) const NESTED: &[&str] = &[
     "laguna",
     "mellum",
     "mimo_v2_flash",
+    "neomme",
     "step3p5",
     "zaya",
 ];
@@ -125,8 +126,10 @@ impl Reader<'_> {
             }
             return with_files_part(ctx, layers);
         }
+        // An empty one is one all the same: it says no more than the class's base.
+        let is_empty = top.object("rope_parameters")?.is_some_and(|fields| fields.is_empty());
         let dictionary = given.cloned().or_else(|| {
-            let default = default?;
+            let default = default.filter(|_| !is_empty)?;
             if top.has("rope_theta") && default.get("rope_theta").is_some() {
                 self.warn("`rope_theta` beside no rope dictionary is ignored by this model's class");
             }
