@@ -391,7 +391,7 @@ fn try_out(folder: &Path, files: &Files, texts: &[String]) -> &'static str {
             "refused"
         }
         Ok(tokenizer) => {
-            let encoded = match &texts[..] {
+            let encoded = match texts {
                 [first, second] => tokenizer.encode_pair(first, second),
                 _ => tokenizer.encode(&texts[0]),
             };

@@ -447,11 +447,12 @@ fn a_damaged_template_is_an_error() {
 fn only_regular_files_are_read() {
     use std::os::unix::fs::symlink;
     use std::process::Command;
+    type Make<'a> = &'a dyn Fn(&Path);
     let words = vocabulary();
     let saved = fs::read(golden().join("saved/tokenizer.json")).unwrap();
     let names = ["vocab.txt", "tokenizer.json", "tokenizer_config.json", "config.json"];
     for name in names.into_iter().chain(["special_tokens_map.json", "added_tokens.json"]) {
-        let make: [(&str, &dyn Fn(&Path)); 4] = [
+        let make: [(&str, Make); 4] = [
             ("pipe", &|path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success())),
             ("zero", &|path| symlink("/dev/zero", path).unwrap()),
             ("null", &|path| symlink("/dev/null", path).unwrap()),
@@ -569,7 +570,8 @@ fn files_for_transformers() {
     let words = vocabulary();
     let class = |name: &str| json!({"tokenizer_class": name, "do_lower_case": false}).to_string();
     let (by_words, by_characters) = (class("RoFormerTokenizerFast"), class("BertTokenizer"));
-    let sources: [(&str, &[(&str, &[u8])], Kind); 4] = [
+    type Files<'a> = &'a [(&'a str, &'a [u8])];
+    let sources: [(&str, Files, Kind); 4] = [
         (
             "for-words",
             &[("vocab.txt", &words), ("tokenizer_config.json", by_words.as_bytes())],
