@@ -447,12 +447,12 @@ fn a_damaged_template_is_an_error() {
 fn only_regular_files_are_read() {
     use std::os::unix::fs::symlink;
     use std::process::Command;
+    type Make<'a> = &'a dyn Fn(&Path);
     let words = vocabulary();
     let saved = fs::read(golden().join("saved/tokenizer.json")).unwrap();
     let names = ["vocab.txt", "tokenizer.json", "tokenizer_config.json", "config.json"];
     for name in names.into_iter().chain(["special_tokens_map.json", "added_tokens.json"]) {
-        type Make<'a> = (&'a str, &'a dyn Fn(&Path));
-        let make: [Make; 4] = [
+        let make: [(&str, Make); 4] = [
             ("pipe", &|path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success())),
             ("zero", &|path| symlink("/dev/zero", path).unwrap()),
             ("null", &|path| symlink("/dev/null", path).unwrap()),
