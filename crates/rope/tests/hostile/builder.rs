@@ -126,7 +126,7 @@ fn impossible_settings_of_a_rule_are_refused_by_name() {
         (Schedule::Proportional { fraction: 1.0 + f64::EPSILON, factor: 1.0 }, "fraction"),
         (Schedule::DynamicNtk { factor: 2.0, trained_length: 0 }, "trained_length"),
         (Schedule::Yarn(Yarn { original_length: 0, ..yarn() }), "original_length"),
-        (Schedule::Yarn(Yarn { beta_fast: 0.5, ..yarn() }), "beta_fast"),
+        (Schedule::Yarn(Yarn { beta_fast: 0.5, ramp: Ramp::Rotations, ..yarn() }), "beta_fast"),
         (Schedule::LongRope(LongRope { original_length: 0, ..long_rope() }), "original_length"),
         // ln 1 = 0 divides in the attention factor.
         (Schedule::LongRope(LongRope { original_length: 1, ..long_rope() }), "original_length"),
