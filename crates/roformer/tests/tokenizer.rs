@@ -509,8 +509,13 @@ fn a_text_does_not_grow_without_bound() {
     }
     // Back to text there is always a way: the tokens as they are.
     let spaces = json!({"type": "BPEDecoder", "suffix": ""});
-    let tokenizer = made("grows-back", json!({"decoder": sequence("decoders", &spaces, 30)})).unwrap();
-    assert_eq!(tokenizer.decode(&[1, 2]), "a b");
+    for step in [&spaces, &double, &between] {
+        let tokenizer = made("grows-back", json!({"decoder": sequence("decoders", step, 30)})).unwrap();
+        assert_eq!(tokenizer.decode(&[1, 2]), "a b", "{step}");
+    }
+    let blanks = json!({"type": "Replace", "pattern": {"String": "a"}, "content": "éé"});
+    let tokenizer = made("grows-a-little", json!({"decoder": sequence("decoders", &blanks, 1)})).unwrap();
+    assert_eq!(tokenizer.decode(&[1, 2, 1]), "éébéé");
     // Tokens that are normalised when they are loaded.
     let token = json!({"id": 4, "content": "aéb", "single_word": false, "lstrip": false, "rstrip": false, "normalized": true, "special": false});
     let loaded = made(

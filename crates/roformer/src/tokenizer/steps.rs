@@ -84,20 +84,34 @@ impl Pattern for Found {
     }
 }
 
-/// A step of a normalizer.
-enum Change {
-    Replace { search: Search, content: String },
-    Other(NormalizerWrapper),
+/// What is put in the place of what.
+struct Swap {
+    search: Search,
+    content: String,
 }
 
-impl Change {
-    fn replace(replace: &Replace) -> tokenizers::Result<Self> {
+impl Swap {
+    fn new(replace: &Replace) -> tokenizers::Result<Self> {
         // The crate shows the pattern nowhere else.
         let fields = serde_json::to_value(replace)?;
         let pattern = |kind: &str| fields["pattern"][kind].as_str();
         let search = Search::new(pattern("String"), pattern("Regex"))?;
-        Ok(Change::Replace { search, content: replace.content.clone() })
+        Ok(Swap { search, content: replace.content.clone() })
     }
+
+    /// How long the text becomes that has these parts.
+    fn length(&self, parts: &[(Offsets, bool)]) -> usize {
+        let length = |&((start, end), is_match): &(Offsets, bool)| {
+            if is_match { self.content.len() } else { end - start }
+        };
+        parts.iter().map(length).sum()
+    }
+}
+
+/// A step of a normalizer.
+enum Change {
+    Swap(Swap),
+    Other(NormalizerWrapper),
 }
 
 /// A normalizer.
@@ -107,7 +121,7 @@ impl Normalization {
     fn add(&mut self, step: NormalizerWrapper) -> tokenizers::Result<()> {
         match step {
             NormalizerWrapper::Sequence(steps) => steps.into_iter().try_for_each(|step| self.add(step))?,
-            NormalizerWrapper::Replace(replace) => self.0.push(Change::replace(&replace)?),
+            NormalizerWrapper::Replace(replace) => self.0.push(Change::Swap(Swap::new(&replace)?)),
             other => self.0.push(Change::Other(other)),
         }
         Ok(())
@@ -127,13 +141,10 @@ impl Normalizer for Normalization {
         let before = text.get().len();
         for step in &self.0 {
             match step {
-                Change::Replace { search, content } => {
-                    let parts = search.parts(text.get());
-                    let length = |&((start, end), is_match): &(Offsets, bool)| {
-                        if is_match { content.len() } else { end - start }
-                    };
-                    check(before, parts.iter().map(length).sum(), NORMALIZED);
-                    text.replace(Found(parts), content)?;
+                Change::Swap(swap) => {
+                    let parts = swap.search.parts(text.get());
+                    check(before, swap.length(&parts), NORMALIZED);
+                    text.replace(Found(parts), &swap.content)?;
                 }
                 Change::Other(step) => {
                     step.normalize(text)?;
@@ -202,23 +213,31 @@ impl PreTokenizer for PreTokenization {
     }
 }
 
+/// A step of a decoder.
+enum Back {
+    Swap(Swap),
+    Other(DecoderWrapper),
+}
+
 /// A decoder.
-pub(super) struct Decoding(Vec<DecoderWrapper>);
+pub(super) struct Decoding(Vec<Back>);
 
 impl Decoding {
-    fn add(&mut self, step: DecoderWrapper) {
+    fn add(&mut self, step: &DecoderWrapper) -> tokenizers::Result<()> {
         match step {
             DecoderWrapper::Sequence(steps) => {
-                steps.get_decoders().iter().for_each(|step| self.add(step.clone()));
+                steps.get_decoders().iter().try_for_each(|step| self.add(step))?
             }
-            other => self.0.push(other),
+            DecoderWrapper::Replace(replace) => self.0.push(Back::Swap(Swap::new(replace)?)),
+            other => self.0.push(Back::Other(other.clone())),
         }
+        Ok(())
     }
 
     /// What pieces within a word begin with, where that is all there is to it.
     pub fn prefix(&self) -> Option<&str> {
         match &self.0[..] {
-            [DecoderWrapper::WordPiece(decoder)] => Some(&decoder.prefix),
+            [Back::Other(DecoderWrapper::WordPiece(decoder))] => Some(&decoder.prefix),
             _ => None,
         }
     }
@@ -227,7 +246,7 @@ impl Decoding {
 impl<'de> Deserialize<'de> for Decoding {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
         let mut steps = Decoding(Vec::new());
-        steps.add(DecoderWrapper::deserialize(source)?);
+        steps.add(&DecoderWrapper::deserialize(source)?).map_err(de::Error::custom)?;
         Ok(steps)
     }
 }
@@ -235,10 +254,26 @@ impl<'de> Deserialize<'de> for Decoding {
 impl Decoder for Decoding {
     fn decode_chain(&self, mut tokens: Vec<String>) -> tokenizers::Result<Vec<String>> {
         let length = |tokens: &[String]| tokens.iter().map(String::len).sum();
-        let before = length(&tokens);
+        let before: usize = length(&tokens);
         for step in &self.0 {
-            tokens = step.decode_chain(tokens)?;
-            check(before, length(&tokens), CUT);
+            match step {
+                Back::Swap(swap) => {
+                    let mut now = length(&tokens);
+                    for token in &mut tokens {
+                        let parts = swap.search.parts(token);
+                        now = now - token.len() + swap.length(&parts);
+                        check(before, now, CUT);
+                        let kept = |((start, end), is_match)| {
+                            if is_match { &swap.content } else { &token[start..end] }
+                        };
+                        *token = parts.into_iter().map(kept).collect();
+                    }
+                }
+                Back::Other(step) => {
+                    tokens = step.decode_chain(tokens)?;
+                    check(before, length(&tokens), CUT);
+                }
+            }
         }
         Ok(tokens)
     }
