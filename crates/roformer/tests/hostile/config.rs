@@ -129,7 +129,7 @@ fn files_that_are_no_json_object_are_refused() {
         refused(RoFormerConfig::from_json(&whole[..end]), &["config.json"], end);
     }
     for text in
-        ["", " ", "null", "1", "[]", "\"roformer\"", "[{}]", "{}{}", "{'a': 1}", "{a: 1}", "\u{feff}{}"]
+        ["", " ", "null", "1", "[]", "\"roformer\"", "[{}]", "{}{}", "{'a': 1}", "{a: 1}", "{}\u{feff}"]
     {
         refused(RoFormerConfig::from_json(text.as_bytes()), &["config.json"], text);
     }
