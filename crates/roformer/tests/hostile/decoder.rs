@@ -50,6 +50,7 @@ fn what_a_decoder_does_not_support_is_named() {
         (json!({"num_key_value_heads": 8}), &["num_key_value_heads", "8"]),
         (json!({"num_key_value_heads": 0}), &["num_key_value_heads", "0"]),
         (json!({"num_attention_heads": 0}), &["num_attention_heads", "0"]),
+        (json!({"hidden_size": 18}), &["hidden_size", "18"]),
         (json!({"head_dim": 7}), &["head_dim", "7"]),
         (json!({"head_dim": LIMIT}), &["head_dim"]),
         (json!({"head_dim": LIMIT + 1}), &["head_dim", "16777217"]),

@@ -97,6 +97,11 @@ impl DecoderConfig {
         };
         // A head's width, where it is given, is checked before anything is made of it.
         fields.size("head_dim", 1, 1)?;
+        if fields.get("head_dim").is_none() && !hidden_size.is_multiple_of(heads) {
+            return Err(
+                fields.error("hidden_size", format!("a multiple of the {heads} heads, or a head_dim"))
+            );
+        }
         let has_bias = family.name != "qwen2" && fields.boolean("attention_bias", false)?;
         let (num_labels, labels) = fields.labels()?;
         let rope = rope(map.clone(), [hidden_size, heads])?;
