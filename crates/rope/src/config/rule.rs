@@ -220,7 +220,14 @@ impl Reader<'_> {
         sources.add("original_length", field);
         // Phi-3's class has a length of its own, which counts before the dictionary's.
         let class = if ctx.is(PHI_3) && !ctx.nested { Some(4096) } else { None };
-        match outer.or(class).or(inner).or(ctx.max_position_embeddings) {
+        let longest = match &ctx.model {
+            // Its class looks for the length before it reads the field's other name.
+            Some(model) if model.name == "bailing_hybrid" => {
+                ctx.top.count("max_position_embeddings")?.or(model.positions)
+            }
+            _ => ctx.max_position_embeddings,
+        };
+        match outer.or(class).or(inner).or(longest) {
             Some(length) => Ok(Some(length)),
             None => Err(dictionary.error(key, "a whole number, or max_position_embeddings in the file")),
         }
