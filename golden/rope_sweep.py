@@ -60,8 +60,9 @@ MODULES = {
 }
 # What transformers makes of these does not run in a model, or was not meant:
 # - a head of odd width that turns whole, or more features than a head has (`theirs` leaves those out);
+# - zamba2 with a `head_dim` of null: its attention has no width then;
 # - mistral4 with `rope_scaling`, a `head_dim` or the default rule: its class then turns more features than the slice has;
-# - a rotary dimension of 3 under YaRN: one value of the ramp is used for two pairs.
+# - a rotary dimension of 3 under YaRN (one value of the ramp is used for two pairs), or below 3 under the dynamic rule.
 # Ours refuses, and transformers does not: keys in a rope dictionary that no rule reads; `high_freq_factor` below
 # `low_freq_factor`; `short_mscale` and `long_mscale` that differ (Phi-3.5-MoE); sections that do not add up to the pairs.
 # None of these is drawn.
@@ -137,6 +138,8 @@ def theirs(config, seq_len):
             raise ValueError("more features to turn than a head has, or all but one of an odd head: the model does not run")
         if rule == "yarn" and len(values) == 2 and int(head * part(text, layer_type)) == 3:
             raise ValueError("a ramp of one value for two pairs")
+        if rule == "dynamic" and int(head * part(text, layer_type)) < 3:
+            raise ValueError("an exponent of d/(d−2) that divides by nothing, or turns the rule around")
         values = values.float().tolist()
         if text.model_type == "ernie4_5_vl_moe_text":
             # Kept in another order, in which its forward pass puts them back.
@@ -257,7 +260,7 @@ class Draw:
             fields["qk_rope_head_dim"] = self.one([16, 32, 64, 128])
         if self.maybe(0.1 if latent else 0.35):
             fields[self.field("head_dim")] = self.one(DIMS)
-        elif not latent and self.maybe(0.03):
+        elif not latent and self.text.model_type != "zamba2" and self.maybe(0.03):
             fields["head_dim"] = None
         if hasattr(self.text, "global_head_dim") and self.maybe(0.5):
             fields["global_head_dim"] = self.one(DIMS)
@@ -354,8 +357,10 @@ def fill_lists(config, rng):
     except Exception:  # transformers will not take the longer one either
         counts = {None: rng.choice([16, 32, 64])}
     for layer_type, rope in longropes(config, named=True):
-        count = counts.get(layer_type) or counts.get(None) or rng.choice(sorted(counts.values()))
-        if layer_type is not None and None not in counts and layer_type not in counts:
+        # One without layer types, for a class that has them, is for those of full attention.
+        layer_type = layer_type or "full_attention"
+        count = counts.get(layer_type) or counts.get(None)
+        if count is None:
             # No layer of the model is of this type.
             rope.update({key: "default" for key in ("rope_type", "type") if key in rope})
             del rope["short_factor"], rope["long_factor"]

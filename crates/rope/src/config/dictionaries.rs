@@ -94,6 +94,7 @@ impl Reader<'_> {
                 return self.listed(ctx, given);
             }
             "step3p5" if newer.and_then(by_layer).is_none() => return self.listed(ctx, given),
+            "step3p5" => given = newer,
             "neomme" if filled(top, "rope_scaling")?.is_none() => return self.completed(ctx, newer),
             _ => {}
         }
@@ -287,7 +288,7 @@ impl Reader<'_> {
             }
             layers.push((Some(name.to_string()), Some(Value::Object(map))));
         }
-        self.checked(ctx, layers).and_then(|layers| with_files_part(ctx, layers))
+        self.checked(ctx, layers)
     }
 
     /// DeepSeek-V4: plain layers, and layers of compressed attention with a base and a scaling of their own.
@@ -303,7 +304,7 @@ impl Reader<'_> {
         };
         if let (Some(main), Some(compress)) = (layer("main"), layer("compress")) {
             let layers = vec![(Some("main".into()), Some(main)), (Some("compress".into()), Some(compress))];
-            return Ok(with_part(part, layers));
+            return Ok(with_part(part, layers, false));
         }
         let base = top.base("rope_theta")?.unwrap_or(10_000.0);
         let main = json!({"rope_type": "default", "rope_theta": base, "partial_rotary_factor": part});
@@ -370,12 +371,16 @@ fn with_files_part(ctx: &Context, mut layers: Dictionaries) -> Result<Dictionari
     let part = if ctx.is(NESTED) { ctx.top.number("partial_rotary_factor")? } else { None };
     let Some(part) = part else { return Ok(layers) };
     layers.sort_by(|(a, _), (b, _)| a.cmp(b));
-    Ok(with_part(part, layers))
+    // Step-3.5's class spreads it before it looks at the layers, if the newer dictionary has them.
+    let is_everywhere =
+        ctx.is(&["step3p5"]) && filled(&ctx.top, "rope_parameters")?.and_then(by_layer).is_some();
+    Ok(with_part(part, layers, is_everywhere))
 }
 
-/// Gives layer types a part of the head where their class does: from the first on that has a rule other than the default.
-fn with_part(part: f64, mut layers: Dictionaries) -> Dictionaries {
-    let mut is_seen = false;
+/// Gives layer types a part of the head where their class does: from the first on that has a rule other than the default,
+/// or all of them.
+fn with_part(part: f64, mut layers: Dictionaries, is_everywhere: bool) -> Dictionaries {
+    let mut is_seen = is_everywhere;
     for map in layers.iter_mut().filter_map(|(_, dictionary)| dictionary.as_mut()?.as_object_mut()) {
         let rule = map.get("rope_type").or(map.get("type")).and_then(Value::as_str);
         is_seen |= rule.is_some_and(|rule| rule != "default");

@@ -152,6 +152,7 @@ impl Reader<'_> {
         }
         let mut part = match given {
             Some(part) => part,
+            None if rule == "default" && ctx.is(&["mimo_v2_flash"]) => 0.334,
             None => self.assumed_part(ctx, head_dim)?,
         };
         let ignored = rule == "default" && model.is_some_and(|model| !model.default_partial);

@@ -220,7 +220,17 @@ impl Reader<'_> {
         sources.add("original_length", field);
         // Phi-3's class has a length of its own, which counts before the dictionary's.
         let class = if ctx.is(PHI_3) && !ctx.nested { Some(4096) } else { None };
-        match outer.or(class).or(inner).or(ctx.max_position_embeddings) {
+        // Classes that look for the length before they read the field's other name.
+        let own = match ctx.model.as_ref().map(|model| model.name) {
+            Some("bailing_hybrid") => Some("max_position_embeddings"),
+            Some("dbrx") => Some("max_seq_len"),
+            _ => None,
+        };
+        let longest = match own {
+            Some(key) => ctx.top.count(key)?.or(ctx.model.as_ref().and_then(|model| model.positions)),
+            None => ctx.max_position_embeddings,
+        };
+        match outer.or(class).or(inner).or(longest) {
             Some(length) => Ok(Some(length)),
             None => Err(dictionary.error(key, "a whole number, or max_position_embeddings in the file")),
         }
