@@ -139,17 +139,17 @@ impl<T: Real> Operation<T> for Kernel {
         let work = rotation::Kernel {
             weight: lowering.parameter(weight),
             table: lowering.make(table, Storage::F32),
-            slopes: 0,
-            gradient: 0,
-            heads: table.rows as u32,
-            length: table.width as u32,
+            slopes: gpu::Span::NOTHING,
+            gradient: gpu::Span::NOTHING,
+            heads: table.rows,
+            length: table.width,
         };
-        lowering.forward(move |gpu| rotation::kernel_forward(&gpu.training()?.rotation, gpu.queue(), &work));
+        lowering.forward(move |gpu| rotation::kernel_forward(&gpu.training()?.rotation, gpu, &work));
         Ok(Box::new(move |lowering| {
             let Some(slopes) = lowering.slope(table) else { return Ok(()) };
             let work = rotation::Kernel { slopes, gradient: lowering.parameter_gradient(weight), ..work };
             lowering.backward(move |gpu| {
-                rotation::kernel_backward(&gpu.training()?.rotation, gpu.queue(), &work)
+                rotation::kernel_backward(&gpu.training()?.rotation, gpu, &work)
             });
             Ok(())
         }))

@@ -42,7 +42,7 @@ impl<T: Real, B: Backend> Cache<T, B> {
             return Err(none());
         }
         let mask = filled(tokens, false).ok_or_else(none)?;
-        let memory = || device.zeros(len).ok_or_else(none);
+        let memory = || device.zeros(len).map_err(Error::for_want_of("the cache"));
         let layer = |_| Ok(LayerCache { keys: memory()?, values: memory()?, cross: None });
         let layers = (0..layers).map(layer).collect::<Result<_>>()?;
         Ok(Cache { layers, mask, width, batch, capacity, length: 0, encoded: None })
@@ -60,8 +60,8 @@ impl<T: Real, B: Backend> Cache<T, B> {
         for (own, new) in self.layers.iter().zip(&mut cache.layers) {
             // No step from sequence to sequence: each is the same one.
             let one = |buffer| Part { buffer, offset: 0, token: width, sequence: 0 };
-            device.copy(one(&own.keys), &mut new.keys, at, size);
-            device.copy(one(&own.values), &mut new.values, at, size);
+            device.copy(one(&own.keys), &mut new.keys, at, size)?;
+            device.copy(one(&own.values), &mut new.values, at, size)?;
         }
         cache.mask = self.mask.repeat(batch);
         cache.length = self.length;

@@ -124,12 +124,11 @@ impl<T: Real, B: Backend> Head<T, B> {
     ) -> Result<Option<Logits<T>>> {
         let (width, tokens) = (config.hidden_size, batch * length);
         let memory = |rows: usize, width: usize| {
-            let buffer = rows.checked_mul(width).and_then(|len| device.zeros(len));
-            buffer.ok_or(Error::Memory { what: "the scores" })
+            device.zeros(rows.saturating_mul(width)).map_err(Error::for_want_of("the scores"))
         };
         let each = |matrix: &B::Matrix<T>, x: &B::Buffer<T>, activation, rows, outputs| {
             let mut out = memory(rows, outputs)?;
-            device.product(matrix, x, activation, &mut out);
+            device.product(matrix, x, activation, &mut out)?;
             Ok::<_, Error>(out)
         };
         let pick = |token: usize| pick(device, hidden, [batch, length, width], token);
@@ -150,7 +149,7 @@ impl<T: Real, B: Backend> Head<T, B> {
                             let at = (row * width, width, width);
                             let from =
                                 Part { buffer: hidden, offset: token * width, token: width, sequence: width };
-                            device.copy(from, rows, at, [1, 1, width]);
+                            device.copy(from, rows, at, [1, 1, width])?;
                         }
                         (list.len(), vec![list.len(), vocabulary])
                     }
@@ -160,7 +159,7 @@ impl<T: Real, B: Backend> Head<T, B> {
                     None => each(decoder, x, plain, rows, vocabulary)?,
                     Some((dense, norm)) => {
                         let mut x = each(dense, x, config.hidden_act, rows, config.embedding_size)?;
-                        norm.apply(device, &mut x, None);
+                        norm.apply(device, &mut x, None)?;
                         each(decoder, &x, plain, rows, vocabulary)?
                     }
                 };
@@ -180,7 +179,7 @@ impl<T: Real, B: Backend> Head<T, B> {
                     "first" => pick(0)?,
                     "mean" => {
                         let mut out = memory(batch, width)?;
-                        device.mean(hidden, [batch, length, width], &mut out);
+                        device.mean(hidden, [batch, length, width], &mut out)?;
                         out
                     }
                     _ => pick(length - 1)?,
@@ -192,7 +191,7 @@ impl<T: Real, B: Backend> Head<T, B> {
             }
         };
         let list = device.list(&scores, shape.iter().product());
-        let scores = list.ok_or(Error::Memory { what: "the scores" })?;
+        let scores = list.map_err(Error::for_want_of("the scores"))?;
         Ok(Some(Logits { scores, shape }))
     }
 }
@@ -206,21 +205,21 @@ fn decoder<T: Real, B: Backend>(
 ) -> Result<B::Matrix<T>> {
     let (vocabulary, embedding) = (config.vocab_size, config.embedding_size);
     let out_of_memory = || Error::Memory { what: "the output layer" };
-    let mut decoder = device.matrix(vocabulary, embedding).ok_or_else(out_of_memory)?;
+    let mut decoder = device.matrix(vocabulary, embedding).map_err(Error::for_want_of("the output layer"))?;
     let bias = match config.tie_word_embeddings {
         true => {
-            device.set_rows(&mut decoder, 0, words);
+            device.set_rows(&mut decoder, 0, words)?;
             "cls.predictions.bias"
         }
         false => {
             let mut rows = Memory::zeros(vocabulary * embedding).ok_or_else(out_of_memory)?;
             source.read("cls.predictions.decoder.weight", &[vocabulary, embedding], &mut rows)?;
-            device.set_rows(&mut decoder, 0, &rows);
+            device.set_rows(&mut decoder, 0, &rows)?;
             "cls.predictions.decoder.bias"
         }
     };
     if !config.rms_norm {
-        device.set_bias(&mut decoder, 0, &vector(source, bias, vocabulary)?);
+        device.set_bias(&mut decoder, 0, &vector(source, bias, vocabulary)?)?;
     }
     Ok(decoder)
 }
@@ -232,9 +231,9 @@ fn pick<T: Real, B: Backend>(
     [batch, length, width]: [usize; 3],
     token: usize,
 ) -> Result<B::Buffer<T>> {
-    let mut out = device.zeros(batch * width).ok_or(Error::Memory { what: "the scores" })?;
+    let mut out = device.zeros(batch * width).map_err(Error::for_want_of("the scores"))?;
     let from = Part { buffer: hidden, offset: token * width, token: width, sequence: length * width };
-    device.copy(from, &mut out, (0, width, width), [batch, 1, width]);
+    device.copy(from, &mut out, (0, width, width), [batch, 1, width])?;
     Ok(out)
 }
 
@@ -255,11 +254,11 @@ impl<T: Real, B: Backend> Pooler<T, B> {
         hidden: &B::Buffer<T>,
         [batch, length]: [usize; 2],
     ) -> Result<Vec<T>> {
-        let (width, out_of_memory) = (config.hidden_size, || Error::Memory { what: "the pooled output" });
+        let (width, what) = (config.hidden_size, "the pooled output");
         let first = pick(device, hidden, [batch, length, width], 0)?;
-        let mut out = device.zeros(batch * width).ok_or_else(out_of_memory)?;
-        device.product(&self.0, &first, config.pooler_activation, &mut out);
-        device.list(&out, batch * width).ok_or_else(out_of_memory)
+        let mut out = device.zeros(batch * width).map_err(Error::for_want_of(what))?;
+        device.product(&self.0, &first, config.pooler_activation, &mut out)?;
+        device.list(&out, batch * width).map_err(Error::for_want_of(what))
     }
 }
 

@@ -26,8 +26,8 @@ impl<T: Real, B: Backend> Norm<T, B> {
         width: usize,
     ) -> Result<Self> {
         let upload = |list: &[T]| {
-            let mut buffer = device.zeros(width).ok_or(Error::Memory { what: "the weights" })?;
-            device.upload(list, &mut buffer);
+            let mut buffer = device.zeros(width).map_err(Error::for_want_of("the weights"))?;
+            device.upload(list, &mut buffer)?;
             Ok::<_, Error>(buffer)
         };
         let epsilon = config.layer_norm_eps;
@@ -39,7 +39,7 @@ impl<T: Real, B: Backend> Norm<T, B> {
     }
 
     /// x ← norm(x + residual).
-    pub fn apply(&self, device: &B, x: &mut B::Buffer<T>, residual: Option<&B::Buffer<T>>) {
+    pub fn apply(&self, device: &B, x: &mut B::Buffer<T>, residual: Option<&B::Buffer<T>>) -> Result<()> {
         match &self.bias {
             Some(bias) => device.layer_norm(x, residual, &self.weight, bias, self.epsilon),
             None => device.rms_norm(x, residual, &self.weight, self.epsilon),
@@ -80,15 +80,15 @@ pub(super) fn stack<T: Real, B: Backend>(
     let out_of_memory = || Error::Memory { what: "the weights" };
     let total = parts.iter().map(|(_, outputs)| outputs).sum();
     let most = parts.iter().map(|(_, outputs)| *outputs).max().unwrap_or(0);
-    let mut matrix = device.matrix(total, inputs).ok_or_else(out_of_memory)?;
+    let mut matrix = device.matrix(total, inputs).map_err(Error::for_want_of("the weights"))?;
     let mut rows = Memory::zeros(most * inputs).ok_or_else(out_of_memory)?;
     let mut first = 0;
     for (name, outputs) in parts {
         let rows = &mut rows[..outputs * inputs];
         source.read(&format!("{name}.weight"), &[*outputs, inputs], rows)?;
-        device.set_rows(&mut matrix, first, rows);
+        device.set_rows(&mut matrix, first, rows)?;
         if has_bias {
-            device.set_bias(&mut matrix, first, &vector(source, &format!("{name}.bias"), *outputs)?);
+            device.set_bias(&mut matrix, first, &vector(source, &format!("{name}.bias"), *outputs)?)?;
         }
         first += outputs;
     }
@@ -131,14 +131,14 @@ pub(super) struct Buffers<T: Real, B: Backend> {
 
 impl<T: Real, B: Backend> Buffers<T, B> {
     pub fn new(device: &B) -> Result<Self> {
-        let empty = || device.zeros(0).ok_or(Error::Memory { what: "the activations" });
+        let empty = || device.zeros(0).map_err(Error::for_want_of("the activations"));
         Ok(Buffers {
             x: empty()?,
             qkv: empty()?,
             context: empty()?,
             y: empty()?,
             wide: empty()?,
-            attention: device.scratch().ok_or(Error::Memory { what: "attention" })?,
+            attention: device.scratch().map_err(Error::for_want_of("attention"))?,
         })
     }
 
@@ -156,10 +156,8 @@ impl<T: Real, B: Backend> Buffers<T, B> {
             (&mut self.y, hidden),
             (&mut self.wide, config.intermediate_size),
         ] {
-            let fits = tokens.checked_mul(width).is_some_and(|len| device.fit(buffer, len));
-            if !fits {
-                return Err(Error::Memory { what: "the activations" });
-            }
+            let fitted = device.fit(buffer, tokens.saturating_mul(width));
+            fitted.map_err(Error::for_want_of("the activations"))?;
         }
         Ok(())
     }
@@ -238,9 +236,8 @@ impl<T: Real, B: Backend> Layer<T, B> {
         let Pass { device, config, batch, length, past, .. } = *pass;
         let (hidden, heads, dim) = (config.hidden_size, config.num_attention_heads, config.head_dim());
         let Buffers { x, qkv, context, y, wide, attention } = buffers;
-        let out_of_memory = || Error::Memory { what: "attention" };
 
-        device.product(&self.query_key_value, x, Activation::Identity, qkv);
+        device.product(&self.query_key_value, x, Activation::Identity, qkv)?;
         // Queries and keys (and values, where asked) stand side by side: one view of all their heads.
         let turning = if config.rotary_value { 3 * heads } else { 2 * heads };
         let steps = [length * 3 * hidden, 3 * hidden, dim];
@@ -258,17 +255,15 @@ impl<T: Real, B: Backend> Layer<T, B> {
         let mut cross_cache = None;
         if let Some((cache, capacity)) = cache {
             let (at, size) = ((past * hidden, hidden, capacity * hidden), [batch, length, hidden]);
-            device.copy(fused(1), &mut cache.keys, at, size);
-            device.copy(fused(2), &mut cache.values, at, size);
+            device.copy(fused(1), &mut cache.keys, at, size)?;
+            device.copy(fused(2), &mut cache.values, at, size)?;
             let whole = |buffer| Part { buffer, offset: 0, token: hidden, sequence: capacity * hidden };
             (keys, values) = (whole(&cache.keys), whole(&cache.values));
             cross_cache = Some(&mut cache.cross);
         }
-        if !device.attend(&shape, [fused(0), keys, values], &pass.mask, context, attention) {
-            return Err(out_of_memory());
-        }
-        device.product(&self.output, context, Activation::Identity, y);
-        self.norm.apply(device, y, Some(x));
+        device.attend(&shape, [fused(0), keys, values], &pass.mask, context, attention).map_err(Error::for_want_of("attention"))?;
+        device.product(&self.output, context, Activation::Identity, y)?;
+        self.norm.apply(device, y, Some(x))?;
 
         if let (Some(cross), Some(other)) = (&self.cross, &pass.encoded) {
             let mut fresh = None;
@@ -277,13 +272,13 @@ impl<T: Real, B: Backend> Layer<T, B> {
                 Some(both) => both,
                 None => {
                     let len = batch * other.length * 2 * hidden;
-                    let mut both = device.zeros(len).ok_or_else(out_of_memory)?;
-                    device.product(&cross.key_value, &other.hidden, Activation::Identity, &mut both);
+                    let mut both = device.zeros(len).map_err(Error::for_want_of("attention"))?;
+                    device.product(&cross.key_value, &other.hidden, Activation::Identity, &mut both)?;
                     slot.insert(both)
                 }
             };
             // No rotation here: the two sequences have no positions in common.
-            device.product(&cross.query, y, Activation::Identity, x);
+            device.product(&cross.query, y, Activation::Identity, x)?;
             let shape = Shape { keys: other.length, ..shape };
             let query = Part { buffer: &*x, offset: 0, token: hidden, sequence: length * hidden };
             let part = |part: usize| Part {
@@ -293,17 +288,15 @@ impl<T: Real, B: Backend> Layer<T, B> {
                 sequence: other.length * 2 * hidden,
             };
             let mask = Mask { keys: other.mask, ..Mask::default() };
-            if !device.attend(&shape, [query, part(0), part(1)], &mask, context, attention) {
-                return Err(out_of_memory());
-            }
-            device.product(&cross.output, context, Activation::Identity, x);
-            cross.norm.apply(device, x, Some(y));
+            device.attend(&shape, [query, part(0), part(1)], &mask, context, attention).map_err(Error::for_want_of("attention"))?;
+            device.product(&cross.output, context, Activation::Identity, x)?;
+            cross.norm.apply(device, x, Some(y))?;
             std::mem::swap(x, y);
         }
 
-        device.product(&self.up, y, config.hidden_act, wide);
-        device.product(&self.down, wide, Activation::Identity, x);
-        self.last_norm.apply(device, x, Some(y));
+        device.product(&self.up, y, config.hidden_act, wide)?;
+        device.product(&self.down, wide, Activation::Identity, x)?;
+        self.last_norm.apply(device, x, Some(y))?;
         Ok(())
     }
 }

@@ -129,8 +129,8 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
         if !device.has_room::<T>(config.parameters()) {
             return Err(Error::Memory { what: "the weights" });
         }
-        let parts = Loaded::from(&device, &config, kind, source);
-        let Loaded { words, types, norm, project, layers, head, pooler } = device.settle(parts)?;
+        let parts = Loaded::from(&device, &config, kind, source)?;
+        let Loaded { words, types, norm, project, layers, head, pooler } = parts;
         Ok(RoFormer {
             device,
             config,
@@ -181,13 +181,12 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
                 "one whose is_decoder is true, or RoFormer-Sim: only those can use a cache",
             ));
         }
-        let cache = Cache::new(&self.device, self.layers.len(), self.config.hidden_size, batch, capacity);
-        self.device.settle(cache)
+        Cache::new(&self.device, self.layers.len(), self.config.hidden_size, batch, capacity)
     }
 
     /// The cache of one text as the start of `batch` texts.
     pub fn repeat(&self, cache: &Cache<T, B>, batch: usize) -> Result<Cache<T, B>> {
-        self.device.settle(cache.repeat(&self.device, batch))
+        cache.repeat(&self.device, batch)
     }
 
     /// Runs a decoder on the tokens that follow those in the cache, and adds them to it. RoFormer-Sim reads what comes
@@ -203,10 +202,6 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
 
     /// Runs the model with all that a call can be given.
     pub fn call(&self, input: &Input, call: Call<T, B>) -> Result<Output<T>> {
-        self.device.settle(self.run(input, call))
-    }
-
-    fn run(&self, input: &Input, call: Call<T, B>) -> Result<Output<T>> {
         let Call { encoded, mut cache, prefix, scores } = call;
         let config = &self.config;
         let (batch, length) = self.check(input, encoded.as_ref())?;
@@ -243,8 +238,8 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
             None => None,
             Some(other) => {
                 let hidden = device.zeros(other.hidden.len());
-                let mut hidden = hidden.ok_or(Error::Memory { what: "the encoded input" })?;
-                device.upload(other.hidden, &mut hidden);
+                let mut hidden = hidden.map_err(Error::for_want_of("the encoded input"))?;
+                device.upload(other.hidden, &mut hidden)?;
                 let length = other.hidden.len() / (batch * config.hidden_size);
                 Some(Other { hidden, length, mask: other.mask })
             }
@@ -264,7 +259,7 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
             _ => None,
         };
         let list = device.list(&buffers.x, batch * length * config.hidden_size);
-        let last_hidden_state = list.ok_or(Error::Memory { what: "the output" })?;
+        let last_hidden_state = list.map_err(Error::for_want_of("the output"))?;
         // Last, so that a step that fails leaves the cache as it was.
         if let Some(cache) = cache {
             cache.length = past + length;
@@ -279,15 +274,15 @@ impl<T: Real, B: Backend> RoFormer<T, B> {
         let (device, width) = (&self.device, self.config.embedding_size);
         let (words, types) = ((&self.words, input.ids), (&self.types, input.token_types));
         let Some(project) = &self.project else {
-            device.embed(words, types, width, x);
-            self.norm.apply(device, x, None);
+            device.embed(words, types, width, x)?;
+            self.norm.apply(device, x, None)?;
             return Ok(());
         };
-        let narrow = input.ids.len().checked_mul(width).and_then(|len| device.zeros(len));
-        let mut narrow = narrow.ok_or(Error::Memory { what: "the embeddings" })?;
-        device.embed(words, types, width, &mut narrow);
-        self.norm.apply(device, &mut narrow, None);
-        device.product(project, &narrow, Activation::Identity, x);
+        let narrow = device.zeros(input.ids.len().saturating_mul(width));
+        let mut narrow = narrow.map_err(Error::for_want_of("the embeddings"))?;
+        device.embed(words, types, width, &mut narrow)?;
+        self.norm.apply(device, &mut narrow, None)?;
+        device.product(project, &narrow, Activation::Identity, x)?;
         Ok(())
     }
 
@@ -343,8 +338,8 @@ impl<T: Real, B: Backend> Loaded<T, B> {
         let read = |name: &str, rows: usize| {
             let mut list = rows.checked_mul(width).and_then(Memory::zeros).ok_or_else(out_of_memory)?;
             source.read(&format!("roformer.embeddings.{name}.weight"), &[rows, width], &mut list)?;
-            let mut buffer = device.zeros(list.len()).ok_or_else(out_of_memory)?;
-            device.upload(&list, &mut buffer);
+            let mut buffer = device.zeros(list.len()).map_err(Error::for_want_of("the embeddings"))?;
+            device.upload(&list, &mut buffer)?;
             Ok::<_, Error>((list, buffer))
         };
         let (list, words) = read("word_embeddings", config.vocab_size)?;

@@ -1,13 +1,13 @@
 //! What runs a model's operations: memory of its own, and a dozen operations on it.
 //!
 //! A model is written once over this trait and never asks which device it runs on. So no operation allocates, reads
-//! results back or takes a closure, and sums have an order that does not depend on the number of threads. Every operation
+//! results back or takes a closure, each returns its own error, and sums have an order that does not depend on the number of threads. Every operation
 //! is generic over `f32`, which runs, and `f64`, which checks it.
 
 use super::memory::{filled, is_available};
 use super::{Activation, Real};
 use crate::attention::softmax::{Mask, Shape};
-use crate::error::Result;
+use crate::error::{Error, Result, WORK};
 use rope::Table;
 
 /// A device.
@@ -19,42 +19,36 @@ pub trait Backend: Send + Sync {
     /// Memory that attention needs for itself.
     type Scratch<T: Real>: Send + Sync;
 
-    /// Zeros; `None` if there is not enough memory.
-    fn zeros<T: Real>(&self, len: usize) -> Option<Self::Buffer<T>>;
-    /// Makes a buffer `len` numbers long, of any values, without allocating where it was as long before; `false` if there
-    /// is not enough memory.
-    fn fit<T: Real>(&self, buffer: &mut Self::Buffer<T>, len: usize) -> bool;
+    /// Zeros.
+    fn zeros<T: Real>(&self, len: usize) -> Result<Self::Buffer<T>>;
+    /// Makes a buffer `len` numbers long, of any values, without allocating where it was as long before.
+    fn fit<T: Real>(&self, buffer: &mut Self::Buffer<T>, len: usize) -> Result<()>;
     /// Whether there is memory for so many numbers now; asked before much is asked for.
     fn has_room<T: Real>(&self, numbers: u128) -> bool {
         is_available(numbers.saturating_mul(size_of::<T>() as u128))
     }
-    /// The outcome of work with what the device knows of it. Operations return nothing: one that failed on the device, or
-    /// memory it did not have, is reported here. Asked once, at the end of the work.
-    fn settle<R>(&self, outcome: Result<R>) -> Result<R> {
-        outcome
-    }
     /// Copies numbers to the device; the buffer has their length.
-    fn upload<T: Real>(&self, from: &[T], to: &mut Self::Buffer<T>);
+    fn upload<T: Real>(&self, from: &[T], to: &mut Self::Buffer<T>) -> Result<()>;
     /// Copies a buffer back; `to` has its length.
-    fn download<T: Real>(&self, from: &Self::Buffer<T>, to: &mut [T]);
+    fn download<T: Real>(&self, from: &Self::Buffer<T>, to: &mut [T]) -> Result<()>;
 
-    /// Copies a buffer of this length back into a new list; `None` if there is not enough memory.
-    fn list<T: Real>(&self, from: &Self::Buffer<T>, len: usize) -> Option<Vec<T>> {
-        let mut list = filled(len, T::ZERO)?;
-        self.download(from, &mut list);
-        Some(list)
+    /// Copies a buffer of this length back into a new list.
+    fn list<T: Real>(&self, from: &Self::Buffer<T>, len: usize) -> Result<Vec<T>> {
+        let mut list = filled(len, T::ZERO).ok_or(Error::Memory { what: WORK })?;
+        self.download(from, &mut list)?;
+        Ok(list)
     }
 
     /// Room for a weight `[outputs, inputs]` and its bias.
-    fn matrix<T: Real>(&self, outputs: usize, inputs: usize) -> Option<Self::Matrix<T>>;
+    fn matrix<T: Real>(&self, outputs: usize, inputs: usize) -> Result<Self::Matrix<T>>;
     /// Sets rows of a weight, `[count, inputs]`, from `first` on.
-    fn set_rows<T: Real>(&self, matrix: &mut Self::Matrix<T>, first: usize, rows: &[T]);
+    fn set_rows<T: Real>(&self, matrix: &mut Self::Matrix<T>, first: usize, rows: &[T]) -> Result<()>;
     /// Sets the bias of the outputs from `first` on.
-    fn set_bias<T: Real>(&self, matrix: &mut Self::Matrix<T>, first: usize, bias: &[T]);
+    fn set_bias<T: Real>(&self, matrix: &mut Self::Matrix<T>, first: usize, bias: &[T]) -> Result<()>;
     /// The bytes a weight takes.
     fn matrix_bytes<T: Real>(&self, matrix: &Self::Matrix<T>) -> usize;
     /// Memory for attentions.
-    fn scratch<T: Real>(&self) -> Option<Self::Scratch<T>>;
+    fn scratch<T: Real>(&self) -> Result<Self::Scratch<T>>;
 
     /// out = activation(x·Wᵀ + bias): x `[rows, inputs]`, out `[rows, outputs]`.
     fn product<T: Real>(
@@ -63,7 +57,7 @@ pub trait Backend: Send + Sync {
         x: &Self::Buffer<T>,
         activation: Activation,
         out: &mut Self::Buffer<T>,
-    );
+    ) -> Result<()>;
 
     /// x ← norm(x + residual)·weight + bias, row by row of the weight's width.
     fn layer_norm<T: Real>(
@@ -73,7 +67,7 @@ pub trait Backend: Send + Sync {
         weight: &Self::Buffer<T>,
         bias: &Self::Buffer<T>,
         epsilon: f64,
-    );
+    ) -> Result<()>;
 
     /// x ← (x + residual)/√(mean of squares + ε)·weight, row by row of the weight's width.
     fn rms_norm<T: Real>(
@@ -82,7 +76,7 @@ pub trait Backend: Send + Sync {
         residual: Option<&Self::Buffer<T>>,
         weight: &Self::Buffer<T>,
         epsilon: f64,
-    );
+    ) -> Result<()>;
 
     /// x ← x + delta and out = x/√(mean of squares + ε)·weight, row by row of the weight's width.
     fn add_rms_norm<T: Real>(
@@ -92,7 +86,7 @@ pub trait Backend: Send + Sync {
         weight: &Self::Buffer<T>,
         epsilon: f64,
         out: &mut Self::Buffer<T>,
-    );
+    ) -> Result<()>;
 
     /// Norms heads as [`rms_norm`](Self::rms_norm) does rows: in each row of `step` numbers, from `offset` on, `heads`
     /// vectors of the weight's width.
@@ -102,10 +96,10 @@ pub trait Backend: Send + Sync {
         step_offset_heads: [usize; 3],
         weight: &Self::Buffer<T>,
         epsilon: f64,
-    );
+    ) -> Result<()>;
 
     /// out `[rows, wide]` = silu(gate)·up: a row of gate_up `[rows, 2 · wide]` is gate and then up.
-    fn swiglu<T: Real>(&self, gate_up: &Self::Buffer<T>, wide: usize, out: &mut Self::Buffer<T>);
+    fn swiglu<T: Real>(&self, gate_up: &Self::Buffer<T>, wide: usize, out: &mut Self::Buffer<T>) -> Result<()>;
 
     /// Row i of out `[ids, width]` = the word of id i + the kind of type i (the first kind without types).
     fn embed<T: Real>(
@@ -114,7 +108,7 @@ pub trait Backend: Send + Sync {
         kinds_and_types: (&Self::Buffer<T>, Option<&[u32]>),
         width: usize,
         out: &mut Self::Buffer<T>,
-    );
+    ) -> Result<()>;
 
     /// Rotates heads in place: token i stands at `first` + i.
     fn rotate<T: Real>(
@@ -124,9 +118,9 @@ pub trait Backend: Send + Sync {
         x: &mut Self::Buffer<T>,
         shape: [usize; 4],
         steps: [usize; 3],
-    ) -> rope::Result<()>;
+    ) -> Result<()>;
 
-    /// out = softmax(q·kᵀ/√d)·v, `[batch, queries, heads · head_dim]`. `false` if there was not enough memory.
+    /// out = softmax(q·kᵀ/√d)·v, `[batch, queries, heads · head_dim]`.
     fn attend<T: Real>(
         &self,
         shape: &Shape,
@@ -134,7 +128,7 @@ pub trait Backend: Send + Sync {
         mask: &Mask,
         out: &mut Self::Buffer<T>,
         scratch: &Self::Scratch<T>,
-    ) -> bool;
+    ) -> Result<()>;
 
     /// Copies `[batch, tokens, width]` from one buffer into another: there from an offset on, with steps from token to token
     /// and from sequence to sequence.
@@ -144,10 +138,10 @@ pub trait Backend: Send + Sync {
         to: &mut Self::Buffer<T>,
         at: (usize, usize, usize),
         size: [usize; 3],
-    );
+    ) -> Result<()>;
 
     /// out `[batch, width]` = the mean over the tokens of x `[batch, tokens, width]`.
-    fn mean<T: Real>(&self, x: &Self::Buffer<T>, size: [usize; 3], out: &mut Self::Buffer<T>);
+    fn mean<T: Real>(&self, x: &Self::Buffer<T>, size: [usize; 3], out: &mut Self::Buffer<T>) -> Result<()>;
 }
 
 /// Vectors in a buffer: from `offset` on, `token` numbers from one token to the next and `sequence` to the next sequence.

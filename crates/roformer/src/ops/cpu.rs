@@ -3,51 +3,59 @@
 use super::backend::{Backend, Part};
 use super::{Activation, Matrix, Memory, Real, activation, norm, prenorm};
 use crate::attention::softmax::{self, Heads, Mask, Shape};
+use crate::error::{Error, Result, WORK};
 use rope::{Positions, Table, Turn, ViewMut};
 
 /// The processor.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cpu;
 
+/// There is not as much memory as was asked for.
+const MEMORY: Error = Error::Memory { what: WORK };
+
 impl Backend for Cpu {
     type Buffer<T: Real> = Memory<T>;
     type Matrix<T: Real> = Matrix<T>;
     type Scratch<T: Real> = softmax::Workspace<T>;
 
-    fn zeros<T: Real>(&self, len: usize) -> Option<Memory<T>> {
-        Memory::zeros(len)
+    fn zeros<T: Real>(&self, len: usize) -> Result<Memory<T>> {
+        Memory::zeros(len).ok_or(MEMORY)
     }
 
-    fn fit<T: Real>(&self, buffer: &mut Memory<T>, len: usize) -> bool {
-        buffer.fit(len)
+    fn fit<T: Real>(&self, buffer: &mut Memory<T>, len: usize) -> Result<()> {
+        buffer.fit(len).then_some(()).ok_or(MEMORY)
     }
 
-    fn upload<T: Real>(&self, from: &[T], to: &mut Memory<T>) {
+    fn upload<T: Real>(&self, from: &[T], to: &mut Memory<T>) -> Result<()> {
         to.copy_from_slice(from);
+        Ok(())
     }
 
-    fn download<T: Real>(&self, from: &Memory<T>, to: &mut [T]) {
+    fn download<T: Real>(&self, from: &Memory<T>, to: &mut [T]) -> Result<()> {
         to.copy_from_slice(from);
+        Ok(())
     }
 
-    fn matrix<T: Real>(&self, outputs: usize, inputs: usize) -> Option<Matrix<T>> {
-        Matrix::zeros(outputs, inputs)
+    fn matrix<T: Real>(&self, outputs: usize, inputs: usize) -> Result<Matrix<T>> {
+        Matrix::zeros(outputs, inputs).ok_or(MEMORY)
     }
 
-    fn set_rows<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, rows: &[T]) {
+    fn set_rows<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, rows: &[T]) -> Result<()> {
         matrix.set_rows(first, rows);
+        Ok(())
     }
 
-    fn set_bias<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, bias: &[T]) {
+    fn set_bias<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, bias: &[T]) -> Result<()> {
         matrix.set_bias(first, bias);
+        Ok(())
     }
 
     fn matrix_bytes<T: Real>(&self, matrix: &Matrix<T>) -> usize {
         matrix.bytes()
     }
 
-    fn scratch<T: Real>(&self) -> Option<softmax::Workspace<T>> {
-        softmax::Workspace::new()
+    fn scratch<T: Real>(&self) -> Result<softmax::Workspace<T>> {
+        softmax::Workspace::new().ok_or(MEMORY)
     }
 
     fn product<T: Real>(
@@ -56,8 +64,9 @@ impl Backend for Cpu {
         x: &Memory<T>,
         activation: Activation,
         out: &mut Memory<T>,
-    ) {
+    ) -> Result<()> {
         matrix.apply(x, out, activation);
+        Ok(())
     }
 
     fn layer_norm<T: Real>(
@@ -67,8 +76,9 @@ impl Backend for Cpu {
         weight: &Memory<T>,
         bias: &Memory<T>,
         epsilon: f64,
-    ) {
+    ) -> Result<()> {
         norm::layer_norm(x, residual.map_or(&[], |residual| residual), weight, bias, epsilon);
+        Ok(())
     }
 
     fn rms_norm<T: Real>(
@@ -77,8 +87,9 @@ impl Backend for Cpu {
         residual: Option<&Memory<T>>,
         weight: &Memory<T>,
         epsilon: f64,
-    ) {
+    ) -> Result<()> {
         norm::rms_norm(x, residual.map_or(&[], |residual| residual), weight, epsilon);
+        Ok(())
     }
 
     fn add_rms_norm<T: Real>(
@@ -88,8 +99,9 @@ impl Backend for Cpu {
         weight: &Memory<T>,
         epsilon: f64,
         out: &mut Memory<T>,
-    ) {
+    ) -> Result<()> {
         prenorm::add_rms_norm(x, delta.map_or(&[], |delta| delta), weight, epsilon, out);
+        Ok(())
     }
 
     fn rms_norm_heads<T: Real>(
@@ -98,12 +110,14 @@ impl Backend for Cpu {
         step_offset_heads: [usize; 3],
         weight: &Memory<T>,
         epsilon: f64,
-    ) {
+    ) -> Result<()> {
         prenorm::rms_norm_heads(x, step_offset_heads, weight, epsilon);
+        Ok(())
     }
 
-    fn swiglu<T: Real>(&self, gate_up: &Memory<T>, wide: usize, out: &mut Memory<T>) {
+    fn swiglu<T: Real>(&self, gate_up: &Memory<T>, wide: usize, out: &mut Memory<T>) -> Result<()> {
         activation::swiglu(gate_up, wide, out);
+        Ok(())
     }
 
     fn embed<T: Real>(
@@ -112,7 +126,7 @@ impl Backend for Cpu {
         (kinds, types): (&Memory<T>, Option<&[u32]>),
         width: usize,
         out: &mut Memory<T>,
-    ) {
+    ) -> Result<()> {
         for (index, (row, &id)) in out.chunks_exact_mut(width).zip(ids).enumerate() {
             let kind = types.map_or(0, |types| types[index]) as usize;
             let (word, kind) = (&words[id as usize * width..][..width], &kinds[kind * width..][..width]);
@@ -120,6 +134,7 @@ impl Backend for Cpu {
                 *x = *word + *kind;
             }
         }
+        Ok(())
     }
 
     fn rotate<T: Real>(
@@ -129,9 +144,9 @@ impl Backend for Cpu {
         x: &mut Memory<T>,
         shape: [usize; 4],
         steps: [usize; 3],
-    ) -> rope::Result<()> {
+    ) -> Result<()> {
         let mut view = ViewMut::strided(x, shape, steps)?;
-        table.at(Positions::From(first))?.rotate(Turn::Forward, &mut view)
+        Ok(table.at(Positions::From(first))?.rotate(Turn::Forward, &mut view)?)
     }
 
     fn attend<T: Real>(
@@ -141,11 +156,12 @@ impl Backend for Cpu {
         mask: &Mask,
         out: &mut Memory<T>,
         scratch: &softmax::Workspace<T>,
-    ) -> bool {
+    ) -> Result<()> {
         fn heads<'a, T>(part: Part<'a, Memory<T>>) -> Heads<'a, T> {
             Heads { data: &part.buffer[part.offset..], token: part.token, sequence: part.sequence }
         }
-        softmax::attend(shape, (heads(q), heads(k), heads(v)), mask, out, scratch)
+        let fits = softmax::attend(shape, (heads(q), heads(k), heads(v)), mask, out, scratch);
+        fits.then_some(()).ok_or(MEMORY)
     }
 
     fn copy<T: Real>(
@@ -154,16 +170,17 @@ impl Backend for Cpu {
         to: &mut Memory<T>,
         (offset, token, sequence): (usize, usize, usize),
         [batch, tokens, width]: [usize; 3],
-    ) {
+    ) -> Result<()> {
         for b in 0..batch {
             for t in 0..tokens {
                 let source = &from.buffer[from.offset + b * from.sequence + t * from.token..][..width];
                 to[offset + b * sequence + t * token..][..width].copy_from_slice(source);
             }
         }
+        Ok(())
     }
 
-    fn mean<T: Real>(&self, x: &Memory<T>, [batch, tokens, width]: [usize; 3], out: &mut Memory<T>) {
+    fn mean<T: Real>(&self, x: &Memory<T>, [batch, tokens, width]: [usize; 3], out: &mut Memory<T>) -> Result<()> {
         let scale = T::ONE / T::of(tokens as f64);
         for b in 0..batch {
             let out = &mut out[b * width..][..width];
@@ -174,5 +191,6 @@ impl Backend for Cpu {
             }
             out.iter_mut().for_each(|out| *out *= scale);
         }
+        Ok(())
     }
 }

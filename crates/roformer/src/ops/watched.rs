@@ -4,6 +4,7 @@
 use super::backend::{Backend, Part};
 use super::{Activation, Cpu, Matrix, Memory, Real};
 use crate::attention::softmax::{self, Mask, Shape};
+use crate::error::Result;
 use rope::Table;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -75,46 +76,46 @@ impl Backend for Watched {
         mask: &Mask,
         out: &mut Memory<T>,
         scratch: &softmax::Workspace<T>,
-    ) -> bool {
+    ) -> Result<()> {
         self.note(AttentionWeights { shape: *shape, weights: weights(shape, qkv[0], qkv[1], mask) });
         Cpu.attend(shape, qkv, mask, out, scratch)
     }
 
     // All else is the processor's.
 
-    fn zeros<T: Real>(&self, len: usize) -> Option<Memory<T>> {
+    fn zeros<T: Real>(&self, len: usize) -> Result<Memory<T>> {
         Cpu.zeros(len)
     }
 
-    fn fit<T: Real>(&self, buffer: &mut Memory<T>, len: usize) -> bool {
+    fn fit<T: Real>(&self, buffer: &mut Memory<T>, len: usize) -> Result<()> {
         Cpu.fit(buffer, len)
     }
 
-    fn upload<T: Real>(&self, from: &[T], to: &mut Memory<T>) {
-        Cpu.upload(from, to);
+    fn upload<T: Real>(&self, from: &[T], to: &mut Memory<T>) -> Result<()> {
+        Cpu.upload(from, to)
     }
 
-    fn download<T: Real>(&self, from: &Memory<T>, to: &mut [T]) {
-        Cpu.download(from, to);
+    fn download<T: Real>(&self, from: &Memory<T>, to: &mut [T]) -> Result<()> {
+        Cpu.download(from, to)
     }
 
-    fn matrix<T: Real>(&self, outputs: usize, inputs: usize) -> Option<Matrix<T>> {
+    fn matrix<T: Real>(&self, outputs: usize, inputs: usize) -> Result<Matrix<T>> {
         Cpu.matrix(outputs, inputs)
     }
 
-    fn set_rows<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, rows: &[T]) {
-        Cpu.set_rows(matrix, first, rows);
+    fn set_rows<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, rows: &[T]) -> Result<()> {
+        Cpu.set_rows(matrix, first, rows)
     }
 
-    fn set_bias<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, bias: &[T]) {
-        Cpu.set_bias(matrix, first, bias);
+    fn set_bias<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, bias: &[T]) -> Result<()> {
+        Cpu.set_bias(matrix, first, bias)
     }
 
     fn matrix_bytes<T: Real>(&self, matrix: &Matrix<T>) -> usize {
         Cpu.matrix_bytes(matrix)
     }
 
-    fn scratch<T: Real>(&self) -> Option<softmax::Workspace<T>> {
+    fn scratch<T: Real>(&self) -> Result<softmax::Workspace<T>> {
         Cpu.scratch()
     }
 
@@ -124,8 +125,8 @@ impl Backend for Watched {
         x: &Memory<T>,
         activation: Activation,
         out: &mut Memory<T>,
-    ) {
-        Cpu.product(matrix, x, activation, out);
+    ) -> Result<()> {
+        Cpu.product(matrix, x, activation, out)
     }
 
     fn layer_norm<T: Real>(
@@ -135,8 +136,8 @@ impl Backend for Watched {
         weight: &Memory<T>,
         bias: &Memory<T>,
         epsilon: f64,
-    ) {
-        Cpu.layer_norm(x, residual, weight, bias, epsilon);
+    ) -> Result<()> {
+        Cpu.layer_norm(x, residual, weight, bias, epsilon)
     }
 
     fn rms_norm<T: Real>(
@@ -145,8 +146,8 @@ impl Backend for Watched {
         residual: Option<&Memory<T>>,
         weight: &Memory<T>,
         epsilon: f64,
-    ) {
-        Cpu.rms_norm(x, residual, weight, epsilon);
+    ) -> Result<()> {
+        Cpu.rms_norm(x, residual, weight, epsilon)
     }
 
     fn add_rms_norm<T: Real>(
@@ -156,8 +157,8 @@ impl Backend for Watched {
         weight: &Memory<T>,
         epsilon: f64,
         out: &mut Memory<T>,
-    ) {
-        Cpu.add_rms_norm(x, delta, weight, epsilon, out);
+    ) -> Result<()> {
+        Cpu.add_rms_norm(x, delta, weight, epsilon, out)
     }
 
     fn rms_norm_heads<T: Real>(
@@ -166,12 +167,12 @@ impl Backend for Watched {
         step_offset_heads: [usize; 3],
         weight: &Memory<T>,
         epsilon: f64,
-    ) {
-        Cpu.rms_norm_heads(x, step_offset_heads, weight, epsilon);
+    ) -> Result<()> {
+        Cpu.rms_norm_heads(x, step_offset_heads, weight, epsilon)
     }
 
-    fn swiglu<T: Real>(&self, gate_up: &Memory<T>, wide: usize, out: &mut Memory<T>) {
-        Cpu.swiglu(gate_up, wide, out);
+    fn swiglu<T: Real>(&self, gate_up: &Memory<T>, wide: usize, out: &mut Memory<T>) -> Result<()> {
+        Cpu.swiglu(gate_up, wide, out)
     }
 
     fn embed<T: Real>(
@@ -180,8 +181,8 @@ impl Backend for Watched {
         kinds_and_types: (&Memory<T>, Option<&[u32]>),
         width: usize,
         out: &mut Memory<T>,
-    ) {
-        Cpu.embed(words_and_ids, kinds_and_types, width, out);
+    ) -> Result<()> {
+        Cpu.embed(words_and_ids, kinds_and_types, width, out)
     }
 
     fn rotate<T: Real>(
@@ -191,7 +192,7 @@ impl Backend for Watched {
         x: &mut Memory<T>,
         shape: [usize; 4],
         steps: [usize; 3],
-    ) -> rope::Result<()> {
+    ) -> Result<()> {
         Cpu.rotate(table, first, x, shape, steps)
     }
 
@@ -201,12 +202,12 @@ impl Backend for Watched {
         to: &mut Memory<T>,
         at: (usize, usize, usize),
         size: [usize; 3],
-    ) {
-        Cpu.copy(from, to, at, size);
+    ) -> Result<()> {
+        Cpu.copy(from, to, at, size)
     }
 
-    fn mean<T: Real>(&self, x: &Memory<T>, size: [usize; 3], out: &mut Memory<T>) {
-        Cpu.mean(x, size, out);
+    fn mean<T: Real>(&self, x: &Memory<T>, size: [usize; 3], out: &mut Memory<T>) -> Result<()> {
+        Cpu.mean(x, size, out)
     }
 }
 
@@ -236,7 +237,7 @@ mod tests {
             let scratch = watched.scratch().unwrap();
             let mask = Mask { keys: Some(&keys), reach };
             let qkv = [part(&q, 12, 5), part(&k, 6, 7), part(&v, 6, 7)];
-            assert!(watched.attend(&shape, qkv, &mask, &mut out, &scratch));
+            watched.attend(&shape, qkv, &mask, &mut out, &scratch).unwrap();
             let seen = watched.take();
             assert_eq!((seen.len(), seen[0].shape, watched.take().len()), (1, shape, 0));
             for (row, weights) in seen[0].weights.chunks(7).enumerate() {

@@ -42,7 +42,7 @@ pub(super) struct Buffers<T: Real, B: Backend> {
 
 impl<T: Real, B: Backend> Buffers<T, B> {
     pub fn new(device: &B) -> Result<Self> {
-        let empty = || device.zeros(0).ok_or(Error::Memory { what: "the activations" });
+        let empty = || device.zeros(0).map_err(Error::for_want_of("the activations"));
         Ok(Buffers {
             x: empty()?,
             y: empty()?,
@@ -51,7 +51,7 @@ impl<T: Real, B: Backend> Buffers<T, B> {
             context: empty()?,
             gate_up: empty()?,
             wide: empty()?,
-            attention: device.scratch().ok_or(Error::Memory { what: "attention" })?,
+            attention: device.scratch().map_err(Error::for_want_of("attention"))?,
         })
     }
 
@@ -69,11 +69,14 @@ impl<T: Real, B: Backend> Buffers<T, B> {
             (&mut self.wide, wide),
         ];
         let numbers = tokens as u128 * buffers.iter().map(|(_, width)| *width as u128).sum::<u128>();
-        let mut fits = device.has_room::<T>(numbers);
-        for (buffer, width) in buffers {
-            fits = fits && tokens.checked_mul(width).is_some_and(|len| device.fit(buffer, len));
+        if !device.has_room::<T>(numbers) {
+            return Err(Error::Memory { what: "the activations" });
         }
-        if fits { Ok(()) } else { Err(Error::Memory { what: "the activations" }) }
+        for (buffer, width) in buffers {
+            let fitted = device.fit(buffer, tokens.saturating_mul(width));
+            fitted.map_err(Error::for_want_of("the activations"))?;
+        }
+        Ok(())
     }
 }
 
@@ -144,11 +147,11 @@ impl<T: Real, B: Backend> Layer<T, B> {
         let Buffers { x, y, delta, qkv, context, gate_up, wide, attention } = buffers;
         let plain = Activation::Identity;
 
-        device.add_rms_norm(x, (!is_first).then_some(&*delta), &self.norm, epsilon, y);
-        device.product(&self.query_key_value, y, plain, qkv);
+        device.add_rms_norm(x, (!is_first).then_some(&*delta), &self.norm, epsilon, y)?;
+        device.product(&self.query_key_value, y, plain, qkv)?;
         if let Some([queries, keys]) = &self.heads {
-            device.rms_norm_heads(qkv, [row, 0, heads], queries, epsilon);
-            device.rms_norm_heads(qkv, [row, query, key_heads], keys, epsilon);
+            device.rms_norm_heads(qkv, [row, 0, heads], queries, epsilon)?;
+            device.rms_norm_heads(qkv, [row, query, key_heads], keys, epsilon)?;
         }
         // Queries and keys stand side by side: one view of all their heads.
         let steps = [length * row, row, dim];
@@ -158,21 +161,19 @@ impl<T: Real, B: Backend> Layer<T, B> {
         let (mut keys, mut values) = (fused(query), fused(query + key));
         if let Some((cache, capacity)) = cache {
             let (at, size) = ((past * key, key, capacity * key), [batch, length, key]);
-            device.copy(keys, &mut cache.keys, at, size);
-            device.copy(values, &mut cache.values, at, size);
+            device.copy(keys, &mut cache.keys, at, size)?;
+            device.copy(values, &mut cache.values, at, size)?;
             let whole = |buffer| Part { buffer, offset: 0, token: key, sequence: capacity * key };
             (keys, values) = (whole(&cache.keys), whole(&cache.values));
         }
         let shape = Shape { batch, queries: length, keys: past + length, heads, key_heads, head_dim: dim };
-        if !device.attend(&shape, [fused(0), keys, values], &pass.mask, context, attention) {
-            return Err(Error::Memory { what: "attention" });
-        }
-        device.product(&self.output, context, plain, delta);
+        device.attend(&shape, [fused(0), keys, values], &pass.mask, context, attention).map_err(Error::for_want_of("attention"))?;
+        device.product(&self.output, context, plain, delta)?;
 
-        device.add_rms_norm(x, Some(delta), &self.last_norm, epsilon, y);
-        device.product(&self.gate_up, y, plain, gate_up);
-        device.swiglu(gate_up, config.intermediate_size, wide);
-        device.product(&self.down, wide, plain, delta);
+        device.add_rms_norm(x, Some(delta), &self.last_norm, epsilon, y)?;
+        device.product(&self.gate_up, y, plain, gate_up)?;
+        device.swiglu(gate_up, config.intermediate_size, wide)?;
+        device.product(&self.down, wide, plain, delta)?;
         Ok(())
     }
 }
@@ -184,7 +185,7 @@ pub(super) fn norm<T: Real, B: Backend>(
     name: &str,
     width: usize,
 ) -> Result<B::Buffer<T>> {
-    let mut buffer = device.zeros(width).ok_or(Error::Memory { what: "the weights" })?;
-    device.upload(&vector(source, &format!("{name}.weight"), width)?, &mut buffer);
+    let mut buffer = device.zeros(width).map_err(Error::for_want_of("the weights"))?;
+    device.upload(&vector(source, &format!("{name}.weight"), width)?, &mut buffer)?;
     Ok(buffer)
 }

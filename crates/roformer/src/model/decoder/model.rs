@@ -78,8 +78,7 @@ impl<T: Real, B: Backend> Decoder<T, B> {
         if !device.has_room::<T>(config.parameters()) {
             return Err(Error::Memory { what: "the weights" });
         }
-        let loaded = Self::load_parts(&device, &config, source);
-        let (words, segment, layers, norm, output) = device.settle(loaded)?;
+        let (words, segment, layers, norm, output) = Self::load_parts(&device, &config, source)?;
         Ok(Decoder { device, config, words, segment, layers, norm, output, buffers: Pool::new() })
     }
 
@@ -94,15 +93,15 @@ impl<T: Real, B: Backend> Decoder<T, B> {
         let out_of_memory = || Error::Memory { what: "the embeddings" };
         let mut list = Memory::zeros(vocabulary * hidden).ok_or_else(out_of_memory)?;
         source.read(WORDS, &[vocabulary, hidden], &mut list)?;
-        let mut words = device.zeros(list.len()).ok_or_else(out_of_memory)?;
-        device.upload(&list, &mut words);
+        let mut words = device.zeros(list.len()).map_err(Error::for_want_of("the embeddings"))?;
+        device.upload(&list, &mut words)?;
         let output = output(device, source, config, list)?;
         let layers = (0..config.num_hidden_layers)
             .into_par_iter()
             .map(|layer| Layer::load(device, source, config, &format!("model.layers.{layer}")))
             .collect::<Result<_>>()?;
         let norm = norm(device, source, "model.norm", hidden)?;
-        let segment = device.zeros(hidden).ok_or_else(out_of_memory)?;
+        let segment = device.zeros(hidden).map_err(Error::for_want_of("the embeddings"))?;
         Ok((words, segment, layers, norm, output))
     }
 
@@ -129,13 +128,12 @@ impl<T: Real, B: Backend> Decoder<T, B> {
 
     /// A cache for `batch` texts of at most `capacity` tokens.
     pub fn cache(&self, batch: usize, capacity: usize) -> Result<Cache<T, B>> {
-        let cache = Cache::new(&self.device, self.layers.len(), self.config.key_width(), batch, capacity);
-        self.device.settle(cache)
+        Cache::new(&self.device, self.layers.len(), self.config.key_width(), batch, capacity)
     }
 
     /// The cache of one text as the start of `batch` texts.
     pub fn repeat(&self, cache: &Cache<T, B>, batch: usize) -> Result<Cache<T, B>> {
-        self.device.settle(cache.repeat(&self.device, batch))
+        cache.repeat(&self.device, batch)
     }
 
     /// Runs the model on the tokens that follow those in the cache, and adds them to it.
@@ -148,10 +146,6 @@ impl<T: Real, B: Backend> Decoder<T, B> {
     /// Rules whose frequencies depend on the length (dynamic NTK, LongRoPE) are given the number of tokens up to the last
     /// of this call. Keys in a cache stay as they were rotated, as in transformers.
     pub fn call(&self, input: &Input, call: Call<T, B>) -> Result<Output<T>> {
-        self.device.settle(self.run(input, call))
-    }
-
-    fn run(&self, input: &Input, call: Call<T, B>) -> Result<Output<T>> {
         let Call { encoded, mut cache, prefix, scores } = call;
         let (device, config) = (&self.device, &self.config);
         let (batch, length) = check_input(input, config.vocab_size, 1)?;
@@ -172,7 +166,7 @@ impl<T: Real, B: Backend> Decoder<T, B> {
         // Before the first work, so that a device does not wait for it.
         let end = past + length;
         let table = config.rope.table::<T>(past as i64..end as i64, end as u64)?;
-        device.embed((&self.words, input.ids), (&self.segment, None), config.hidden_size, &mut buffers.x);
+        device.embed((&self.words, input.ids), (&self.segment, None), config.hidden_size, &mut buffers.x)?;
         // `[batch, past + length]`
         let mask: Option<Vec<bool>> = match &cache {
             Some(cache) => Some(cache.mask_of(end)),
@@ -186,10 +180,10 @@ impl<T: Real, B: Backend> Decoder<T, B> {
         }
         let Buffers { x, y, delta, .. } = &mut buffers;
         let delta = (!self.layers.is_empty()).then_some(&*delta);
-        device.add_rms_norm(x, delta, &self.norm, config.rms_norm_eps, y);
+        device.add_rms_norm(x, delta, &self.norm, config.rms_norm_eps, y)?;
         let logits = self.score(y, input.mask, [batch, length], scores)?;
         let list = device.list(y, batch * length * config.hidden_size);
-        let last_hidden_state = list.ok_or(Error::Memory { what: "the output" })?;
+        let last_hidden_state = list.map_err(Error::for_want_of("the output"))?;
         // Last, so that a step that fails leaves the cache as it was.
         if let Some(cache) = cache {
             cache.length = end;
@@ -224,8 +218,7 @@ impl<T: Real, B: Backend> Decoder<T, B> {
             _ => scores,
         };
         let memory = |rows: usize, width: usize| {
-            let buffer = rows.checked_mul(width).and_then(|len| device.zeros(len));
-            buffer.ok_or(Error::Memory { what: "the scores" })
+            device.zeros(rows.saturating_mul(width)).map_err(Error::for_want_of("the scores"))
         };
         let mut picked = None;
         let (rows, shape) = match scores {
@@ -235,14 +228,14 @@ impl<T: Real, B: Backend> Decoder<T, B> {
                 let rows = picked.insert(memory(list.len(), width)?);
                 for (row, &token) in list.iter().enumerate() {
                     let from = Part { buffer: hidden, offset: token * width, token: width, sequence: width };
-                    device.copy(from, rows, (row * width, width, width), [1, 1, width]);
+                    device.copy(from, rows, (row * width, width, width), [1, 1, width])?;
                 }
                 (list.len(), vec![list.len(), outputs])
             }
         };
         let mut out = memory(rows, outputs)?;
-        device.product(output, picked.as_ref().unwrap_or(hidden), Activation::Identity, &mut out);
-        let scores = device.list(&out, rows * outputs).ok_or(Error::Memory { what: "the scores" })?;
+        device.product(output, picked.as_ref().unwrap_or(hidden), Activation::Identity, &mut out)?;
+        let scores = device.list(&out, rows * outputs).map_err(Error::for_want_of("the scores"))?;
         Ok(Some(Logits { scores, shape }))
     }
 }
@@ -266,10 +259,10 @@ fn output<T: Real, B: Backend>(
         _ if config.tie_word_embeddings => {}
         _ => source.read(OUTPUT, &shape, &mut words)?,
     }
-    let mut matrix = device.matrix(outputs, config.hidden_size).ok_or_else(out_of_memory)?;
-    device.set_rows(&mut matrix, 0, &words);
+    let mut matrix = device.matrix(outputs, config.hidden_size).map_err(Error::for_want_of("the output layer"))?;
+    device.set_rows(&mut matrix, 0, &words)?;
     if config.head() == HeadKind::TokenClassification {
-        device.set_bias(&mut matrix, 0, &vector(source, SCORE_BIAS, outputs)?);
+        device.set_bias(&mut matrix, 0, &vector(source, SCORE_BIAS, outputs)?)?;
     }
     Ok(Some(matrix))
 }

@@ -1,28 +1,13 @@
 //! Memory of a GPU: owned, borrowed in part, or someone else's.
 
-use super::device::Device;
-use super::driver::check;
-use super::stream::Stream;
+use crate::device::Device;
+use crate::driver::check;
 use crate::error::{Error, Result};
+use crate::plain::Plain;
+use crate::stream::Stream;
 use cudarc::driver::sys;
-use half::{bf16, f16};
 use std::marker::PhantomData;
 use std::ops::Range;
-
-mod sealed {
-    pub trait Sealed {}
-}
-
-/// A number that every pattern of bits is a value of, so that memory of a GPU can be read as it is. Sealed.
-pub trait Plain: sealed::Sealed + Copy + Default + Send + Sync + 'static {}
-
-macro_rules! plain {
-    ($($type:ty),*) => {$(
-        impl sealed::Sealed for $type {}
-        impl Plain for $type {}
-    )*};
-}
-plain!(f32, f64, f16, bf16, i32, i64, u32, u8);
 
 /// Elements in the memory of a GPU, freed when dropped: the GPU finishes its work first.
 ///
@@ -38,31 +23,31 @@ pub struct Buffer<T> {
 /// Elements of a [`Buffer`], or of foreign memory, to read.
 #[derive(Clone, Copy)]
 pub struct Slice<'a, T> {
-    pub(super) device: Option<&'a Device>,
-    pub(super) pointer: u64,
-    pub(super) len: usize,
+    device: Option<&'a Device>,
+    pointer: u64,
+    len: usize,
     borrow: PhantomData<&'a [T]>,
 }
 
 /// Elements of a [`Buffer`], or of foreign memory, to write.
 pub struct SliceMut<'a, T> {
-    pub(super) device: Option<&'a Device>,
-    pub(super) pointer: u64,
-    pub(super) len: usize,
+    device: Option<&'a Device>,
+    pointer: u64,
+    len: usize,
     borrow: PhantomData<&'a mut [T]>,
 }
 
 impl<T: Plain> Buffer<T> {
-    pub(super) fn uninitialised(device: &Device, len: usize) -> Result<Self> {
+    pub(crate) fn uninitialised(device: &Device, len: usize) -> Result<Self> {
         let bytes = len as u128 * size_of::<T>() as u128;
         let fits = usize::try_from(bytes).ok().filter(|&bytes| bytes <= isize::MAX as usize);
         let Some(size) = fits else {
-            return Err(Error::DeviceMemory { bytes, free: device.memory()?.0 });
+            return Err(Error::Memory { bytes, free: device.memory()?.0 });
         };
         Ok(Buffer { device: device.clone(), pointer: device.allocate(size)?, len, elements: PhantomData })
     }
 
-    pub(super) fn zeros(device: &Device, len: usize) -> Result<Self> {
+    pub(crate) fn zeros(device: &Device, len: usize) -> Result<Self> {
         let mut buffer = Buffer::uninitialised(device, len)?;
         let stream = Stream::default_of(device);
         buffer.as_mut_slice().zero(&stream)?;
@@ -144,6 +129,16 @@ impl<'a, T: Plain> Slice<'a, T> {
         self.len == 0
     }
 
+    /// The GPU, where that is known.
+    pub fn device(&self) -> Option<&'a Device> {
+        self.device
+    }
+
+    /// The address of the first element.
+    pub fn pointer(&self) -> u64 {
+        self.pointer
+    }
+
     /// Some of the elements.
     pub fn range(self, range: Range<usize>) -> Result<Self> {
         let pointer = offset::<T>(self.pointer, self.len, &range)?;
@@ -154,7 +149,7 @@ impl<'a, T: Plain> Slice<'a, T> {
     pub fn download(&self, stream: &Stream) -> Result<Vec<T>> {
         let mut data = Vec::new();
         let bytes = self.len as u128 * size_of::<T>() as u128;
-        data.try_reserve_exact(self.len).map_err(|_| Error::Memory { bytes })?;
+        data.try_reserve_exact(self.len).map_err(|_| Error::HostMemory { bytes })?;
         data.resize(self.len, T::default());
         let _current = stream.enter(self.device, "a slice")?;
         if !data.is_empty() {
@@ -183,6 +178,26 @@ impl<'a, T: Plain> SliceMut<'a, T> {
     /// writes, by this slice alone, for as long as work that uses them runs.
     pub unsafe fn from_raw(pointer: u64, len: usize) -> Self {
         SliceMut { device: None, pointer, len, borrow: PhantomData }
+    }
+
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The GPU, where that is known.
+    pub fn device(&self) -> Option<&'a Device> {
+        self.device
+    }
+
+    /// The address of the first element.
+    pub fn pointer(&self) -> u64 {
+        self.pointer
     }
 
     /// Some of the elements.

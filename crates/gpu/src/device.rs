@@ -1,16 +1,18 @@
-//! A GPU: its context, its kernels, and the memory that is asked of it.
+//! A GPU: its context, what is kept with it, and the memory that is asked of it.
 
-use super::buffer::{Buffer, Plain};
-use super::driver::{check, driver};
-use super::module::Kernels;
-use super::stream::Stream;
+use crate::buffer::Buffer;
+use crate::driver::{check, driver};
 use crate::error::{Error, Result};
+use crate::plain::Plain;
+use crate::stream::Stream;
 use cudarc::driver::sys::{self, CUcontext, CUdevice_attribute, CUresult};
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// An NVIDIA GPU with the kernels loaded. Cheap to clone; all clones are the same GPU.
+/// An NVIDIA GPU. Cheap to clone; all clones are the same GPU.
 ///
 /// It uses the primary context, as CUDA's runtime and PyTorch do, so that their pointers and streams are its own. A call
 /// leaves the context that its thread had current as it was.
@@ -18,8 +20,9 @@ use std::sync::Arc;
 pub struct Device(Arc<Inner>);
 
 struct Inner {
-    context: Context,
-    kernels: Kernels,
+    /// What crates keep with the device, by type; before the context that it is of.
+    kept: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    context: Arc<Context>,
     name: String,
     multiprocessors: usize,
     l2_bytes: usize,
@@ -29,17 +32,8 @@ struct Inner {
     driver: i32,
 }
 
-impl Drop for Inner {
-    fn drop(&mut self) {
-        // While the context is there. Buffers, streams and tables hold the device, so none of them is left.
-        if let Ok(_current) = self.context.enter() {
-            self.kernels.unload();
-        }
-    }
-}
-
 /// The primary context of a GPU, kept for as long as this lives.
-struct Context {
+pub(crate) struct Context {
     raw: CUcontext,
     ordinal: i32,
 }
@@ -75,7 +69,7 @@ impl Drop for Current {
 
 impl Context {
     #[inline]
-    fn enter(&self) -> Result<Current> {
+    pub(crate) fn enter(&self) -> Result<Current> {
         let mut current = std::ptr::null_mut();
         // SAFETY: the driver has started, or there would be no context.
         check("finding the current context", unsafe { sys::cuCtxGetCurrent(&mut current) })?;
@@ -99,9 +93,6 @@ impl Device {
     }
 
     /// The GPU with this number, from 0 on, as the driver counts them (`CUDA_VISIBLE_DEVICES` changes that).
-    ///
-    /// Loads the kernels: compiled for this chip by NVRTC where that library is found (once; the result is kept in the
-    /// user's cache folder), else from the PTX in this crate by the driver.
     pub fn new(number: usize) -> Result<Device> {
         let version = driver()?;
         let count = Device::count()?;
@@ -142,14 +133,11 @@ impl Device {
         // SAFETY: a device of the driver's; `Context` releases it.
         let result = unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, raw) };
         check("making a context (is the GPU in use, or its memory full?)", result)?;
-        let context = Context { raw: context, ordinal: raw };
-        let current = context.enter()?;
-        let kernels = Kernels::load(10 * major + minor, version)?;
-        drop(current);
+        let context = Arc::new(Context { raw: context, ordinal: raw });
         let (multiprocessors, l2_bytes) = (multiprocessors as usize, l2_bytes as usize);
         Ok(Device(Arc::new(Inner {
+            kept: Mutex::default(),
             context,
-            kernels,
             name,
             multiprocessors,
             l2_bytes,
@@ -163,9 +151,20 @@ impl Device {
         &self.0.name
     }
 
-    /// Where the kernels come from: NVRTC or the crate's PTX, and for which chip.
-    pub fn kernels(&self) -> &str {
-        &self.0.kernels.origin
+    /// What a crate keeps with the device, for example its kernels: made the first time, the same from then on. It must not
+    /// hold the device itself, which would then never be dropped; a [`Module`](crate::Module) does not.
+    pub fn keep<K, E>(&self, make: impl FnOnce(&Device) -> std::result::Result<K, E>) -> std::result::Result<Arc<K>, E>
+    where
+        K: Any + Send + Sync,
+    {
+        // Held while it is made, so that nobody else makes it too.
+        let mut kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Ok(found)) = kept.get(&TypeId::of::<K>()).map(|found| found.clone().downcast::<K>()) {
+            return Ok(found);
+        }
+        let made = Arc::new(make(self)?);
+        kept.insert(TypeId::of::<K>(), made.clone());
+        Ok(made)
     }
 
     /// Bytes of the second-level cache.
@@ -206,32 +205,38 @@ impl Device {
     }
 
     /// Waits for all work on the GPU.
-    pub(super) fn synchronise(&self) -> Result<()> {
+    pub(crate) fn synchronise(&self) -> Result<()> {
         let _current = self.enter()?;
         // SAFETY: a context is current.
         check("waiting for the GPU", unsafe { sys::cuCtxSynchronize() })
     }
 
     /// Bytes of memory, or what was asked for and what is free.
-    pub(super) fn allocate(&self, bytes: usize) -> Result<u64> {
+    pub(crate) fn allocate(&self, bytes: usize) -> Result<u64> {
         let _current = self.enter()?;
         let mut pointer = 0;
         // SAFETY: a context is current. Nothing is allocated for 0 bytes, which the driver refuses.
         match unsafe { sys::cuMemAlloc_v2(&mut pointer, bytes.max(1)) } {
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
                 let (free, _) = self.memory()?;
-                Err(Error::DeviceMemory { bytes: bytes as u128, free })
+                Err(Error::Memory { bytes: bytes as u128, free })
             }
             result => check("allocating memory", result).map(|()| pointer),
         }
     }
 
-    pub(super) fn all_kernels(&self) -> &Kernels {
-        &self.0.kernels
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.0.context
     }
 
-    /// The chip and the driver's version, as [`Kernels::load`] takes them.
-    pub(super) fn versions(&self) -> (i32, i32) {
+    /// Whether a context is this GPU's.
+    #[inline]
+    pub(crate) fn is_of(&self, context: &Context) -> bool {
+        self.0.context.raw == context.raw
+    }
+
+    /// The chip (90 is compute capability 9.0) and the driver's version (12040 is 12.4).
+    pub(crate) fn versions(&self) -> (i32, i32) {
         (self.0.chip, self.0.driver)
     }
 
@@ -242,11 +247,11 @@ impl Device {
 
     /// Refuses what belongs to another GPU.
     #[inline]
-    pub(super) fn same(&self, other: &Device, what: &'static str) -> Result<()> {
-        if self.0.context.raw == other.0.context.raw {
+    pub fn same(&self, other: &Device, what: &'static str) -> Result<()> {
+        if self.is_of(&other.0.context) {
             return Ok(());
         }
-        Err(Error::argument(what, format!("on {other}"), format!("one on {self}, where the table is")))
+        Err(Error::argument(what, format!("on {other}"), format!("one on {self}")))
     }
 }
 

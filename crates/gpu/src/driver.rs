@@ -1,4 +1,4 @@
-//! The driver's library: looked for before anything of it is called, and its answers as errors of this crate.
+//! The driver's library: looked for before anything of it is called, and its answers as errors.
 
 use crate::error::{Error, Result};
 use cudarc::driver::sys::{self, CUresult};
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 const OLDEST: i32 = 12000;
 
 /// Looks for the driver once: its library, its version, whether it starts. The CUDA version it supports, as 12040.
-pub(super) fn driver() -> Result<i32> {
+pub(crate) fn driver() -> Result<i32> {
     static FOUND: OnceLock<std::result::Result<i32, String>> = OnceLock::new();
     FOUND.get_or_init(find).clone().map_err(Error::NoDevice)
 }
@@ -38,13 +38,13 @@ fn find() -> std::result::Result<i32, String> {
 }
 
 /// A version as people write it: 12.4 for 12040.
-pub(super) fn name(version: i32) -> String {
+pub(crate) fn name(version: i32) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
 }
 
 /// The driver's answer as a result.
 #[inline]
-pub(super) fn check(what: &'static str, result: CUresult) -> Result<()> {
+pub(crate) fn check(what: &'static str, result: CUresult) -> Result<()> {
     match result {
         CUresult::CUDA_SUCCESS => Ok(()),
         _ => Err(Error::Driver { what, message: describe(result) }),

@@ -1,6 +1,6 @@
 //! NVRTC, the compiler as a library: used where it is found, done without where it is not.
 
-use super::search::library_folders;
+use crate::search::library_folders;
 use cudarc::nvrtc::sys::{self, nvrtcProgram, nvrtcResult};
 use libloading::Library;
 use std::ffi::CString;
@@ -26,7 +26,7 @@ const FUNCTIONS: [&str; 6] = [
 ];
 
 /// Looks for NVRTC once: its version, if it is there with all that is called of it.
-pub(super) fn find() -> Option<String> {
+pub(crate) fn find() -> Option<String> {
     static FOUND: OnceLock<Option<String>> = OnceLock::new();
     let look = || {
         // SAFETY: opens a library by the name of NVRTC's, then asks for names in it without calling them.
@@ -68,9 +68,16 @@ fn open(folder: &Path, name: &str) -> bool {
     true
 }
 
-/// A source compiled for a chip (90 is compute capability 9.0); None if NVRTC cannot, for example because it is older
-/// than the chip. `find` has found it.
-pub(super) fn compile(source: &str, chip: i32, options: &[&str]) -> Option<Vec<u8>> {
+/// All that NVRTC is told: the chip (90 is compute capability 9.0), the language, and these.
+pub(crate) fn options(chip: i32, more: &[&str]) -> Vec<String> {
+    // As `make-ptx` compiles, but for the chip itself.
+    let first = [format!("--gpu-architecture=sm_{chip}"), "--std=c++17".into()];
+    first.into_iter().chain(more.iter().map(|option| option.to_string())).collect()
+}
+
+/// A source compiled with these options; None if NVRTC cannot, for example because it is older than the chip. `find` has
+/// found it.
+pub(crate) fn compile(source: &str, options: &[String]) -> Option<Vec<u8>> {
     let source = CString::new(source).ok()?;
     let mut program = std::ptr::null_mut();
     // SAFETY: a text that ends in 0, which NVRTC copies; no name and no headers.
@@ -81,17 +88,18 @@ pub(super) fn compile(source: &str, chip: i32, options: &[&str]) -> Option<Vec<u
     if result != nvrtcResult::NVRTC_SUCCESS {
         return None;
     }
-    let image = cubin(program, chip, options);
+    // SAFETY: made above.
+    let image = unsafe { cubin(program, options) };
     // SAFETY: made above, destroyed once.
     unsafe { sys::nvrtcDestroyProgram(&mut program) };
     image
 }
 
-fn cubin(program: nvrtcProgram, chip: i32, more: &[&str]) -> Option<Vec<u8>> {
-    // As `make-ptx` compiles, but for the chip itself.
-    let all = [format!("--gpu-architecture=sm_{chip}"), "--std=c++17".into()];
-    let options = all.into_iter().chain(more.iter().map(|option| option.to_string()));
-    let options: Vec<CString> = options.filter_map(|option| CString::new(option).ok()).collect();
+/// # Safety
+///
+/// The program was made and is not destroyed.
+unsafe fn cubin(program: nvrtcProgram, options: &[String]) -> Option<Vec<u8>> {
+    let options: Vec<CString> = options.iter().map(|option| CString::new(&**option).ok()).collect::<Option<_>>()?;
     let pointers: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
     // SAFETY: as many options as there are, each ending in 0; the program lives.
     let result = unsafe { sys::nvrtcCompileProgram(program, pointers.len() as i32, pointers.as_ptr()) };
@@ -118,7 +126,7 @@ mod tests {
     fn what_is_found_compiles() {
         let Some(version) = find() else { return println!("skipped: no NVRTC") };
         let kernel = "extern \"C\" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }";
-        assert!(compile(kernel, 80, &[]).is_some_and(|image| !image.is_empty()), "NVRTC {version}");
-        assert_eq!(compile("no kernel", 80, &[]), None);
+        assert!(compile(kernel, &options(80, &[])).is_some_and(|image| !image.is_empty()), "NVRTC {version}");
+        assert_eq!(compile("no kernel", &options(80, &[])), None);
     }
 }
