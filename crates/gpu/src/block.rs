@@ -118,9 +118,8 @@ impl Block {
     /// Whether all bytes of a span are this block's.
     pub fn holds(&self, span: Span) -> bool {
         let Some(first) = span.address.checked_sub(self.span.address) else { return false };
-        usize::try_from(first).is_ok_and(|first| {
-            first <= self.span.bytes && span.bytes <= self.span.bytes - first
-        })
+        usize::try_from(first)
+            .is_ok_and(|first| first <= self.span.bytes && span.bytes <= self.span.bytes - first)
     }
 
     /// Sets bytes to 0, in the stream's order.
@@ -159,7 +158,8 @@ impl Block {
         let _current = self.queue.device().enter()?;
         let (bytes, stream) = (size_of_val(to), self.queue.stream().raw());
         // SAFETY: the bytes are this block's; the copy is waited for; any bits are a `T`.
-        let result = unsafe { sys::cuMemcpyDtoHAsync_v2(to.as_mut_ptr().cast(), from.address, bytes, stream) };
+        let result =
+            unsafe { sys::cuMemcpyDtoHAsync_v2(to.as_mut_ptr().cast(), from.address, bytes, stream) };
         check("copying from the GPU", result)?;
         self.queue.stream().synchronise()
     }

@@ -73,8 +73,7 @@ mod tests {
     fn all_that_changes_the_kernels_changes_the_file() {
         let list = |options: &[&str]| options.iter().map(|option| option.to_string()).collect::<Vec<_>>();
         let options = list(&["--std=c++17", "--fmad=false"]);
-        let key =
-            || Key { source: "kernel", options: &options, compiler: "12.8", chip: 90, driver: 12080 };
+        let key = || Key { source: "kernel", options: &options, compiler: "12.8", chip: 90, driver: 12080 };
         let others = [list(&["--std=c++17"]), list(&["--std=c++17", "--fmad=true"]), list(&[])];
         let mut names = vec![key().name()];
         names.extend(others.iter().map(|options| Key { options, ..key() }.name()));

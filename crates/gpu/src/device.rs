@@ -153,7 +153,10 @@ impl Device {
 
     /// What a crate keeps with the device, for example its kernels: made the first time, the same from then on. It must not
     /// hold the device itself, which would then never be dropped; a [`Module`](crate::Module) does not.
-    pub fn keep<K, E>(&self, make: impl FnOnce(&Device) -> std::result::Result<K, E>) -> std::result::Result<Arc<K>, E>
+    pub fn keep<K, E>(
+        &self,
+        make: impl FnOnce(&Device) -> std::result::Result<K, E>,
+    ) -> std::result::Result<Arc<K>, E>
     where
         K: Any + Send + Sync,
     {

@@ -45,7 +45,8 @@ impl Module {
             return Ok(module);
         }
         let (chip, driver) = device.versions();
-        let origin = format!("PTX for compute_80, compiled for sm_{chip} by the driver (CUDA {})", name(driver));
+        let origin =
+            format!("PTX for compute_80, compiled for sm_{chip} by the driver (CUDA {})", name(driver));
         // A text for the driver ends in 0.
         Module::of(device, &[ptx.as_bytes(), &[0]].concat(), origin)
     }

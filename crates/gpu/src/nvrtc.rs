@@ -99,7 +99,8 @@ pub(crate) fn compile(source: &str, options: &[String]) -> Option<Vec<u8>> {
 ///
 /// The program was made and is not destroyed.
 unsafe fn cubin(program: nvrtcProgram, options: &[String]) -> Option<Vec<u8>> {
-    let options: Vec<CString> = options.iter().map(|option| CString::new(&**option).ok()).collect::<Option<_>>()?;
+    let options: Vec<CString> =
+        options.iter().map(|option| CString::new(&**option).ok()).collect::<Option<_>>()?;
     let pointers: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
     // SAFETY: as many options as there are, each ending in 0; the program lives.
     let result = unsafe { sys::nvrtcCompileProgram(program, pointers.len() as i32, pointers.as_ptr()) };

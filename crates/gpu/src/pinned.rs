@@ -47,7 +47,8 @@ impl Pinned {
         self.is_busy.store(true, Ordering::Relaxed);
         let stream = self.queue.stream().raw();
         // SAFETY: both have so many bytes; the source is neither read nor freed before the stream has been waited for.
-        let result = unsafe { sys::cuMemcpyHtoDAsync_v2(to.address(), self.pointer.cast(), self.bytes, stream) };
+        let result =
+            unsafe { sys::cuMemcpyHtoDAsync_v2(to.address(), self.pointer.cast(), self.bytes, stream) };
         check("copying to the GPU", result)
     }
 
@@ -102,9 +103,8 @@ impl Landing {
         }
         let stream = self.queue.stream();
         // SAFETY: both have this many bytes, and the copy is waited for.
-        let result = unsafe {
-            sys::cuMemcpyDtoHAsync_v2(self.pointer.cast(), from.address(), bytes, stream.raw())
-        };
+        let result =
+            unsafe { sys::cuMemcpyDtoHAsync_v2(self.pointer.cast(), from.address(), bytes, stream.raw()) };
         check("copying from the GPU", result)?;
         stream.synchronise()?;
         // SAFETY: as many bytes, all written, that nobody else has.

@@ -96,7 +96,9 @@ impl From<rope::Error> for Error {
     fn from(error: rope::Error) -> Self {
         match error {
             #[cfg(feature = "cuda")]
-            rope::Error::DeviceMemory { bytes, free } => Error::DeviceMemory { what: WORK, bytes, free, fits: None },
+            rope::Error::DeviceMemory { bytes, free } => {
+                Error::DeviceMemory { what: WORK, bytes, free, fits: None }
+            }
             error => Error::Rope(error),
         }
     }

@@ -5,6 +5,8 @@
 //! [`Pipeline`] takes text and gives answers; [`tokenizer`] and [`hub`] are its other parts. [`advice`] is about stretching a
 //! model's context, [`inspect`] about what a configuration does, [`mod@bench`] about time.
 
+#![deny(unsafe_code)]
+
 pub mod advice;
 pub mod attention;
 pub mod bands;

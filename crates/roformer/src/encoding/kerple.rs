@@ -148,9 +148,7 @@ impl<T: Real> Operation<T> for Kernel {
         Ok(Box::new(move |lowering| {
             let Some(slopes) = lowering.slope(table) else { return Ok(()) };
             let work = rotation::Kernel { slopes, gradient: lowering.parameter_gradient(weight), ..work };
-            lowering.backward(move |gpu| {
-                rotation::kernel_backward(&gpu.training()?.rotation, gpu, &work)
-            });
+            lowering.backward(move |gpu| rotation::kernel_backward(&gpu.training()?.rotation, gpu, &work));
             Ok(())
         }))
     }

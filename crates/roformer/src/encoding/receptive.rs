@@ -109,8 +109,7 @@ impl<T: Real> Operation<T> for Frequencies {
         Ok(Box::new(move |lowering| {
             let Some(frequencies) = lowering.slope(out) else { return Ok(()) };
             let work = rotation::Field { frequencies, gradient: lowering.add_to(field), ..work };
-            lowering
-                .backward(move |gpu| rotation::field_backward(&gpu.training()?.rotation, gpu, &work));
+            lowering.backward(move |gpu| rotation::field_backward(&gpu.training()?.rotation, gpu, &work));
             Ok(())
         }))
     }

@@ -261,7 +261,9 @@ impl<T: Real, B: Backend> Layer<T, B> {
             (keys, values) = (whole(&cache.keys), whole(&cache.values));
             cross_cache = Some(&mut cache.cross);
         }
-        device.attend(&shape, [fused(0), keys, values], &pass.mask, context, attention).map_err(Error::for_want_of("attention"))?;
+        device
+            .attend(&shape, [fused(0), keys, values], &pass.mask, context, attention)
+            .map_err(Error::for_want_of("attention"))?;
         device.product(&self.output, context, Activation::Identity, y)?;
         self.norm.apply(device, y, Some(x))?;
 
@@ -288,7 +290,9 @@ impl<T: Real, B: Backend> Layer<T, B> {
                 sequence: other.length * 2 * hidden,
             };
             let mask = Mask { keys: other.mask, ..Mask::default() };
-            device.attend(&shape, [query, part(0), part(1)], &mask, context, attention).map_err(Error::for_want_of("attention"))?;
+            device
+                .attend(&shape, [query, part(0), part(1)], &mask, context, attention)
+                .map_err(Error::for_want_of("attention"))?;
             device.product(&cross.output, context, Activation::Identity, x)?;
             cross.norm.apply(device, x, Some(y))?;
             std::mem::swap(x, y);

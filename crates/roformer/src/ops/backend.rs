@@ -99,7 +99,12 @@ pub trait Backend: Send + Sync {
     ) -> Result<()>;
 
     /// out `[rows, wide]` = silu(gate)·up: a row of gate_up `[rows, 2 · wide]` is gate and then up.
-    fn swiglu<T: Real>(&self, gate_up: &Self::Buffer<T>, wide: usize, out: &mut Self::Buffer<T>) -> Result<()>;
+    fn swiglu<T: Real>(
+        &self,
+        gate_up: &Self::Buffer<T>,
+        wide: usize,
+        out: &mut Self::Buffer<T>,
+    ) -> Result<()>;
 
     /// Row i of out `[ids, width]` = the word of id i + the kind of type i (the first kind without types).
     fn embed<T: Real>(

@@ -180,7 +180,12 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    fn mean<T: Real>(&self, x: &Memory<T>, [batch, tokens, width]: [usize; 3], out: &mut Memory<T>) -> Result<()> {
+    fn mean<T: Real>(
+        &self,
+        x: &Memory<T>,
+        [batch, tokens, width]: [usize; 3],
+        out: &mut Memory<T>,
+    ) -> Result<()> {
         let scale = T::ONE / T::of(tokens as f64);
         for b in 0..batch {
             let out = &mut out[b * width..][..width];

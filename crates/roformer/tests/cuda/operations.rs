@@ -87,7 +87,9 @@ fn norms(gpu: &Cuda, rows: usize, width: usize) {
         compare!(&what("add rms norm"), gpu, 40.0, |device| {
             let (mut x, delta) = (upload(device, &x), upload(device, &y));
             let mut out = upload(device, &vec![7.0; rows * width]);
-            device.add_rms_norm(&mut x, has_residual.then_some(&delta), &upload(device, &w), 1e-6, &mut out).unwrap();
+            device
+                .add_rms_norm(&mut x, has_residual.then_some(&delta), &upload(device, &w), 1e-6, &mut out)
+                .unwrap();
             [download(device, &x, rows * width), download(device, &out, rows * width)].concat()
         });
     }

@@ -224,7 +224,8 @@ pub(super) fn gradient<T: Number>(
     let across = pairs.min(128);
     let columns = pairs.div_ceil(across);
     let sum = kernels.gradient::<T>(rope.pairing().output());
-    let [first, second] = [[slices, columns, 1], [columns, 1, 1]].map(|grid| Size::grid(grid, [across, 1, 1]));
+    let [first, second] =
+        [[slices, columns, 1], [columns, 1, 1]].map(|grid| Size::grid(grid, [across, 1, 1]));
     // SAFETY: as in `rotate`; the sums and the total lie in buffers that are there.
     unsafe {
         sum.launch(stream, first, (work, totals.sums, totals.start))?;

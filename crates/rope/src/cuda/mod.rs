@@ -34,7 +34,8 @@ mod table;
 mod view;
 
 pub use gpu::{
-    Buffer, Current, Device, Error, Event, Function, Graph, Module, Plain, Slice, SliceMut, Stream, library_folders,
+    Buffer, Current, Device, Error, Event, Function, Graph, Module, Plain, Slice, SliceMut, Stream,
+    library_folders,
 };
 pub use gradient::FrequencyGradient;
 pub use kernels::{Number, kernels};

@@ -1,8 +1,8 @@
 //! Errors: each one line, with the value; and the GPU works on.
 
 use crate::common::*;
-use rope::cuda::{Buffer, Device, FrequencyGradient, Ids, Positions, Table, View, ViewMut};
 use rope::cuda::Error;
+use rope::cuda::{Buffer, Device, FrequencyGradient, Ids, Positions, Table, View, ViewMut};
 use rope::{Pairing, Positions as HostPositions, Turn, bf16};
 
 #[track_caller]

@@ -18,7 +18,10 @@ impl<T: Real> Softmax<T> {
         let mut rows = |term: &Option<TableTerm>, is_bias: bool| {
             term.as_ref().map(|term| {
                 let rows = if is_bias { term.table.width } else { term.table.rows };
-                assert!(term.index.iter().all(|&row| (row as usize) < rows), "a table has the rows of its index");
+                assert!(
+                    term.index.iter().all(|&row| (row as usize) < rows),
+                    "a table has the rows of its index"
+                );
                 Rows {
                     values: lowering.place(term.table).span,
                     rows,

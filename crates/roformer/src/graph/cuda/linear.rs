@@ -41,14 +41,7 @@ impl<T: Real> Features<T> {
             let Some(dy) = lowering.slope(out) else { return Ok(()) };
             let dx = lowering.contribute(x);
             lowering.backward(move |gpu| {
-                features::backward(
-                    &gpu.training()?.linear()?.features,
-                    gpu,
-                    arithmetic,
-                    &work,
-                    dy,
-                    dx,
-                )
+                features::backward(&gpu.training()?.linear()?.features, gpu, arithmetic, &work, dy, dx)
             });
             Ok(())
         }))
@@ -71,9 +64,8 @@ impl<T: Real> Linear<T> {
             value_dim: shape.value_dim,
             is_causal: self.is_causal,
         };
-        lowering.forward(move |gpu| {
-            linear::forward(&gpu.training()?.linear()?.linear, gpu, arithmetic, &work)
-        });
+        lowering
+            .forward(move |gpu| linear::forward(&gpu.training()?.linear()?.linear, gpu, arithmetic, &work));
         Ok(Box::new(move |lowering| {
             let Some(dout) = lowering.slope(out) else { return Ok(()) };
             // Where two are the same value, the first sets its gradient and the second adds to it.

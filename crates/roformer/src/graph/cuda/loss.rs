@@ -30,7 +30,8 @@ impl<T: Real> Vocabulary<T> {
             Storage::Bf16 => lowering.memory(block * vocabulary * storage.size()),
         };
         let losses = lowering.memory(x.rows * size_of::<f32>());
-        let (targets, scalars, total) = (lowering.targets(x.rows, vocabulary), lowering.scalars(), lowering.loss());
+        let (targets, scalars, total) =
+            (lowering.targets(x.rows, vocabulary), lowering.scalars(), lowering.loss());
         let factor = lowering.factor(weight, storage);
         let wide = bias.map(|bias| lowering.parameter(bias));
         let rows_of = move |first: usize| (x.rows - first).min(block);
@@ -95,7 +96,8 @@ impl Classes {
         let place = lowering.place(scores);
         let (storage, rows) = (place.storage, scores.rows);
         let losses = lowering.memory(rows * size_of::<f32>());
-        let (targets, scalars, total) = (lowering.targets(rows, scores.width), lowering.scalars(), lowering.loss());
+        let (targets, scalars, total) =
+            (lowering.targets(rows, scores.width), lowering.scalars(), lowering.loss());
         let entropy = move |slopes: Span| Entropy {
             scores: place.span,
             slopes,

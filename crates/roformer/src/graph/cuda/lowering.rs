@@ -385,7 +385,8 @@ impl<'a> Lowering<'a> {
 
     /// Work that adds the sums of the columns of x `[rows, width]` to out `[width]`, on the way back.
     pub(crate) fn sum_columns(&mut self, storage: Storage, x: Span, [rows, width]: [usize; 2], out: Span) {
-        let mut work = Columns { storage, x, out, rows, width, scratch: Span::NOTHING, counters: Span::NOTHING };
+        let mut work =
+            Columns { storage, x, out, rows, width, scratch: Span::NOTHING, counters: Span::NOTHING };
         work.scratch = self.scratch(work.scratch());
         work.counters = self.counters(work.counters());
         self.backward(move |gpu| gpu.sum_columns(&work));

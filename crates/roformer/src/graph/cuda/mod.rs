@@ -37,6 +37,8 @@ mod lowering;
 mod pointwise;
 mod rotate;
 mod rows;
+#[cfg(test)]
+mod tests;
 
 pub use lowering::{Backward, Lowered, Lowering};
 

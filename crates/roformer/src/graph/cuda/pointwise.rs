@@ -74,12 +74,10 @@ impl Activate {
         let Activate { x, activation, out } = *self;
         let (place, len) = (lowering.place(x), x.size());
         let result = lowering.make(out, place.storage);
-        lowering
-            .forward(move |gpu| gpu.activate(place.storage, activation, place.span, result, len, false));
+        lowering.forward(move |gpu| gpu.activate(place.storage, activation, place.span, result, len, false));
         Ok(Box::new(move |lowering| {
             let Some(dy) = lowering.slope(out) else { return Ok(()) };
-            lowering
-                .backward(move |gpu| gpu.activate(place.storage, activation, place.span, dy, len, true));
+            lowering.backward(move |gpu| gpu.activate(place.storage, activation, place.span, dy, len, true));
             lowering.hand_over(out, x);
             Ok(())
         }))

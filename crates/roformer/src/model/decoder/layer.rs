@@ -167,7 +167,9 @@ impl<T: Real, B: Backend> Layer<T, B> {
             (keys, values) = (whole(&cache.keys), whole(&cache.values));
         }
         let shape = Shape { batch, queries: length, keys: past + length, heads, key_heads, head_dim: dim };
-        device.attend(&shape, [fused(0), keys, values], &pass.mask, context, attention).map_err(Error::for_want_of("attention"))?;
+        device
+            .attend(&shape, [fused(0), keys, values], &pass.mask, context, attention)
+            .map_err(Error::for_want_of("attention"))?;
         device.product(&self.output, context, plain, delta)?;
 
         device.add_rms_norm(x, Some(delta), &self.last_norm, epsilon, y)?;

@@ -259,7 +259,8 @@ fn output<T: Real, B: Backend>(
         _ if config.tie_word_embeddings => {}
         _ => source.read(OUTPUT, &shape, &mut words)?,
     }
-    let mut matrix = device.matrix(outputs, config.hidden_size).map_err(Error::for_want_of("the output layer"))?;
+    let mut matrix =
+        device.matrix(outputs, config.hidden_size).map_err(Error::for_want_of("the output layer"))?;
     device.set_rows(&mut matrix, 0, &words)?;
     if config.head() == HeadKind::TokenClassification {
         device.set_bias(&mut matrix, 0, &vector(source, SCORE_BIAS, outputs)?)?;

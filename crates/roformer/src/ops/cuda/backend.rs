@@ -204,7 +204,7 @@ impl Cuda {
         steps: [usize; 3],
     ) -> Result<()> {
         let Some(table) = (table as &dyn Any).downcast_ref::<Table<f32>>() else {
-            return self.check_type::<T>();
+            return Err(super::wrong_type());
         };
         let ends = [0, 1, 2].map(|axis| shape[axis].saturating_sub(1) * steps[axis]);
         let is_empty = shape.contains(&0);
@@ -256,7 +256,9 @@ impl Cuda {
         };
         let kernel = &self.0.kernels.copy[if count > 1 { 2 } else { size / 4 }];
         // SAFETY: both ends were checked.
-        Ok(unsafe { kernel.launch(self.0.queue.stream(), Size::each(batch * tokens * width / count), (work,)) }?)
+        Ok(unsafe {
+            kernel.launch(self.0.queue.stream(), Size::each(batch * tokens * width / count), (work,))
+        }?)
     }
 }
 
@@ -430,7 +432,12 @@ impl Backend for Cuda {
         self.copy_part(from, to, at, size)
     }
 
-    fn mean<T: Real>(&self, x: &Buffer<T>, [batch, tokens, width]: [usize; 3], out: &mut Buffer<T>) -> Result<()> {
+    fn mean<T: Real>(
+        &self,
+        x: &Buffer<T>,
+        [batch, tokens, width]: [usize; 3],
+        out: &mut Buffer<T>,
+    ) -> Result<()> {
         assert!(x.len == batch * tokens * width && out.len == batch * width, "shapes of a mean");
         let (from, to) = (x.at(0, self.size()), out.at(0, self.size()));
         let all = (from, to, narrow(batch)?, narrow(tokens)?, narrow(width)?);

@@ -8,6 +8,8 @@ use gpu::{Device, Function, Module};
 /// The source, in the order that `make-ptx` has.
 const SOURCE: &str = concat!(
     include_str!("kernels/types.cu"),
+    include_str!("kernels/activation.cu"),
+    include_str!("kernels/statistics.cu"),
     include_str!("kernels/rows.cu"),
     include_str!("kernels/pointwise.cu"),
     include_str!("kernels/attend.cu"),

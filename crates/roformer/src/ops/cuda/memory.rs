@@ -100,7 +100,7 @@ impl Cuda {
         list.try_reserve_exact(len).map_err(|_| Error::Memory { what: WORK })?;
         self.received(from, |numbers| numbers.collect_into_vec(&mut list))?;
         let list: Box<dyn Any> = Box::new(list);
-        list.downcast().map(|list| *list).or_else(|_| Err(self.check_type::<T>().err().unwrap_or(Error::Memory { what: WORK })))
+        list.downcast().map(|list| *list).map_err(|_| super::wrong_type())
     }
 
     /// Gives a buffer's numbers, once all work so far is done, to `take`.

@@ -182,8 +182,12 @@ impl Cuda {
         if size_of::<T>() == size_of::<f32>() {
             return Ok(());
         }
-        Err(Error::Device("f64 is not computed on a GPU; use f32, or the CPU".into()))
+        Err(wrong_type())
     }
+}
+
+fn wrong_type() -> Error {
+    Error::Device("f64 is not computed on a GPU; use f32, or the CPU".into())
 }
 
 impl std::fmt::Debug for Cuda {

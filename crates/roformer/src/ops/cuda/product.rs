@@ -1,7 +1,7 @@
 //! Products by cuBLASLt: one plan for each shape, kept.
 
-use super::library::{Library, Opaque, Proposal};
 use super::Arithmetic;
+use super::library::{Library, Opaque, Proposal};
 use crate::error::{Error, Result};
 use crate::ops::Real;
 use gpu::{Block, Device, Queue};

@@ -317,7 +317,8 @@ fn arguments(gpu: &Launcher, work: &Attention, gradients: Option<&Gradients>) ->
         scale: work.scale,
         keep: (1.0 / (1.0 - work.dropout)) as f32,
     };
-    let places = [all.joined, all.out, all.slope, all.given, all.query.values, all.key.values, all.value.values];
+    let places =
+        [all.joined, all.out, all.slope, all.given, all.query.values, all.key.values, all.value.values];
     let is_wide = head_dim.is_multiple_of(4) && places.iter().all(|place| place.is_multiple_of(16));
     Ok(Arguments { is_wide: is_wide.into(), ..all })
 }

@@ -185,12 +185,7 @@ impl Work {
 }
 
 /// y = φ(x).
-pub(crate) fn forward(
-    kernels: &Kernels,
-    gpu: &Launcher,
-    arithmetic: Arithmetic,
-    work: &Work,
-) -> Result<()> {
+pub(crate) fn forward(kernels: &Kernels, gpu: &Launcher, arithmetic: Arithmetic, work: &Work) -> Result<()> {
     let none = (Span::NOTHING, Span::NOTHING, false);
     let (set, arguments) = (kernels.set(arithmetic), work.arguments(gpu, arithmetic, none)?);
     let (kernel, largest) = match work.map {

@@ -62,7 +62,9 @@ impl<'a> Launcher<'a> {
             return Ok(span.address());
         }
         let (has, address) = (span.bytes(), span.address());
-        Err(Error::Device(format!("{bytes} bytes of {has} at {address:#x} are not memory of this work: a bug")))
+        Err(Error::Device(format!(
+            "{bytes} bytes of {has} at {address:#x} are not memory of this work: a bug"
+        )))
     }
 
     /// The same, or 0 for nothing.

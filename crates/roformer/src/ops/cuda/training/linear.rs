@@ -27,8 +27,7 @@ impl Kernels {
             Ok([find("forward")?, find("backward")?])
         };
         let kernels = [pair("f32")?, pair("bf16")?];
-        let allow =
-            |bytes: usize| kernels.iter().flatten().all(|one| one.allow_shared(bytes).is_ok());
+        let allow = |bytes: usize| kernels.iter().flatten().all(|one| one.allow_shared(bytes).is_ok());
         let limit = LIMITS.into_iter().find(|&bytes| allow(bytes)).unwrap_or(48 << 10);
         Ok(Kernels { kernels, limit })
     }
@@ -153,7 +152,8 @@ impl Work {
             arguments.accumulate = back.gradients.map(|(_, accumulate)| accumulate.into());
         }
         let wide = |width: usize| (width * arithmetic.size()).is_multiple_of(16);
-        let is_aligned = arguments.inputs.iter().chain([&arguments.dout]).all(|place| place.is_multiple_of(16));
+        let is_aligned =
+            arguments.inputs.iter().chain([&arguments.dout]).all(|place| place.is_multiple_of(16));
         arguments.is_wide = (is_aligned && wide(self.features) && wide(self.value_dim)).into();
         let kernel =
             &kernels.kernels[usize::from(arithmetic == Arithmetic::Bf16)][usize::from(back.is_some())];
@@ -164,12 +164,7 @@ impl Work {
 }
 
 /// out_i = Σ_j (qn_i·kn_j) v_j / Σ_j qd_i·kd_j over the keys that i sees; 0 where the denominator is.
-pub(crate) fn forward(
-    kernels: &Kernels,
-    gpu: &Launcher,
-    arithmetic: Arithmetic,
-    work: &Work,
-) -> Result<()> {
+pub(crate) fn forward(kernels: &Kernels, gpu: &Launcher, arithmetic: Arithmetic, work: &Work) -> Result<()> {
     work.launch(kernels, gpu, arithmetic, None)
 }
 

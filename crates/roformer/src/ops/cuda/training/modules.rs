@@ -13,6 +13,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// What every network needs.
 pub(super) const BASE: &str = concat!(
     include_str!("../kernels/types.cu"),
+    include_str!("../kernels/activation.cu"),
+    include_str!("../kernels/statistics.cu"),
     include_str!("kernels/step.cu"),
     include_str!("kernels/norm.cu"),
     include_str!("kernels/pointwise.cu"),
@@ -159,7 +161,7 @@ impl Training {
     /// Attention on tensor cores.
     pub fn tensor(&self) -> Result<&tensor::Kernels> {
         let device = &self.device;
-        self.tensor.get(device, || TENSOR.into(), |module| tensor::Kernels::load(module))
+        self.tensor.get(device, || TENSOR.into(), tensor::Kernels::load)
     }
 
     /// Linear attention, and the loss of pairs.

@@ -127,7 +127,8 @@ impl Norm {
     /// Which kernel keeps rows in registers, if one does.
     fn in_registers(&self, places: &[Span]) -> Option<usize> {
         let chunk = super::chunk(self.storage, self.width, places);
-        let is_aligned = self.width.is_multiple_of(4) && [self.weight, self.bias].iter().all(|p| p.is_aligned(16));
+        let is_aligned =
+            self.width.is_multiple_of(4) && [self.weight, self.bias].iter().all(|p| p.is_aligned(16));
         if chunk == 1 || !is_aligned || self.width > WIDEST {
             return None;
         }
@@ -173,8 +174,7 @@ impl Launcher<'_> {
         let shared = if dweight.is_nothing() { 0 } else { 2 * norm.width * size_of::<f32>() };
         let (kernel, size) = match norm.in_registers(&[norm.x, dy, dx.0]) {
             Some(index) if shared <= SHARED => {
-                let size =
-                    Size::new(norm.rows.div_ceil(8).min(BLOCKS[index]), [32, 8]).shared(shared);
+                let size = Size::new(norm.rows.div_ceil(8).min(BLOCKS[index]), [32, 8]).shared(shared);
                 (&kernels.narrow.of(norm.storage)[index][1], size)
             }
             _ => {

@@ -116,12 +116,7 @@ fn size(blocks: usize) -> Size {
 
 /// The loss: with scores the mean squared error of the cosines, else the mean cross-entropy of finding each row's partner among
 /// all other rows that count.
-pub(crate) fn forward(
-    kernels: &Kernels,
-    gpu: &Launcher,
-    arithmetic: Arithmetic,
-    work: &Work,
-) -> Result<()> {
+pub(crate) fn forward(kernels: &Kernels, gpu: &Launcher, arithmetic: Arithmetic, work: &Work) -> Result<()> {
     let arguments = work.arguments(gpu, arithmetic, Span::NOTHING, Span::NOTHING)?;
     let kind = usize::from(arithmetic == Arithmetic::Bf16);
     let tiles = work.rows.div_ceil(TILE);

@@ -72,7 +72,13 @@ impl Launcher<'_> {
         self.gate_both(storage, [x, Span::NOTHING, dy, dx], len, width)
     }
 
-    fn gate_both(&self, storage: Storage, [x, out, dy, dx]: [Span; 4], len: usize, width: usize) -> Result<()> {
+    fn gate_both(
+        &self,
+        storage: Storage,
+        [x, out, dy, dx]: [Span; 4],
+        len: usize,
+        width: usize,
+    ) -> Result<()> {
         let count = chunk(storage, width, &[x, out, dy, dx]);
         let kernel = &self.training()?.pointwise.gate.of(storage)[usize::from(count > 1)];
         let chunks = len / count;

@@ -132,7 +132,11 @@ impl Kernels {
 /// Whether these kernels compute an attention: in `bf16`, without vectors by distance, with rows at multiples of 16 bytes.
 pub(crate) fn fits(attention: &Attention) -> bool {
     let Attention { head_dim, joined, out, content, position, query, key, value, .. } = *attention;
-    let has_others = !content.is_nothing() || !position.is_nothing() || query.is_some() || key.is_some() || value.is_some();
+    let has_others = !content.is_nothing()
+        || !position.is_nothing()
+        || query.is_some()
+        || key.is_some()
+        || value.is_some();
     attention.arithmetic == Arithmetic::Bf16
         && !has_others
         && head_dim.is_multiple_of(8)

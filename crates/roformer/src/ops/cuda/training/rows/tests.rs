@@ -34,8 +34,7 @@ fn columns_and_rows_are_copied() {
         done(copy_columns(kernels, launcher, arithmetic, &whole, &part, [rows, width], true));
         close(&what, arithmetic, &gpu.fetch(arithmetic, &from, sums.len()), &sums, 1.0);
         // Every length-th row.
-        let every =
-            Columns { rows: from.span(), width: length * 3 * width, first: (length - 1) * 3 * width };
+        let every = Columns { rows: from.span(), width: length * 3 * width, first: (length - 1) * 3 * width };
         let few = Columns { rows: to.span(), width: 3 * width, first: 0 };
         let before = gpu.fetch(arithmetic, &from, sums.len());
         if batch * 3 <= rows {

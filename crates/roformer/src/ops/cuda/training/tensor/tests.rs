@@ -266,7 +266,13 @@ fn what_fits() {
     for head_dim in [0, 20, 136] {
         assert!(!fits(&Attention { head_dim, ..attention }));
     }
-    assert!(!fits(&Attention { query: rows, ..attention }) && !fits(&Attention { content: Span::new(1, 0), ..attention }));
-    assert!(!fits(&Attention { scale: -1.0, ..attention }) && !fits(&Attention { joined: Span::new(8, 0), ..attention }));
+    assert!(
+        !fits(&Attention { query: rows, ..attention })
+            && !fits(&Attention { content: Span::new(1, 0), ..attention })
+    );
+    assert!(
+        !fits(&Attention { scale: -1.0, ..attention })
+            && !fits(&Attention { joined: Span::new(8, 0), ..attention })
+    );
     assert_eq!(scratch(&attention), 2 * 4 * 128 * 8);
 }
