@@ -50,6 +50,12 @@ impl Span {
         self.address.is_multiple_of(bytes)
     }
 
+    /// Whether all of its bytes are some of another's.
+    pub fn lies_in(self, whole: Span) -> bool {
+        let Some(first) = self.address.checked_sub(whole.address) else { return false };
+        usize::try_from(first).is_ok_and(|first| first <= whole.bytes && self.bytes <= whole.bytes - first)
+    }
+
     /// All from some byte on.
     ///
     /// # Panics
@@ -117,9 +123,7 @@ impl Block {
 
     /// Whether all bytes of a span are this block's.
     pub fn holds(&self, span: Span) -> bool {
-        let Some(first) = span.address.checked_sub(self.span.address) else { return false };
-        usize::try_from(first)
-            .is_ok_and(|first| first <= self.span.bytes && span.bytes <= self.span.bytes - first)
+        span.lies_in(self.span)
     }
 
     /// Sets bytes to 0, in the stream's order.
@@ -198,5 +202,34 @@ impl Drop for Block {
             // SAFETY: made by `new`, given back once, after all work that is in the stream by now.
             let _ = unsafe { sys::cuMemFreeAsync(self.span.address, stream) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Span;
+
+    #[test]
+    fn parts_lie_in_their_whole_and_nothing_else_does() {
+        let whole = Span::new(1024, 100);
+        assert_eq!(whole.from(40), Span::new(1064, 60));
+        assert_eq!(whole.from(40).first(8), Span::new(1064, 8));
+        for part in [whole, whole.first(0), whole.from(100), whole.from(99), whole.from(1).first(98)] {
+            assert!(part.lies_in(whole), "{part:?}");
+        }
+        let others =
+            [(1023, 1), (1024, 101), (1123, 2), (1125, 0), (0, 0), (u64::MAX, 1), (1024, usize::MAX)];
+        for (address, bytes) in others {
+            assert!(!Span::new(address, bytes).lies_in(whole), "{bytes} bytes at {address}");
+        }
+        assert!(
+            Span::NOTHING.is_nothing() && Span::new(64, 1).is_aligned(16) && !Span::new(8, 1).is_aligned(16)
+        );
+    }
+
+    #[test]
+    #[should_panic = "101 bytes of 100"]
+    fn a_span_does_not_grow() {
+        Span::new(1024, 100).first(101);
     }
 }

@@ -1,7 +1,7 @@
 //! The gradient with respect to the frequencies, on a GPU.
 
 use super::kernels::Number;
-use super::launch::{self, Tensor};
+use super::launch::{self, Sums, Tensor};
 use super::table::Rows;
 use super::view::View;
 use crate::error::{Error, Result};
@@ -19,15 +19,6 @@ pub struct FrequencyGradient {
     total: Buffer<f64>,
     /// `[SLICES, pairs]`
     sums: Buffer<f64>,
-}
-
-/// Where sums go, and the table's first position.
-pub(super) struct Totals {
-    pub sums: u64,
-    pub total: u64,
-    /// How many slices of the tokens are summed: a row of the sums each.
-    pub slices: usize,
-    pub start: i64,
 }
 
 impl FrequencyGradient {
@@ -69,10 +60,10 @@ impl Rows<'_> {
             return Err(Error::shape("frequency_gradient", dy.shape.to_string(), y.shape.to_string()));
         }
         let rope = self.table.rope();
-        let pairs = rope.pairs();
-        if gradient.total.len() != pairs {
+        if gradient.total.len() != rope.pairs() {
             let got = format!("a gradient of {}", gradient.total.len());
-            return Err(Error::shape("frequency_gradient", got, format!("one value a pair: {pairs}")));
+            let expected = format!("one value a pair: {}", rope.pairs());
+            return Err(Error::shape("frequency_gradient", got, expected));
         }
         let Covered::Range { start, .. } = self.table.covered() else {
             return Err(Error::argument("positions", "listed one by one", "those of a range table"));
@@ -83,12 +74,9 @@ impl Rows<'_> {
             return Ok(());
         }
         // The kernel reads y as queries and dy as keys, and writes neither.
-        let totals = Totals {
-            sums: gradient.sums.pointer(),
-            total: gradient.total.pointer(),
-            slices: SLICES.min(tokens),
-            start,
-        };
-        launch::gradient::<T>(self, stream, &Tensor::read(y), &Tensor::read(dy), &totals)
+        let read = [Tensor::read(y), Tensor::read(dy)];
+        let FrequencyGradient { total, sums } = gradient;
+        let mut sums = Sums { slices: sums.as_mut_slice(), total: total.as_mut_slice() };
+        launch::gradient::<T>(self, stream, read, start, SLICES.min(tokens), &mut sums)
     }
 }

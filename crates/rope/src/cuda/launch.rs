@@ -1,6 +1,5 @@
 //! From a rotation to a launch: which kernel, how many threads, and its one argument. Nothing is allocated.
 
-use super::gradient::Totals;
 use super::kernels::Number;
 use super::table::Rows;
 use super::view::{View, ViewMut};
@@ -8,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::kernel::view::{Shape, Strides};
 use crate::pairing::Order;
 use crate::rotate::Turn;
-use gpu::{Size, Stream};
+use gpu::{Size, SliceMut, Stream};
 
 /// Threads of a block, at most. What is best was measured (docs/gpu.md): a token's 40 heads of 128 in 16 bits, in halves.
 const THREADS: usize = 320;
@@ -24,11 +23,11 @@ const MOST_DEEP: usize = 64;
 /// Queries or keys: where they are read and where they are written, as addresses that views vouch for.
 #[derive(Clone, Copy)]
 pub(super) struct Tensor {
-    pub shape: Shape,
-    pub source: u64,
-    pub from: Strides,
-    pub target: u64,
-    pub to: Strides,
+    shape: Shape,
+    source: u64,
+    from: Strides,
+    target: u64,
+    to: Strides,
 }
 
 impl Tensor {
@@ -208,29 +207,37 @@ pub(super) fn rotate<T: Number>(
     Ok(unsafe { function.launch(stream, size, (work,)) }?)
 }
 
-/// Sums the gradient of frequencies over slices of tokens, then the slices. Shapes and devices have been checked; the totals have
-/// a number for each pair and slice.
+/// Where the gradient of frequencies goes: sums over slices of the tokens `[slices, pairs]`, and their total `[pairs]`.
+pub(super) struct Sums<'a> {
+    pub slices: SliceMut<'a, f64>,
+    pub total: SliceMut<'a, f64>,
+}
+
+/// Sums the gradient of frequencies over `slices` slices of the tokens, then the slices. Shapes and devices have been checked.
+/// `start` is the table's first position.
 pub(super) fn gradient<T: Number>(
     rows: &Rows,
     stream: &Stream,
-    y: &Tensor,
-    dy: &Tensor,
-    totals: &Totals,
+    [y, dy]: [Tensor; 2],
+    start: i64,
+    slices: usize,
+    sums: &mut Sums,
 ) -> Result<()> {
     let rope = rows.table.rope();
-    let work = Work::new::<T>(rows, Turn::Forward, y, Some(dy))?;
+    let pairs = rope.pairs();
+    assert!(sums.total.len() == pairs && sums.slices.len() >= slices * pairs, "sums of all pairs");
+    let work = Work::new::<T>(rows, Turn::Forward, &y, Some(&dy))?;
     let kernels = &rows.table.kernels;
-    let (slices, pairs) = (totals.slices, rope.pairs());
     let across = pairs.min(128);
     let columns = pairs.div_ceil(across);
     let sum = kernels.gradient::<T>(rope.pairing().output());
     let [first, second] =
         [[slices, columns, 1], [columns, 1, 1]].map(|grid| Size::grid(grid, [across, 1, 1]));
-    // SAFETY: as in `rotate`; the sums and the total lie in buffers that are there.
+    let (parts, total) = (sums.slices.pointer(), sums.total.pointer());
+    // SAFETY: as in `rotate`; the sums have a number for each slice and pair, the total one for each pair.
     unsafe {
-        sum.launch(stream, first, (work, totals.sums, totals.start))?;
-        let sizes = (slices as u32, pairs as u32);
-        kernels.gradient_total.launch(stream, second, (totals.sums, totals.total, sizes.0, sizes.1))?;
+        sum.launch(stream, first, (work, parts, start))?;
+        kernels.gradient_total.launch(stream, second, (parts, total, slices as u32, pairs as u32))?;
     }
     Ok(())
 }

@@ -40,14 +40,16 @@ impl Cuda {
         bias: Option<&Buffer<T>>,
         epsilon: f64,
         [step, offset, heads]: [usize; 3],
-        (sum, out): (u64, u64),
+        sum: Option<&Buffer<T>>,
+        out: &Buffer<T>,
     ) -> Result<()> {
         let (size, width) = (self.size(), weight.len);
         if width == 0 || heads == 0 || x.len == 0 {
             return Ok(());
         }
         assert!(offset + heads * width <= step && x.len.is_multiple_of(step), "shapes of a norm");
-        assert!(residual.is_none_or(|residual| residual.len == x.len), "shapes of a norm");
+        let is_as_x = |other: &Buffer<T>| other.len == x.len;
+        assert!(residual.is_none_or(is_as_x) && sum.is_none_or(is_as_x) && is_as_x(out), "shapes of a norm");
         assert!(bias.is_none_or(|bias| bias.len == width), "shapes of a norm");
         let vectors = x.len / step * heads;
         let work = Norm {
@@ -55,8 +57,8 @@ impl Cuda {
             residual: residual.map_or(0, |residual| residual.at(0, size)),
             weight: weight.at(0, size),
             bias: bias.map_or(0, |bias| bias.at(0, size)),
-            sum,
-            out,
+            sum: sum.map_or(0, |sum| sum.at(0, size)),
+            out: out.at(0, size),
             vectors: vectors as u64,
             step: step as u64,
             offset: offset as u64,
@@ -336,8 +338,7 @@ impl Backend for Cuda {
         bias: &Buffer<T>,
         epsilon: f64,
     ) -> Result<()> {
-        let out = x.at(0, self.size());
-        self.norm(x, residual, weight, Some(bias), epsilon, [weight.len, 0, 1], (0, out))
+        self.norm(x, residual, weight, Some(bias), epsilon, [weight.len, 0, 1], None, x)
     }
 
     fn rms_norm<T: Real>(
@@ -347,8 +348,7 @@ impl Backend for Cuda {
         weight: &Buffer<T>,
         epsilon: f64,
     ) -> Result<()> {
-        let out = x.at(0, self.size());
-        self.norm(x, residual, weight, None, epsilon, [weight.len, 0, 1], (0, out))
+        self.norm(x, residual, weight, None, epsilon, [weight.len, 0, 1], None, x)
     }
 
     fn add_rms_norm<T: Real>(
@@ -359,10 +359,8 @@ impl Backend for Cuda {
         epsilon: f64,
         out: &mut Buffer<T>,
     ) -> Result<()> {
-        assert_eq!(x.len, out.len, "shapes of a norm");
-        let sum = if delta.is_some() { x.at(0, self.size()) } else { 0 };
-        let places = (sum, out.at(0, self.size()));
-        self.norm(x, delta, weight, None, epsilon, [weight.len, 0, 1], places)
+        let sum = delta.is_some().then_some(&*x);
+        self.norm(x, delta, weight, None, epsilon, [weight.len, 0, 1], sum, out)
     }
 
     fn rms_norm_heads<T: Real>(
@@ -372,8 +370,7 @@ impl Backend for Cuda {
         weight: &Buffer<T>,
         epsilon: f64,
     ) -> Result<()> {
-        let out = x.at(0, self.size());
-        self.norm(x, None, weight, None, epsilon, step_offset_heads, (0, out))
+        self.norm(x, None, weight, None, epsilon, step_offset_heads, None, x)
     }
 
     fn swiglu<T: Real>(&self, gate_up: &Buffer<T>, wide: usize, out: &mut Buffer<T>) -> Result<()> {
