@@ -89,7 +89,7 @@ fn forward<B: Backend>(
     input: &Input,
 ) -> roformer::Result<(Output<f32>, HeadKind, usize)> {
     let model = Model::load_on(device, folder)?;
-    Ok((model.forward(input)?, model.head(), model.hidden_size()))
+    Ok((model.forward(input)?, model.head(), model.blueprint().width))
 }
 
 /// Numbers separated by commas, one list for each time that the flag was given.

@@ -1,5 +1,7 @@
 //! The `roformer` command line: arguments, progress, printing. What it prints is computed by the libraries.
 
+#![forbid(unsafe_code)]
+
 mod bench;
 mod compare;
 mod convert;

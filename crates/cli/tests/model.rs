@@ -1,6 +1,7 @@
 //! `info`, `forward` and `convert` as a user types them, against the models in `golden/roformer`.
 
-use roformer::model::{Hashed, HeadKind, Parameters, RoFormer, RoFormerConfig};
+use roformer::blueprint::Blueprint;
+use roformer::model::{Hashed, Model, Parameters};
 use roformer::weights::Weights;
 use safetensors::tensor::SafeTensors;
 use serde_json::{Value, json};
@@ -176,9 +177,8 @@ fn write_model(folder: &Folder, case: &Value) -> String {
     let mut config = case["config"].clone();
     config["architectures"] = json!([case["head"]]);
     let bytes = config.to_string().into_bytes();
-    let head = HeadKind::from_architecture(case["head"].as_str().unwrap()).unwrap();
     let noted = Noted::default();
-    RoFormer::<f32>::from_parameters(RoFormerConfig::from_json(&bytes).unwrap(), head, &noted).unwrap();
+    Model::<f32>::from_parameters(Blueprint::from_config(&bytes).unwrap(), &noted).unwrap();
     let path = folder.model(case["name"].as_str().unwrap(), &[("config.json", &bytes)]);
     let tensors = noted.0.into_inner().unwrap();
     let list = tensors.iter().map(|(name, (shape, data))| (name.as_str(), shape.clone(), &data[..]));
@@ -349,6 +349,7 @@ fn info_says_what_a_folder_holds() {
             "head_dim": 8, "intermediate_size": 37, "hidden_act": "gelu", "vocab_size": 40, "embedding_size": 16,
             "type_vocab_size": 2, "max_position_embeddings": 48, "rotary_value": false, "is_decoder": false,
             "add_cross_attention": false, "tie_word_embeddings": true,
+            "position_encoding": "rotary", "attention": "softmax",
             "rope": {"rope_type": "default", "pairing": "interleaved", "base": 10000.0, "head_dim": 8, "rotary_dim": 8},
             "format": format, "tensors": tensors, "used_tensors": 41, "parameters": parameters,
             "dtypes": {dtype: 41}, "bytes": parameters * bytes, "warnings": [],

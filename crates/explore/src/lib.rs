@@ -3,6 +3,8 @@
 //! [`figures`] computes what is shown, with the code that models run on; [`server`] serves it to one page in the browser, on
 //! this machine alone; [`plot`] writes figures to files.
 
+#![forbid(unsafe_code)]
+
 pub mod error;
 pub mod exhibits;
 pub mod figures;

@@ -5,7 +5,7 @@
 //! cargo run --release -p roformer --example forward -- golden/roformer/tiny-safetensors 5 17 3
 //! ```
 
-use ::roformer::model::{Input, RoFormer};
+use ::roformer::model::{Input, Model};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -13,11 +13,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ids = arguments.map(|id| id.parse()).collect::<Result<Vec<u32>, _>>()?;
 
     let start = std::time::Instant::now();
-    let model = RoFormer::load(folder)?;
+    let model = Model::load(folder)?;
     println!("loaded in {:.3} s", start.elapsed().as_secs_f64());
     let output = model.forward(&Input { ids: &ids, batch: 1, token_types: None, mask: None })?;
 
-    let hidden = model.config().hidden_size;
+    let hidden = model.blueprint().width;
     assert_eq!(output.last_hidden_state.len(), ids.len() * hidden);
     for (id, row) in ids.iter().zip(output.last_hidden_state.chunks_exact(hidden)) {
         let length = row.iter().map(|x| x * x).sum::<f32>().sqrt();

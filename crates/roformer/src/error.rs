@@ -85,11 +85,36 @@ impl Error {
     pub(crate) fn input(name: &'static str, value: impl fmt::Display, expected: impl Into<String>) -> Self {
         Error::Input { name, value: value.to_string(), expected: expected.into() }
     }
+
+    /// Says what memory that was not there was for; other errors stay as they are.
+    pub(crate) fn for_want_of(what: &'static str) -> impl Fn(Error) -> Error {
+        move |error| match error {
+            Error::Memory { .. } => Error::Memory { what },
+            Error::DeviceMemory { bytes, free, fits, .. } => Error::DeviceMemory { what, bytes, free, fits },
+            error => error,
+        }
+    }
 }
+
+/// What memory is for where nobody says.
+pub(crate) const WORK: &str = "the work";
 
 impl From<rope::Error> for Error {
     fn from(error: rope::Error) -> Self {
-        Error::Rope(error)
+        match error {
+            #[cfg(feature = "cuda")]
+            rope::Error::DeviceMemory { bytes, free } => {
+                Error::DeviceMemory { what: WORK, bytes, free, fits: None }
+            }
+            error => Error::Rope(error),
+        }
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl From<gpu::Error> for Error {
+    fn from(error: gpu::Error) -> Self {
+        rope::Error::from(error).into()
     }
 }
 

@@ -387,7 +387,8 @@ mod tests {
     /// What is inspected is what is run.
     #[test]
     fn a_decoder_turns_as_its_configuration_is_inspected() {
-        use crate::model::{DecoderConfig, RoFormerConfig};
+        use crate::blueprint::Blueprint;
+        use crate::encoding::{Encoding, Rotary};
         let sizes = r#""model_type": "minimind", "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 2"#;
         for more in [
             "",
@@ -397,13 +398,14 @@ mod tests {
             r#", "rope_theta": 1e4, "initializer_range": NaN"#,
         ] {
             let file = format!("{{{sizes}{more}}}");
-            let run = DecoderConfig::from_json(file.as_bytes()).unwrap().rope;
-            assert_eq!(Some(&run), read(&file).layers[0].rope.as_ref(), "{file}");
+            let run = Blueprint::from_config(file.as_bytes()).unwrap().encoding;
+            let inspected = read(&file).layers[0].rope.clone().unwrap();
+            assert_eq!(run, Encoding::Rotary(Rotary::of(&inspected)), "{file}");
         }
         let file = "\u{feff}{\"model_type\": \"roformer\", \"dropout\": Infinity}";
-        assert_eq!(RoFormerConfig::from_json(file.as_bytes()).unwrap().head_dim(), 64);
+        assert_eq!(Blueprint::from_config(file.as_bytes()).unwrap().head_dim, 64);
         let used = r#"{"model_type": "roformer", "layer_norm_eps": NaN}"#;
-        let error = RoFormerConfig::from_json(used.as_bytes()).unwrap_err().to_string();
+        let error = Blueprint::from_config(used.as_bytes()).unwrap_err().to_string();
         assert!(error.contains("layer_norm_eps") && error.contains("NaN"), "{error}");
     }
 

@@ -1,14 +1,17 @@
 //! RoFormer, the Transformer that rotary position embedding was invented for.
 //!
-//! [`model::RoFormer`] loads a checkpoint as transformers saves it and runs it on the processor. It stands on [`rope`],
-//! which computes the rotation, and on [`ops`], [`attention`] and [`weights`], which know nothing of models.
+//! A [`blueprint`] describes a Transformer; [`model::Model`] runs one and [`network::Network`] trains one. They stand on
+//! [`rope`], which computes the rotation, and on [`ops`], [`attention`] and [`weights`], which know nothing of models.
 //! [`Pipeline`] takes text and gives answers; [`tokenizer`] and [`hub`] are its other parts. [`advice`] is about stretching a
 //! model's context, [`inspect`] about what a configuration does, [`mod@bench`] about time.
+
+#![deny(unsafe_code)]
 
 pub mod advice;
 pub mod attention;
 pub mod bands;
 pub mod bench;
+pub mod blueprint;
 pub mod chart;
 mod device;
 pub mod encoding;

@@ -1,8 +1,9 @@
 //! A training step allocates nothing after the first few, whatever the encoding: neither from the heap nor from the system.
 
+use roformer::blueprint::{Blueprint, Dims, Direction, LinearForm, Mixing};
 use roformer::encoding::{Encoding, Rotary};
 use roformer::graph::{Batch, mix};
-use roformer::network::{Form, Laid, LinearForm, LlamaForm, Mixing, Network, RoFormerForm, Task};
+use roformer::network::{Laid, Network, Task};
 use roformer::ops::optimizer::{AdamW, State, clip, global_norm};
 use roformer::train::{self, Data, Settings};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -77,10 +78,11 @@ impl Trainer {
         layout.initialise(1, laid.graph.parameters_mut());
         let ids = |seed: u64| -> Vec<u32> {
             (0..batch * length)
-                .map(|index| (mix(seed ^ index as u64) % network.vocabulary as u64) as u32)
+                .map(|index| (mix(seed ^ index as u64) % network.blueprint.vocabulary as u64) as u32)
                 .collect()
         };
-        let positions = network.encoding.as_encode::<f32>().positions(length, 1, 1).unwrap_or_default();
+        let positions =
+            network.blueprint.encoding.as_encode::<f32>().positions(length, 1, 1).unwrap_or_default();
         let mask = (0..batch * length).map(|index| index % length < 60).collect();
         let given = Batch { ids: ids(1 << 32), targets: ids(2 << 32), positions, mask, ..Batch::default() };
         laid.set(Batch { is_training: true, ..given }).unwrap();
@@ -104,24 +106,11 @@ impl Trainer {
     }
 }
 
-fn network(form: Form, encoding: Encoding, mixing: Mixing) -> Network {
-    let (.., width) = SIZES;
-    Network {
-        form,
-        vocabulary: 50,
-        width,
-        layers: 2,
-        heads: 4,
-        key_heads: if mixing == Mixing::Softmax { 2 } else { 4 },
-        head_dim: width / 4,
-        wide: 130,
-        epsilon: 1e-5,
-        is_causal: true,
-        encoding,
-        mixing,
-        dropout: 0.1,
-        task: Task::Language,
-    }
+fn network(form: Blueprint, encoding: Encoding, mixing: Mixing) -> Network {
+    let key_heads = if mixing == Mixing::Softmax { 2 } else { 4 };
+    let direction = Direction::Causal;
+    let blueprint = Blueprint { key_heads, wide: 130, direction, encoding, mixing, ..form };
+    Network { blueprint, dropout: 0.1, task: Task::Language }
 }
 
 // One test, so that nothing else runs beside it.
@@ -130,16 +119,16 @@ fn a_step_allocates_nothing() {
     let start = |_| IS_COUNTED.set(true);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).start_handler(start).build().unwrap();
     let learned = Encoding::Rotary(Rotary { is_learned: true, ..Rotary::default() });
-    let roformer = Form::RoFormer(RoFormerForm::default());
-    let llama = Form::Llama(LlamaForm::default());
+    let dims = Dims { vocabulary: 50, width: SIZES.2, layers: 2, heads: 4 };
+    let forms = [Blueprint::roformer(dims).unwrap(), Blueprint::plain(dims), Blueprint::llama(dims).unwrap()];
     let mut checked = 0;
     for encoding in Encoding::all().into_iter().chain([learned]) {
         for mixing in [Mixing::Softmax, Mixing::Linear(LinearForm::default())] {
             if mixing != Mixing::Softmax && encoding.check_linear().is_err() {
                 continue;
             }
-            for form in [roformer, Form::Plain, llama] {
-                let network = network(form, encoding.clone(), mixing);
+            for form in &forms {
+                let network = network(form.clone(), encoding.clone(), mixing);
                 let mut trainer = Trainer::new(&network);
                 // On a thread of the pool: to hand work to it may allocate.
                 let (counted, mapped) = pool.install(|| {
@@ -148,7 +137,7 @@ fn a_step_allocates_nothing() {
                     (4..=6).for_each(|step| trainer.step(step));
                     (COUNT.load(Ordering::Relaxed) - count, pages() - mapped)
                 });
-                let what = format!("{} {mixing:?} {form:?}", network.encoding.name());
+                let what = format!("{} {mixing:?} {:?}", encoding.name(), form.family);
                 assert_eq!((counted, mapped), (0, 0), "allocations and pages: {what}");
                 checked += 1;
             }

@@ -1,11 +1,14 @@
 //! Gradients of whole networks against central differences in f64: every encoding, form, attention and task.
 
+use roformer::blueprint::{
+    Biases, Blueprint, Dims, Direction, Family, LinearForm, Mixing, NormKind, Norms, Output,
+};
 use roformer::encoding::{
     Encoding, Hierarchical, Learned, Merge, NoPositions, Randomised, ReceptiveField, Rotary, Shaw,
     ShawTables, Sinusoidal, T5,
 };
 use roformer::graph::{Batch, FeatureMap, IGNORE, mix};
-use roformer::network::{Family, Form, Laid, LinearForm, LlamaForm, Mixing, Network, RoFormerForm, Task};
+use roformer::network::{Laid, Network, Task};
 use roformer::ops::Activation;
 use rope::{Pairing, Schedule};
 
@@ -14,22 +17,14 @@ const LENGTH: usize = 6;
 const VOCABULARY: usize = 9;
 
 fn network(encoding: Encoding) -> Network {
-    Network {
-        form: Form::Plain,
-        vocabulary: VOCABULARY,
-        width: 8,
-        layers: 2,
-        heads: 2,
-        key_heads: 2,
-        head_dim: 4,
-        wide: 10,
-        epsilon: 1e-5,
-        is_causal: true,
-        encoding,
-        mixing: Mixing::Softmax,
-        dropout: 0.0,
-        task: Task::Language,
-    }
+    let blueprint = Blueprint { wide: 10, encoding, ..Blueprint::plain(DIMS) };
+    Network { blueprint, dropout: 0.0, task: Task::Language }
+}
+
+const DIMS: Dims = Dims { vocabulary: VOCABULARY, width: 8, layers: 2, heads: 2 };
+
+fn direction(is_causal: bool) -> Direction {
+    if is_causal { Direction::Causal } else { Direction::Both }
 }
 
 /// Numbers that are the same every time: between −1 and 1.
@@ -59,14 +54,14 @@ fn lay(network: &Network) -> Laid<f64> {
         |index: usize| if places > BATCH && index % 5 == 4 { IGNORE } else { id(index + 100, classes) };
     let batch = Batch {
         ids: (0..tokens).map(|index| id(index, VOCABULARY)).collect(),
-        types: match network.form {
-            Form::RoFormer(form) => (0..tokens).map(|index| id(index + 50, form.types)).collect(),
-            _ => Vec::new(),
+        types: match network.blueprint.types {
+            0 => Vec::new(),
+            types => (0..tokens).map(|index| id(index + 50, types)).collect(),
         },
         targets: (0..places).map(target).collect(),
         // The last text is shorter; the second pair, where there are pairs, is left out.
         mask: (0..tokens).map(|index| index < tokens - 2 && ![2, 3].contains(&(index / LENGTH))).collect(),
-        positions: network.encoding.as_encode::<f64>().positions(LENGTH, 3, 4).unwrap_or_default(),
+        positions: network.blueprint.encoding.as_encode::<f64>().positions(LENGTH, 3, 4).unwrap_or_default(),
         ..Batch::default()
     };
     laid.set(batch).unwrap();
@@ -155,7 +150,7 @@ fn encodings() -> Vec<(String, Encoding)> {
 fn gradients_of_every_encoding_under_softmax() {
     for (name, encoding) in encodings() {
         for is_causal in [true, false] {
-            let network = Network { is_causal, ..network(encoding.clone()) };
+            let network = network(encoding.clone()).with(|own| own.direction = direction(is_causal));
             if let (Encoding::Xpos(_), false) = (&encoding, is_causal) {
                 assert!(network.build::<f64>(1, 2, 2).is_err());
                 continue;
@@ -171,14 +166,14 @@ fn gradients_of_every_encoding_that_linear_attention_carries() {
     for (name, encoding) in encodings() {
         if encoding.check_linear().is_err() {
             assert!(network(encoding.clone()).build::<f64>(1, 2, 2).is_ok());
-            let linear = Network { mixing: Mixing::Linear(LinearForm::default()), ..network(encoding) };
+            let linear = network(encoding).with(|own| own.mixing = Mixing::Linear(LinearForm::default()));
             assert!(linear.build::<f64>(1, 2, 2).is_err(), "{name}");
             continue;
         }
         carried += 1;
         for rotates_before in [false, true] {
             let form = LinearForm { rotates_before, ..LinearForm::default() };
-            let network = Network { mixing: Mixing::Linear(form), ..network(encoding.clone()) };
+            let network = network(encoding.clone()).with(|own| own.mixing = Mixing::Linear(form));
             check(&format!("{name}, linear, rotating before {rotates_before}"), &network);
         }
     }
@@ -197,7 +192,10 @@ fn gradients_of_every_feature_map() {
         for (is_causal, rotates_before) in [(true, false), (false, false), (false, true)] {
             let mixing = Mixing::Linear(LinearForm { queries, keys, rotates_before });
             let encoding = Encoding::Rotary(Rotary::default());
-            let network = Network { mixing, is_causal, ..network(encoding) };
+            let network = network(encoding).with(|own| {
+                own.mixing = mixing;
+                own.direction = direction(is_causal);
+            });
             check(&format!("{queries:?}, {keys:?}, causal {is_causal}, before {rotates_before}"), &network);
         }
     }
@@ -208,47 +206,59 @@ fn rotary() -> Encoding {
 }
 
 /// Every form, and the relatives of each.
-fn forms() -> Vec<Form> {
-    let first = RoFormerForm::default();
-    let roformers = [
-        first,
-        RoFormerForm { types: 1, activation: Activation::Relu, ..first },
-        RoFormerForm { activation: Activation::Silu, pooler: Some(Activation::Identity), ..first },
-        RoFormerForm { activation: Activation::GeluTanh, is_tied: false, ..first },
-        RoFormerForm { has_bias: false, pooler: Some(Activation::Tanh), ..first },
-        RoFormerForm { has_bias: false, has_plain_norms: true, ..first },
-        RoFormerForm { has_bias: false, has_plain_norms: true, is_tied: false, ..first },
-        RoFormerForm { embedding: Some(5), ..first },
-        RoFormerForm { embedding: Some(11), is_tied: false, ..first },
-    ];
-    let families = [
-        Family::Llama { attention_bias: false, mlp_bias: false },
-        Family::Llama { attention_bias: true, mlp_bias: true },
-        Family::Mistral,
-        Family::Qwen2,
-        Family::Qwen3 { attention_bias: false },
-        Family::Qwen3 { attention_bias: true },
-    ];
-    let llamas = families.map(|family| LlamaForm { family, is_tied: family != Family::Qwen2 });
-    let all = roformers.map(Form::RoFormer).into_iter().chain(llamas.map(Form::Llama));
-    all.chain([Form::Plain]).collect()
+fn forms() -> Vec<Blueprint> {
+    let first = Blueprint { wide: 10, ..Blueprint::roformer(DIMS).unwrap() };
+    let llama = Blueprint { wide: 10, ..Blueprint::llama(DIMS).unwrap() };
+    let untied = |output: Output| Output { is_tied: false, ..output };
+    let bare = Blueprint {
+        biases: Biases::all(false),
+        norms: Norms { kind: NormKind::Bare, ..first.norms },
+        output: Output { is_tied: true, has_transform: false, has_bias: false },
+        ..first.clone()
+    };
+    let queries = Biases { queries: true, ..Biases::all(false) };
+    let biased = Biases { wide: false, ..Biases::all(true) };
+    let qwen3 = Blueprint { family: Family::Qwen3, has_head_norms: true, ..llama.clone() };
+    vec![
+        first.clone(),
+        Blueprint { types: 1, activation: Activation::Relu, ..first.clone() },
+        Blueprint { activation: Activation::Silu, pooler: Some(Activation::Identity), ..first.clone() },
+        Blueprint { activation: Activation::GeluTanh, output: untied(first.output), ..first.clone() },
+        Blueprint { biases: Biases::all(false), pooler: Some(Activation::Tanh), ..first.clone() },
+        bare.clone(),
+        Blueprint { output: untied(bare.output), ..bare },
+        Blueprint { embedding: 5, ..first.clone() },
+        Blueprint { embedding: 11, output: untied(first.output), ..first },
+        llama.clone(),
+        Blueprint { biases: Biases::all(true), ..llama.clone() },
+        Blueprint { family: Family::Mistral, ..llama.clone() },
+        Blueprint { family: Family::Qwen2, biases: queries, output: untied(llama.output), ..llama },
+        qwen3.clone(),
+        Blueprint { biases: biased, ..qwen3 },
+        Blueprint { wide: 10, ..Blueprint::plain(DIMS) },
+    ]
 }
 
-/// Whether a difference may straddle a corner, which some number of a larger batch is always near.
-fn has_corners(form: Form) -> bool {
-    matches!(form, Form::RoFormer(form) if form.activation == Activation::Relu)
+/// A network of a form, of one layer, that reads both ways.
+fn formed(form: &Blueprint, task: Task) -> Network {
+    let blueprint = Blueprint { layers: 1, direction: Direction::Both, encoding: rotary(), ..form.clone() };
+    Network { blueprint, dropout: 0.0, task }
+}
+
+/// Differences step over the corners of a ReLU where vectors are made of length 1.
+fn has_corners(form: &Blueprint) -> bool {
+    form.activation == Activation::Relu
 }
 
 #[test]
 fn gradients_of_every_form_and_task() {
     for form in forms() {
         for task in [Task::Language, Task::Text(3), Task::Token(4), Task::Similarity] {
-            if task == Task::Similarity && has_corners(form) {
+            if task == Task::Similarity && has_corners(&form) {
                 continue;
             }
             // Grouped heads wherever they can be. Above there are two layers.
-            let network =
-                Network { form, task, key_heads: 1, layers: 1, is_causal: false, ..network(rotary()) };
+            let network = formed(&form, task).with(|own| own.key_heads = 1);
             check(&format!("{form:?}, {task:?}"), &network);
         }
     }
@@ -260,9 +270,8 @@ fn gradients_of_every_form_and_task() {
 /// Cosines against scores that are given; without, partners were looked for above.
 #[test]
 fn gradients_of_scored_pairs() {
-    for form in forms().into_iter().filter(|form| !has_corners(*form)) {
-        let network =
-            Network { form, task: Task::Similarity, layers: 1, is_causal: false, ..network(rotary()) };
+    for form in forms().into_iter().filter(|form| !has_corners(form)) {
+        let network = formed(&form, Task::Similarity);
         let mut laid = lay(&network);
         let contrast = laid.graph.forward();
         laid.graph.batch().scores = vec![0.25, 1.0, -0.5];
@@ -278,7 +287,8 @@ fn gradients_of_scored_pairs() {
 /// A pair without real tokens changes no bit of the others' vectors, nor of the loss.
 #[test]
 fn a_pair_that_is_left_out_is_as_if_it_were_not_there() {
-    let network = Network { task: Task::Similarity, is_causal: false, ..network(rotary()) };
+    let network =
+        Network { task: Task::Similarity, ..network(rotary()).with(|own| own.direction = direction(false)) };
     let mut with = lay(&network);
     let loss = with.graph.step(1.0);
     assert!(with.graph.gradients().iter().all(|gradient| gradient.is_finite()));
@@ -301,8 +311,9 @@ fn a_key_bias_without_rotation_has_no_gradient() {
     for (encoding, is_zero) in
         [(Encoding::None(NoPositions), true), (Encoding::Rotary(Rotary::default()), false)]
     {
-        let form = Form::RoFormer(RoFormerForm::default());
-        let network = Network { form, ..network(encoding) };
+        let roformer = Blueprint { wide: 10, ..Blueprint::roformer(DIMS).unwrap() };
+        let blueprint = Blueprint { encoding, direction: Direction::Causal, ..roformer };
+        let network = Network { blueprint, dropout: 0.0, task: Task::Language };
         let mut laid = lay(&network);
         laid.graph.step(1.0);
         let mut seen = 0;
@@ -348,15 +359,14 @@ fn every_encoding_has_the_same_bits_on_any_threads() {
                 Encoding::Randomised(own) => Encoding::Randomised(Randomised { range: 300, ..own }),
                 other => other,
             };
-            let network = Network {
-                width: 64,
-                heads: 4,
-                key_heads: 4,
-                head_dim: 16,
-                wide: 200,
-                mixing,
-                ..network(encoding)
-            };
+            let network = network(encoding).with(|own| {
+                (own.width, own.embedding) = (64, 64);
+                own.heads = 4;
+                own.key_heads = 4;
+                own.head_dim = 16;
+                own.wide = 200;
+                own.mixing = mixing;
+            });
             let run = |threads: usize| {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
                 pool.install(|| {
@@ -365,8 +375,12 @@ fn every_encoding_has_the_same_bits_on_any_threads() {
                     layout.initialise(1, laid.graph.parameters_mut());
                     let ids: Vec<u32> =
                         (0..390).map(|index| (mix(index) % VOCABULARY as u64) as u32).collect();
-                    let positions =
-                        network.encoding.as_encode::<f32>().positions(130, 1, 1).unwrap_or_default();
+                    let positions = network
+                        .blueprint
+                        .encoding
+                        .as_encode::<f32>()
+                        .positions(130, 1, 1)
+                        .unwrap_or_default();
                     laid.set(Batch { targets: ids.clone(), ids, positions, ..Batch::default() }).unwrap();
                     let loss = laid.graph.step(1.0);
                     (loss.to_bits(), laid.graph.gradients().iter().map(|x| x.to_bits()).collect::<Vec<_>>())

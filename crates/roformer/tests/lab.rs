@@ -7,7 +7,6 @@ use roformer::lab::results::Results;
 use roformer::lab::run::{Purpose, Settings, Trained, train};
 use roformer::lab::tasks::{self, Draws, Part, Task};
 use roformer::lab::{Plan, Request, Store, compare, encodings, measure, replay};
-use roformer::network::Network;
 use rope::Schedule;
 use std::collections::BTreeMap;
 use std::fs;
@@ -221,6 +220,7 @@ fn settings(task: &dyn Task, encoding: &str, steps: u64) -> Settings {
         data: String::new(),
         encoding: encoding.into(),
         is_linear: false,
+        features: Default::default(),
         width: 64,
         layers: 2,
         batch: 16,
@@ -292,7 +292,7 @@ fn a_swap_for_the_same_rule_changes_nothing() {
     // A rule that stretches by nothing is the plain one; one that stretches is not.
     let with = |schedule| {
         let encoding = Encoding::Rotary(Rotary { schedule, ..Rotary::default() });
-        let network = Network { encoding, ..trained.network.clone() };
+        let network = trained.network.with(|own| own.encoding = encoding);
         measure::accuracy(&trained, &network, &settings, &*task, 6).unwrap()
     };
     assert_eq!(with(Schedule::Linear { factor: 1.0 }), plain);

@@ -141,13 +141,13 @@ fn generation_is_reading_everything_again_for_every_token() {
     {
         let pipeline = open(model);
         let tokenizer = pipeline.tokenizer();
-        let is_sim = pipeline.model().is_unilm();
+        let is_sim = pipeline.model().blueprint().is_unilm();
         let mut ids = tokenizer.encode(text).unwrap().ids;
         if !is_sim {
             ids.pop();
         }
         let (source, mut written) = (ids.len(), Vec::new());
-        let vocabulary = pipeline.model().vocab_size();
+        let vocabulary = pipeline.model().blueprint().vocabulary;
         let barred = [tokenizer.pad_id(), tokenizer.cls_id(), tokenizer.mask_id(), tokenizer.unk_id()];
         while written.len() < 20 {
             let types: Vec<u32> = (0..ids.len()).map(|i| u32::from(is_sim && i >= source)).collect();

@@ -102,6 +102,20 @@ impl Error {
     }
 }
 
+#[cfg(feature = "cuda")]
+impl From<gpu::Error> for Error {
+    fn from(error: gpu::Error) -> Self {
+        match error {
+            gpu::Error::NoDevice(why) => Error::NoDevice(why),
+            gpu::Error::Memory { bytes, free } => Error::DeviceMemory { bytes, free },
+            gpu::Error::HostMemory { bytes } => Error::Memory { bytes },
+            gpu::Error::Driver { what, message } => Error::Driver { what, message },
+            gpu::Error::Argument { name, value, expected } => Error::Argument { name, value, expected },
+            gpu::Error::Shape { what, got, expected } => Error::Shape { what, got, expected },
+        }
+    }
+}
+
 /// A number as a message shows it: no hundreds of digits.
 pub(crate) fn brief(value: f64) -> String {
     let size = value.abs();

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
+#![deny(unsafe_code)]
 
 pub mod analysis;
 #[cfg(feature = "hf")]
@@ -9,6 +10,7 @@ pub mod cuda;
 mod element;
 mod error;
 mod gradient;
+#[allow(unsafe_code, reason = "vector instructions, and views whose elements are proved apart")]
 mod kernel;
 mod pairing;
 mod parity;
@@ -19,6 +21,7 @@ mod rotate;
 mod schedule;
 mod table;
 #[cfg(test)]
+#[allow(unsafe_code, reason = "memory that ends at a guard page")]
 mod tests;
 mod trig;
 mod wide;

@@ -6,6 +6,7 @@ use crate::device::DeviceOptions;
 use crate::error::Failure;
 use crate::long::stopper;
 use clap::{Args, ValueEnum};
+use roformer::blueprint::Features;
 use roformer::lab::{self, Plan, Preset, Request, Store, encodings, report};
 use roformer::train::{self, Data, Goal, Layout};
 use roformer::{Device, Error};
@@ -60,6 +61,9 @@ pub struct Arguments {
     /// How tokens look at each other; what linear attention cannot carry is left out, with the reason
     #[arg(long, value_enum, default_value_t = Attention::Softmax)]
     attention: Attention,
+    /// The feature maps of linear attention: elu + 1; softmax for queries and exp for keys; FAVOR+ with random features
+    #[arg(long, value_enum, default_value_t = FeaturesName::Elu)]
+    features: FeaturesName,
     /// Try a few parameters for each encoding first, on seeds of their own, and compare the best by task
     #[arg(long)]
     sweep: bool,
@@ -105,12 +109,22 @@ enum Attention {
     Linear,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FeaturesName {
+    Elu,
+    Softmax,
+    Favor,
+}
+
 /// An error that names the flags where the library names what they are for.
 fn flagged(error: Error) -> Failure {
     match error {
         Error::Input { name: lab::OTHER_FOLDER, value, .. } => {
             let expected = "another folder, or --overwrite to replace what is there";
             Failure::Input(format!("--out is {value}; expected {expected}"))
+        }
+        Error::Input { name: "features", value, expected } => {
+            Failure::Input(format!("--features is {value}; expected {expected}"))
         }
         other => other.into(),
     }
@@ -141,6 +155,11 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         test_lengths: arguments.test_lengths,
         steps: arguments.steps,
         is_linear: arguments.attention == Attention::Linear,
+        features: match arguments.features {
+            FeaturesName::Elu => Features::Elu,
+            FeaturesName::Softmax => Features::Softmax,
+            FeaturesName::Favor => Features::Favor,
+        },
         is_sweep: arguments.sweep,
         text,
         device: arguments.device.find_to_train()?,

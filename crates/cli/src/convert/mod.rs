@@ -7,7 +7,7 @@ use crate::error::{Failure, Outcome, unwritten};
 use crate::input;
 use clap::Args;
 use pairing::Change;
-use roformer::model::{self, RoFormerConfig};
+use roformer::blueprint::{Blueprint, Family};
 use roformer::weights::{PAIRING_KEY, Weights, recorded_pairing};
 use roformer::{files, tokenizer};
 use rope::Pairing;
@@ -52,7 +52,8 @@ pub fn run(arguments: Arguments) -> Outcome {
     // Beside the weights: a file alone says neither what is tied nor how wide a head is.
     let beside = weights.path().with_file_name("config.json");
     let config = if beside.exists() { Some(input::config(&beside)?) } else { None };
-    let known = config.as_deref().and_then(|bytes| RoFormerConfig::from_json(bytes).ok());
+    let known = config.as_deref().and_then(|bytes| Blueprint::read(bytes, Some(&weights)).ok());
+    let known = known.filter(|blueprint| blueprint.family == Family::RoFormer);
     let own = recorded_pairing(weights.path());
     let change = match pairing.as_deref().map(str::parse::<Pairing>).transpose()? {
         Some(to) => Some(Change::new(config.as_deref(), &beside, own, to)?),
@@ -61,7 +62,7 @@ pub fn run(arguments: Arguments) -> Outcome {
     // What is left out must be what it seems to be: a table of other positions is another model.
     // (A file that says it was permuted was checked when it was.)
     if let (Some(config), None) = (&known, own) {
-        model::check(&weights, config)?;
+        config.check_weights(&weights)?;
     }
     let names: Vec<&str> =
         weights.names().filter(|name| !is_left_out(name, &weights, known.as_ref())).collect();
@@ -124,18 +125,19 @@ pub fn run(arguments: Arguments) -> Outcome {
 }
 
 /// Whether a tensor is one that every reader makes again, or a second copy of another.
-pub fn is_left_out(name: &str, weights: &Weights, config: Option<&RoFormerConfig>) -> bool {
+pub fn is_left_out(name: &str, weights: &Weights, blueprint: Option<&Blueprint>) -> bool {
     let derived = ["rotary_emb.inv_freq", "position_ids"].iter().any(|end| name.ends_with(end));
     // Other models have a table of this name that was learned.
     let table = name.ends_with("encoder.embed_positions.weight");
-    let table = table && (config.is_some() || name.starts_with("roformer."));
+    let is_roformer = blueprint.is_some_and(|blueprint| blueprint.family == Family::RoFormer);
+    let table = table && (is_roformer || name.starts_with("roformer."));
     // Where only one of the two is there it is no copy.
     let first = match name {
         "cls.predictions.decoder.weight" => Some("roformer.embeddings.word_embeddings.weight"),
         "cls.predictions.decoder.bias" => Some("cls.predictions.bias"),
         _ => None,
     };
-    let tied = config.is_some_and(|config| config.tie_word_embeddings)
+    let tied = blueprint.is_some_and(|blueprint| blueprint.output.is_tied)
         && first.is_some_and(|first| weights.get(first).is_some());
     derived || table || tied
 }

@@ -7,10 +7,10 @@ use crate::error::{Failure, Outcome};
 use crate::input;
 use crate::model;
 use clap::Args;
-use roformer::model::{DecoderConfig, HeadKind, RoFormerConfig, check_model};
+use roformer::blueprint::{Blueprint, Family, HeadKind, Mixing};
+use roformer::encoding::{Encoding, Rotary};
 use roformer::weights::recorded_pairing;
 use roformer::weights::{self, Weights};
-use rope::config::Encoding;
 use rope::{HfConfig, HfLayer, HfOptions, Pairing};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ pub fn run(arguments: Arguments) -> Outcome {
 }
 
 /// The fields of a configuration that are reported, under their own names.
-const FIELDS: [&str; 16] = [
+const FIELDS: [&str; 18] = [
     "model_type",
     "num_hidden_layers",
     "hidden_size",
@@ -62,6 +62,8 @@ const FIELDS: [&str; 16] = [
     "is_decoder",
     "add_cross_attention",
     "tie_word_embeddings",
+    "position_encoding",
+    "attention",
 ];
 
 /// The stable interface: one object, with null for what is not known.
@@ -74,17 +76,6 @@ fn facts(folder: &Path) -> Result<Map<String, Value>, Failure> {
         return Err(fail("not a JSON object".into()));
     }
     let mut warnings = Vec::new();
-    // A file that names another model is read as a decoder's.
-    let is_roformer = config["model_type"].as_str().is_none_or(|name| name == "roformer");
-    let (roformer, decoder) = match is_roformer {
-        true => (Some(RoFormerConfig::from_json(&bytes)), None),
-        false => (None, Some(DecoderConfig::from_json(&bytes))),
-    };
-    let (roformer, decoder) = (roformer.transpose(), decoder.transpose());
-    for error in [roformer.as_ref().err(), decoder.as_ref().err()].into_iter().flatten() {
-        warnings.push(format!("cannot be run here: {error}"));
-    }
-    let (roformer, decoder) = (roformer.ok().flatten(), decoder.ok().flatten());
     let weights = match Weights::of_model(folder) {
         Ok(weights) => Some(weights),
         Err(error @ weights::Error::NoWeights { .. }) => {
@@ -97,13 +88,16 @@ fn facts(folder: &Path) -> Result<Map<String, Value>, Failure> {
     if let Some(pairing) = permuted {
         warnings.push(format!("queries and keys have been permuted for the pairing {pairing}"));
     }
-    // What is wrong with the configuration has been said.
-    if let (Some(weights), true) = (&weights, roformer.is_some() || decoder.is_some())
-        && let Err(error) = check_model(&bytes, weights)
-    {
+    let blueprint = Blueprint::read(&bytes, weights.as_ref());
+    let checked = match (&blueprint, &weights) {
+        (Ok(blueprint), Some(weights)) => blueprint.check_weights(weights).err(),
+        _ => None,
+    };
+    for error in blueprint.as_ref().err().into_iter().chain(&checked) {
         warnings.push(format!("cannot be run here: {error}"));
     }
-    if let Some(window) = decoder.as_ref().and_then(|config| config.window) {
+    let blueprint = blueprint.ok();
+    if let Some(window) = blueprint.as_ref().and_then(|blueprint| blueprint.window) {
         warnings
             .push(format!("texts of more than {window} tokens, its `sliding_window`, cannot be run here"));
     }
@@ -116,23 +110,33 @@ fn facts(folder: &Path) -> Result<Map<String, Value>, Failure> {
         FIELDS.iter().map(|&field| (field.to_string(), section[field].clone())).collect();
     facts.insert("architecture".into(), config["architectures"][0].clone());
     facts.insert("head".into(), Value::Null);
-    let rope = match (&roformer, read) {
-        (Some(config), _) => {
-            facts.extend(sizes(config));
-            if facts["hidden_act"].is_null() {
-                facts.insert("hidden_act".into(), "gelu".into());
+    if let Some(blueprint) = &blueprint {
+        facts.extend(sizes(blueprint));
+        for (field, value) in
+            [("hidden_act", blueprint.activation.name()), ("model_type", blueprint.family.model_type())]
+        {
+            if facts[field].is_null() {
+                facts.insert(field.into(), value.into());
             }
-            rope_facts(None, permuted.or(Some(Pairing::Interleaved)), 10_000.0, [config.head_dim(); 2])
         }
-        (None, Ok(read)) => {
-            facts.extend(decoder.iter().flat_map(decoder_sizes));
+        if config["architectures"][0].is_string() || weights.is_some() {
+            facts.insert("head".into(), head_name(blueprint.head).into());
+        }
+    }
+    let is_rotary = |blueprint: &Blueprint| matches!(blueprint.encoding, Encoding::Rotary(_));
+    let rope = match (&blueprint, read) {
+        (Some(blueprint), _) if !is_rotary(blueprint) => Value::Null,
+        (Some(blueprint), _) if blueprint.family == Family::RoFormer => {
+            rope_facts(None, permuted.or(Some(Pairing::Interleaved)), 10_000.0, [blueprint.head_dim; 2])
+        }
+        (_, Ok(read)) => {
             warnings.extend(read.warnings.iter().cloned());
-            if read.encoding != Encoding::Rotary {
+            if read.encoding != rope::config::Encoding::Rotary {
                 warnings.push(format!("not a rotary model; its positions are {}", read.encoding));
             }
             ropes(&read, permuted)
         }
-        (None, Err(error)) => {
+        (_, Err(error)) => {
             warnings.push(format!("its rotary embedding cannot be read: {error}"));
             Value::Null
         }
@@ -141,7 +145,7 @@ fn facts(folder: &Path) -> Result<Map<String, Value>, Failure> {
         facts.insert("head_dim".into(), rope["head_dim"].clone());
     }
     facts.insert("rope".into(), rope);
-    facts.extend(parameters(weights.as_ref(), roformer.as_ref()));
+    facts.extend(parameters(weights.as_ref(), blueprint.as_ref()));
     facts.insert("warnings".into(), warnings.into());
     Ok(facts)
 }
@@ -158,49 +162,31 @@ fn head_name(head: HeadKind) -> &'static str {
     }
 }
 
-/// What a RoFormer's configuration says, with the defaults of what it leaves out.
-fn sizes(config: &RoFormerConfig) -> Map<String, Value> {
-    let head = config.architecture.map(head_name);
-    Map::from_iter(
-        [
-            ("model_type", json!("roformer")),
-            ("head", json!(head)),
-            ("num_hidden_layers", json!(config.num_hidden_layers)),
-            ("hidden_size", json!(config.hidden_size)),
-            ("num_attention_heads", json!(config.num_attention_heads)),
-            ("head_dim", json!(config.head_dim())),
-            ("intermediate_size", json!(config.intermediate_size)),
-            ("vocab_size", json!(config.vocab_size)),
-            ("embedding_size", json!(config.embedding_size)),
-            ("type_vocab_size", json!(config.type_vocab_size)),
-            ("rotary_value", json!(config.rotary_value)),
-            ("is_decoder", json!(config.is_decoder)),
-            ("add_cross_attention", json!(config.add_cross_attention)),
-            ("tie_word_embeddings", json!(config.tie_word_embeddings)),
-        ]
-        .map(|(field, value)| (field.to_string(), value)),
-    )
-}
-
-/// What a decoder's configuration says, with the defaults of what it leaves out.
-fn decoder_sizes(config: &DecoderConfig) -> Map<String, Value> {
-    let head = config.architecture.map(head_name);
-    Map::from_iter(
-        [
-            ("head", json!(head)),
-            ("num_hidden_layers", json!(config.num_hidden_layers)),
-            ("hidden_size", json!(config.hidden_size)),
-            ("num_attention_heads", json!(config.num_attention_heads)),
-            ("num_key_value_heads", json!(config.num_key_value_heads)),
-            ("head_dim", json!(config.head_dim)),
-            ("intermediate_size", json!(config.intermediate_size)),
-            ("hidden_act", json!("silu")),
-            ("vocab_size", json!(config.vocab_size)),
-            ("is_decoder", json!(true)),
-            ("tie_word_embeddings", json!(config.tie_word_embeddings)),
-        ]
-        .map(|(field, value)| (field.to_string(), value)),
-    )
+/// What a configuration says, with the defaults of what it leaves out.
+fn sizes(blueprint: &Blueprint) -> Map<String, Value> {
+    let mut all = vec![
+        ("num_hidden_layers", json!(blueprint.layers)),
+        ("hidden_size", json!(blueprint.width)),
+        ("num_attention_heads", json!(blueprint.heads)),
+        ("head_dim", json!(blueprint.head_dim)),
+        ("intermediate_size", json!(blueprint.wide)),
+        ("vocab_size", json!(blueprint.vocabulary)),
+        ("is_decoder", json!(blueprint.is_causal())),
+        ("tie_word_embeddings", json!(blueprint.output.is_tied)),
+        ("position_encoding", json!(blueprint.encoding.name())),
+        ("attention", json!(if blueprint.mixing == Mixing::Softmax { "softmax" } else { "linear" })),
+    ];
+    let values = matches!(blueprint.encoding, Encoding::Rotary(Rotary { values: true, .. }));
+    match blueprint.family {
+        Family::RoFormer => all.extend([
+            ("embedding_size", json!(blueprint.embedding)),
+            ("type_vocab_size", json!(blueprint.types)),
+            ("rotary_value", json!(values)),
+            ("add_cross_attention", json!(blueprint.has_cross_attention)),
+        ]),
+        _ => all.push(("num_key_value_heads", json!(blueprint.key_heads))),
+    }
+    all.into_iter().map(|(field, value)| (field.to_string(), value)).collect()
 }
 
 /// The rotary embedding of another model: one object, one a layer type, or null.
@@ -232,14 +218,14 @@ fn rope_facts(rule: Option<&str>, pairing: Option<Pairing>, base: f64, dims: [us
 }
 
 /// What the weights hold.
-fn parameters(weights: Option<&Weights>, config: Option<&RoFormerConfig>) -> Map<String, Value> {
+fn parameters(weights: Option<&Weights>, blueprint: Option<&Blueprint>) -> Map<String, Value> {
     let (mut used, mut count, mut bytes): (usize, u64, u64) = (0, 0, 0);
     let mut dtypes: BTreeMap<String, usize> = BTreeMap::new();
     // A language model whose output is not tied has a bias there, and this one is left over.
-    let untied = config.is_some_and(|config| !config.tie_word_embeddings);
+    let untied = blueprint.is_some_and(|blueprint| !blueprint.output.is_tied);
     let tensors = weights.iter().flat_map(|&weights| {
         weights.names().filter(move |name| {
-            !(is_left_out(name, weights, config) || untied && *name == "cls.predictions.bias")
+            !(is_left_out(name, weights, blueprint) || untied && *name == "cls.predictions.bias")
         })
     });
     for tensor in tensors.filter_map(|name| weights.and_then(|weights| weights.get(name))) {

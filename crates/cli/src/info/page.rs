@@ -39,7 +39,11 @@ pub fn print(out: &mut impl Write, facts: &Value) -> Result<()> {
         true => "decoder: a token sees those before it".to_string(),
         false => "encoder: a token sees all others".to_string(),
     });
-    line("attention", vec![sees, is("add_cross_attention").then(|| "cross-attention".into())])?;
+    let kind = facts["attention"].as_str().filter(|&kind| kind != "softmax").map(String::from);
+    line("attention", vec![sees, kind, is("add_cross_attention").then(|| "cross-attention".into())])?;
+    if facts["position_encoding"].as_str().is_some_and(|name| name != "rotary") {
+        line("positions", vec![with("position_encoding", "#")])?;
+    }
     match facts["rope"]["layer_types"].as_object() {
         None => line("rope", rope(&facts["rope"], is("rotary_value")))?,
         Some(layers) => {

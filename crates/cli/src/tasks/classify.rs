@@ -53,7 +53,8 @@ fn run_on<B: Backend>(device: B, arguments: Arguments) -> Outcome {
     let Arguments { reader, top_k, options, texts, .. } = arguments;
     let source = options.open(texts, FIELDS, "roformer classify --model MODEL '这部电影很好看。'")?;
     let pipeline = reader.open(device)?;
-    let labels = (0..pipeline.model().num_labels()).map(|label| pipeline.model().label(label));
+    let blueprint = pipeline.model().blueprint();
+    let labels = (0..blueprint.classes()).map(|label| blueprint.labels.name(label));
     let widest = labels.map(|label| show::width(&label)).max().unwrap_or(0);
     let all = if options.json { usize::MAX } else { 1 };
     let top_k = top_k.map_or(all, |k| k as usize);

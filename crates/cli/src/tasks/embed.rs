@@ -75,7 +75,7 @@ fn run_on<B: Backend>(device: B, arguments: Arguments) -> Outcome {
     let Arguments { reader, pooling, normalize, output, options, texts, .. } = arguments;
     let source = options.open(texts, ONE, "roformer embed --model MODEL '今天天气不错'")?;
     let pipeline = reader.open(device)?;
-    let width = pipeline.model().hidden_size();
+    let width = pipeline.model().blueprint().width;
     let rows = output.as_deref().map(|path| Rows::create(path, width)).transpose()?;
     let embed = Embed { pooling: pooling.map(Pooling::from), normalize };
     let mut task = Embedding { pipeline, embed, rows, json: options.json };

@@ -138,7 +138,7 @@ impl<B: Backend> Generation<B> {
         }
         // Written here and not in `print`: each piece is seen when it comes.
         let mut out = crate::terminal::stdout();
-        let goes_on = !self.pipeline.model().is_unilm();
+        let goes_on = !self.pipeline.model().blueprint().is_unilm();
         let mut before = if goes_on { text } else { "" };
         // Tokens of a file's own tokenizer bring their spaces along.
         let drops_spaces = self.pipeline.tokenizer().kind() != Kind::File;

@@ -98,6 +98,14 @@ struct Given {
     #[arg(long, value_name = "ENCODING")]
     #[serde(skip_serializing_if = "Option::is_none")]
     encoding: Option<String>,
+    /// How tokens look at each other: softmax or linear [default: softmax]
+    #[arg(long, value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attention: Option<String>,
+    /// The feature maps of linear attention: elu, softmax or favor [default: elu]
+    #[arg(long, value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    features: Option<String>,
     /// Layers [default: 4]
     #[arg(long, value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -109,13 +109,9 @@ impl Show {
         let folder = self.out.join(name);
         let folder = folder.display();
         writeln!(out, "the model is in {folder}")?;
-        if !run.trainer().network().is_of_its_class() {
-            let (form, encoding) = (settings.form.name(), &settings.encoding);
-            return writeln!(
-                out,
-                "neither transformers nor the other commands load a {form} with the encoding {encoding}; \
-                 `roformer train --from {folder}` goes on with it"
-            );
+        if !run.trainer().network().blueprint.is_of_its_class() {
+            let form = settings.form.name();
+            writeln!(out, "transformers has no {form} of this kind and does not load it; roformer does")?;
         }
         let block = settings.block;
         match settings.goal {

@@ -18,7 +18,7 @@ const MAX_TEXT: usize = 4096;
 pub struct Model {
     name: String,
     tokenizer: Tokenizer,
-    model: roformer::model::Model<Watched>,
+    model: roformer::model::Model<f32, Watched>,
     watched: Watched,
     /// The text that was looked at last: another head of it needs no other forward pass.
     last: Mutex<Option<Arc<Looked>>>,
@@ -88,14 +88,7 @@ impl Model {
 
     /// Its name, and how many layers and heads it has.
     pub fn about(&self) -> About {
-        let (layers, heads) = match &self.model {
-            roformer::model::Model::RoFormer(model) => {
-                (model.config().num_hidden_layers, model.config().num_attention_heads)
-            }
-            roformer::model::Model::Decoder(model) => {
-                (model.config().num_hidden_layers, model.config().num_attention_heads)
-            }
-        };
+        let (layers, heads) = (self.model.blueprint().layers, self.model.blueprint().heads);
         About { name: self.name.clone(), layers, heads }
     }
 

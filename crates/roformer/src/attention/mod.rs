@@ -3,13 +3,17 @@
 //! [`softmax`] is what inference runs; [`Attention`] is what training runs, with the position terms that act on scores and
 //! values, forward and backward; [`linear`] never compares queries with keys one by one.
 
+#[allow(unsafe_code, reason = "threads write apart")]
 mod backward;
 mod band;
 mod dropout;
 mod forward;
 pub mod linear;
+#[allow(unsafe_code, reason = "vector instructions")]
 mod rows;
+#[allow(unsafe_code, reason = "vector instructions, and threads that write apart")]
 pub mod softmax;
+#[allow(unsafe_code, reason = "threads write apart")]
 mod sums;
 pub mod terms;
 #[cfg(test)]

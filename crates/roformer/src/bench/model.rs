@@ -4,8 +4,9 @@
 pub mod cuda;
 
 use super::{median, quantile, seconds};
+use crate::blueprint::Blueprint;
 use crate::error::{Error, Result};
-use crate::model::{Hashed, HeadKind, Input, RoFormer, RoFormerConfig};
+use crate::model::{Hashed, Input, Model};
 use crate::ops::gemm;
 use rayon::prelude::*;
 
@@ -38,9 +39,9 @@ pub struct Sample {
 /// Measures every shape on the current rayon pool; `report` sees each line as it comes. A result that differs between the
 /// shapes' texts and one text alone is an error.
 pub fn run(mut report: impl FnMut(Sample)) -> Result<()> {
-    let config = RoFormerConfig::from_json(br#"{"model_type": "roformer", "vocab_size": 12000}"#)?;
-    let (hidden, wide, layers) = (config.hidden_size, config.intermediate_size, config.num_hidden_layers);
-    let model = RoFormer::<f32>::from_parameters(config, HeadKind::None, &Hashed)?;
+    let blueprint = Blueprint::from_config(br#"{"model_type": "roformer", "vocab_size": 12000}"#)?;
+    let (hidden, wide, layers) = (blueprint.width, blueprint.wide, blueprint.layers);
+    let model = Model::<f32>::from_parameters(blueprint, &Hashed)?;
     let weights_mb = (model.layer_bytes() + 12_002 * hidden * 4) as f64 / 1e6;
     for (batch, length) in SHAPES {
         let ids: Vec<u32> = (0..batch * length).map(|i| (i * 7919 % 12_000) as u32).collect();

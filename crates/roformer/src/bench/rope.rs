@@ -1,6 +1,7 @@
 //! `roformer bench rope`: the rotation beside an in-place multiply over the same bytes.
 
 #[cfg(feature = "cuda")]
+#[allow(unsafe_code, reason = "runs what it has recorded")]
 pub mod cuda;
 
 use super::{median, quantile, seconds};

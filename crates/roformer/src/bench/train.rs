@@ -4,10 +4,10 @@
 pub mod cuda;
 
 use super::{median, quantile, seconds};
-use crate::encoding::{Encoding, Rotary};
+use crate::blueprint::{Blueprint, Dims, Direction};
 use crate::error::{Error, Result};
 use crate::graph::{Batch, mix};
-use crate::network::{Form, Laid, Mixing, Network, Task};
+use crate::network::{Laid, Network, Task};
 use crate::ops::multiply::{Strided, Threads, multiply};
 use crate::ops::optimizer::{AdamW, State};
 use rayon::prelude::*;
@@ -70,23 +70,9 @@ pub fn run(mut report: impl FnMut(Sample)) -> Result<()> {
 
 /// The network of a line, from its batch, length, width, layers and vocabulary.
 pub fn network([_, _, width, layers, vocabulary]: [usize; 5]) -> Network {
-    let heads = width / HEAD_DIM;
-    Network {
-        form: Form::Plain,
-        vocabulary,
-        width,
-        layers,
-        heads,
-        key_heads: heads,
-        head_dim: HEAD_DIM,
-        wide: 4 * width,
-        epsilon: 1e-5,
-        is_causal: false,
-        encoding: Encoding::Rotary(Rotary::default()),
-        mixing: Mixing::Softmax,
-        dropout: 0.0,
-        task: Task::Language,
-    }
+    let plain = Blueprint::plain(Dims { vocabulary, width, layers, heads: width / HEAD_DIM });
+    let blueprint = Blueprint { direction: Direction::Both, ..plain };
+    Network { blueprint, dropout: 0.0, task: Task::Language }
 }
 
 /// A model that trains on one batch.

@@ -1,7 +1,7 @@
 //! What absolute codes have in common: vectors by position, merged into the embeddings.
 
 use super::Sizes;
-use crate::graph::{Builder, Init, Value};
+use crate::graph::{Builder, Init, Parameter, Value};
 use crate::ops::Real;
 
 /// How codes and embeddings become one vector.
@@ -15,6 +15,14 @@ pub enum Merge {
 }
 
 impl Merge {
+    /// The weight that it learns, if any; added to the parameters.
+    pub(super) fn weight<T: Real>(self, builder: &mut Builder<T>, sizes: &Sizes) -> Option<Parameter> {
+        let (width, deviation) = (sizes.width, (2.0 * sizes.width as f64).sqrt().recip());
+        (self == Merge::Concatenate).then(|| {
+            builder.parameters().add("position.merge.weight", &[width, 2 * width], Init::Normal(deviation))
+        })
+    }
+
     /// Merges codes `[length, width]` into every text of `x` `[batch · length, width]`.
     pub(super) fn apply<T: Real>(
         self,
@@ -23,16 +31,11 @@ impl Merge {
         codes: Value,
         sizes: &Sizes,
     ) -> Value {
-        match self {
-            Merge::Add => builder.sum(x, codes),
-            Merge::Concatenate => {
-                let width = sizes.width;
-                let deviation = (2.0 * width as f64).sqrt().recip();
-                let shape = [width, 2 * width];
-                let weight =
-                    builder.parameters().add("position.merge.weight", &shape, Init::Normal(deviation));
+        match self.weight(builder, sizes) {
+            None => builder.sum(x, codes),
+            Some(weight) => {
                 let both = builder.concatenate_rows(x, codes);
-                builder.linear(both, weight, None, width)
+                builder.linear(both, weight, None, sizes.width)
             }
         }
     }

@@ -50,13 +50,13 @@ impl<T: Real> Encode<T> for Hierarchical {
         Ok(())
     }
 
-    fn embed(&self, builder: &mut Builder<T>, x: Value, sizes: &Sizes) -> Value {
+    fn codes(&self, builder: &mut Builder<T>, sizes: &Sizes) -> Option<(Value, Merge)> {
         let (n, share) = (self.rows(sizes.longest), self.alpha / (1.0 - self.alpha));
         let table = super::learned::table(builder, n, sizes.width);
         let n = n as u32;
         let rows = builder.position_rows(table, sizes.length, move |position| {
             [(position % n, 1.0), (position / n, share), (0, -share)]
         });
-        self.merge.apply(builder, x, rows, sizes)
+        Some((rows, self.merge))
     }
 }

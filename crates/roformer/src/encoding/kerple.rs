@@ -15,27 +15,15 @@ use crate::ops::Real;
 /// A training step with it:
 ///
 /// ```
+/// use roformer::blueprint::{Blueprint, Dims};
 /// use roformer::encoding::{Encoding, Kerple};
 /// use roformer::graph::Batch;
-/// use roformer::network::{Form, Mixing, Network, Task};
+/// use roformer::network::{Network, Task};
 /// use roformer::ops::optimizer::{AdamW, State};
 ///
-/// let network = Network {
-///     form: Form::Plain,
-///     vocabulary: 10,
-///     width: 16,
-///     layers: 2,
-///     heads: 2,
-///     key_heads: 2,
-///     head_dim: 8,
-///     wide: 32,
-///     epsilon: 1e-5,
-///     is_causal: true,
-///     encoding: Encoding::Kerple(Kerple::default()),
-///     mixing: Mixing::Softmax,
-///     dropout: 0.0,
-///     task: Task::Language,
-/// };
+/// let plain = Blueprint::plain(Dims { vocabulary: 10, width: 16, layers: 2, heads: 2 });
+/// let blueprint = Blueprint { encoding: Encoding::Kerple(Kerple::default()), ..plain };
+/// let network = Network { blueprint, dropout: 0.0, task: Task::Language };
 /// // One text of six tokens; each token's target is the next one.
 /// let mut laid = network.build::<f32>(1, 6, 6)?;
 /// let parameters = laid.graph.layout().clone();
@@ -139,18 +127,16 @@ impl<T: Real> Operation<T> for Kernel {
         let work = rotation::Kernel {
             weight: lowering.parameter(weight),
             table: lowering.make(table, Storage::F32),
-            slopes: 0,
-            gradient: 0,
-            heads: table.rows as u32,
-            length: table.width as u32,
+            slopes: gpu::Span::NOTHING,
+            gradient: gpu::Span::NOTHING,
+            heads: table.rows,
+            length: table.width,
         };
-        lowering.forward(move |gpu| rotation::kernel_forward(&gpu.training()?.rotation, gpu.queue(), &work));
+        lowering.forward(move |gpu| rotation::kernel_forward(&gpu.training()?.rotation, gpu, &work));
         Ok(Box::new(move |lowering| {
             let Some(slopes) = lowering.slope(table) else { return Ok(()) };
             let work = rotation::Kernel { slopes, gradient: lowering.parameter_gradient(weight), ..work };
-            lowering.backward(move |gpu| {
-                rotation::kernel_backward(&gpu.training()?.rotation, gpu.queue(), &work)
-            });
+            lowering.backward(move |gpu| rotation::kernel_backward(&gpu.training()?.rotation, gpu, &work));
             Ok(())
         }))
     }
@@ -159,28 +145,20 @@ impl<T: Real> Operation<T> for Kernel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::blueprint::{Blueprint, Dims, Direction, LinearForm, Mixing};
     use crate::encoding::Encoding;
     use crate::graph::{Batch, Graph};
-    use crate::network::{Form, LinearForm, Mixing, Network, Task};
+    use crate::network::{Network, Task};
     use crate::ops::check;
 
     fn network(is_causal: bool, encoding: Kerple) -> Network {
-        Network {
-            form: Form::Plain,
-            vocabulary: 7,
-            width: 6,
-            layers: 2,
-            heads: 3,
-            key_heads: 3,
-            head_dim: 2,
+        let blueprint = Blueprint {
             wide: 8,
-            epsilon: 1e-5,
-            is_causal,
+            direction: if is_causal { Direction::Causal } else { Direction::Both },
             encoding: Encoding::Kerple(encoding),
-            mixing: Mixing::Softmax,
-            dropout: 0.0,
-            task: Task::Language,
-        }
+            ..Blueprint::plain(Dims { vocabulary: 7, width: 6, layers: 2, heads: 3 })
+        };
+        Network { blueprint, dropout: 0.0, task: Task::Language }
     }
 
     /// A step's graph for two texts of five tokens, with numbers without a pattern for all its parameters.
@@ -253,7 +231,7 @@ mod tests {
     #[test]
     fn linear_attention_refuses_it() {
         let linear =
-            Network { mixing: Mixing::Linear(LinearForm::default()), ..network(true, Kerple::default()) };
+            network(true, Kerple::default()).with(|own| own.mixing = Mixing::Linear(LinearForm::default()));
         let refused = linear.build::<f32>(1, 2, 2).err().unwrap().to_string();
         assert!(refused.contains("kerple"), "{refused}");
     }

@@ -14,11 +14,11 @@ pub struct Learned {
 }
 
 impl<T: Real> Encode<T> for Learned {
-    fn embed(&self, builder: &mut Builder<T>, x: Value, sizes: &Sizes) -> Value {
+    fn codes(&self, builder: &mut Builder<T>, sizes: &Sizes) -> Option<(Value, Merge)> {
         let table = table(builder, sizes.longest, sizes.width);
         let rows =
             builder.position_rows(table, sizes.length, |position| [(position, 1.0), (0, 0.0), (0, 0.0)]);
-        self.merge.apply(builder, x, rows, sizes)
+        Some((rows, self.merge))
     }
 }
 

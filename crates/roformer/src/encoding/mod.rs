@@ -9,6 +9,7 @@
 mod absolute;
 mod alibi;
 mod deberta;
+mod evaluated;
 mod hierarchical;
 mod kerple;
 mod label;
@@ -26,6 +27,7 @@ mod xpos;
 pub use absolute::Merge;
 pub use alibi::Alibi;
 pub use deberta::Deberta;
+pub(crate) use evaluated::{Codes, Evaluated, LayerTerms, TableOf};
 pub use hierarchical::Hierarchical;
 pub use kerple::Kerple;
 pub use learned::Learned;
@@ -90,9 +92,17 @@ pub trait Encode<T: Real> {
         Ok(())
     }
 
-    /// Term 1: what becomes of the embeddings `[batch · length, width]`.
-    fn embed(&self, _builder: &mut Builder<T>, x: Value, _sizes: &Sizes) -> Value {
-        x
+    /// Term 1: a code for each position, `[length, width]`, and how codes meet the embeddings.
+    fn codes(&self, _builder: &mut Builder<T>, _sizes: &Sizes) -> Option<(Value, Merge)> {
+        None
+    }
+
+    /// What becomes of the embeddings `[batch · length, width]`.
+    fn embed(&self, builder: &mut Builder<T>, x: Value, sizes: &Sizes) -> Value {
+        match self.codes(builder, sizes) {
+            Some((codes, merge)) => merge.apply(builder, x, codes, sizes),
+            None => x,
+        }
     }
 
     /// Terms 2 to 7 of a layer. Tables that all layers share are made for the first, and found again by their name.
@@ -204,6 +214,23 @@ impl Encoding {
     pub(crate) fn is_by_places(&self) -> bool {
         use Encoding::{Alibi, Deberta, Kerple, Shaw, T5, XlNet};
         matches!(self, Alibi(_) | Deberta(_) | Kerple(_) | Shaw(_) | T5(_) | XlNet(_))
+    }
+
+    /// Positions outside of training, where they are not 0, 1, 2 and so on: those that training draws by chance, spread evenly
+    /// so that texts of up to `longest` tokens reach over the whole range.
+    pub(crate) fn spread(&self, length: usize, longest: usize) -> Option<Vec<u32>> {
+        let Encoding::Randomised(randomised) = self else { return None };
+        let step = randomised.step(longest);
+        Some((0..length).map(|token| (token * step) as u32).collect())
+    }
+
+    /// The most tokens that a text can have; any number if there is no such limit. `longest` are the rows of learned tables.
+    pub(crate) fn limit(&self, longest: usize) -> Option<usize> {
+        match self {
+            Encoding::Learned(_) | Encoding::Randomised(_) => Some(longest),
+            Encoding::Hierarchical(own) => Some(own.rows(longest).saturating_pow(2)),
+            _ => None,
+        }
     }
 
     /// Whether values turn too.

@@ -4,7 +4,7 @@
 use super::rotary::Rotary;
 use super::{Encode, Sizes, Terms, check_rows};
 use crate::error::{Error, Result};
-use crate::graph::{Builder, Value};
+use crate::graph::Builder;
 use crate::ops::Real;
 
 /// Rotary embedding at positions drawn by chance.
@@ -22,6 +22,14 @@ impl Default for Randomised {
     }
 }
 
+impl Randomised {
+    /// The step from token to token outside of training: positions are then spread evenly, in the same way for every text,
+    /// so that those up to the longest text reach over the whole range.
+    pub fn step(&self, longest: usize) -> usize {
+        (self.range / longest.max(1)).max(1)
+    }
+}
+
 impl<T: Real> Encode<T> for Randomised {
     fn check(&self, sizes: &Sizes) -> Result<()> {
         if self.range < sizes.longest {
@@ -30,10 +38,6 @@ impl<T: Real> Encode<T> for Randomised {
         }
         check_rows("the range of positions", self.range)?;
         Encode::<T>::check(&self.rotary, sizes)
-    }
-
-    fn embed(&self, builder: &mut Builder<T>, x: Value, sizes: &Sizes) -> Value {
-        self.rotary.embed(builder, x, sizes)
     }
 
     fn terms(&self, builder: &mut Builder<T>, layer: usize, sizes: &Sizes) -> Terms {

@@ -99,18 +99,17 @@ impl<T: Real> Operation<T> for Frequencies {
         use crate::ops::cuda::training::rotation;
         let (field, out) = (self.field, self.out);
         let work = rotation::Field {
-            field: lowering.place(field).address,
+            field: lowering.place(field).span,
             theta: lowering.constant(&self.theta),
             frequencies: lowering.make(out, Storage::F32),
-            gradient: 0,
-            pairs: self.theta.len() as u32,
+            gradient: gpu::Span::NOTHING,
+            pairs: self.theta.len(),
         };
-        lowering.forward(move |gpu| rotation::field_forward(&gpu.training()?.rotation, gpu.queue(), &work));
+        lowering.forward(move |gpu| rotation::field_forward(&gpu.training()?.rotation, gpu, &work));
         Ok(Box::new(move |lowering| {
             let Some(frequencies) = lowering.slope(out) else { return Ok(()) };
             let work = rotation::Field { frequencies, gradient: lowering.add_to(field), ..work };
-            lowering
-                .backward(move |gpu| rotation::field_backward(&gpu.training()?.rotation, gpu.queue(), &work));
+            lowering.backward(move |gpu| rotation::field_backward(&gpu.training()?.rotation, gpu, &work));
             Ok(())
         }))
     }

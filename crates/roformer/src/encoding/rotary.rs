@@ -22,6 +22,9 @@ pub struct Rotary {
     pub values: bool,
     /// Whether the frequencies are learned, in every layer its own, from those of the schedule on.
     pub is_learned: bool,
+    /// The embedding itself, where the fields above do not say all of it (angles in `f32`, features that do not begin with
+    /// the first): for models that are run, not trained.
+    pub given: Option<Rope>,
 }
 
 impl Default for Rotary {
@@ -33,13 +36,35 @@ impl Default for Rotary {
             rotary_dim: None,
             values: false,
             is_learned: false,
+            given: None,
         }
     }
 }
 
 impl Rotary {
+    /// The encoding that rotates as a rope does.
+    pub fn of(rope: &Rope) -> Self {
+        let rotary = Rotary {
+            base: rope.base(),
+            pairing: rope.pairing(),
+            schedule: rope.schedule().clone(),
+            rotary_dim: Some(rope.rotary_dim()).filter(|&dim| dim != rope.head_dim()),
+            ..Rotary::default()
+        };
+        match rotary.rope(rope.head_dim()) {
+            Ok(same) if same == *rope => rotary,
+            _ => Rotary { given: Some(rope.clone()), ..rotary },
+        }
+    }
+
     /// The rotary embedding of heads of so many features.
-    pub(crate) fn rope(&self, head_dim: usize) -> Result<Rope> {
+    pub fn rope(&self, head_dim: usize) -> Result<Rope> {
+        if let Some(given) = &self.given {
+            return match given.head_dim() == head_dim {
+                true => Ok(given.clone()),
+                false => Err(Error::input("the width of a head", head_dim, given.head_dim().to_string())),
+            };
+        }
         let builder =
             Rope::builder(head_dim).base(self.base).pairing(self.pairing).schedule(self.schedule.clone());
         Ok(match self.rotary_dim {

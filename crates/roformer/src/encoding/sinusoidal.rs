@@ -18,12 +18,12 @@ pub struct Sinusoidal {
 }
 
 impl<T: Real> Encode<T> for Sinusoidal {
-    fn embed(&self, builder: &mut Builder<T>, x: Value, sizes: &Sizes) -> Value {
+    fn codes(&self, builder: &mut Builder<T>, sizes: &Sizes) -> Option<(Value, Merge)> {
         let codes = codes(sizes.longest, sizes.width);
         let table = builder.constant(sizes.longest, sizes.width, &codes);
         let rows =
             builder.position_rows(table, sizes.length, |position| [(position, 1.0), (0, 0.0), (0, 0.0)]);
-        self.merge.apply(builder, x, rows, sizes)
+        Some((rows, self.merge))
     }
 }
 

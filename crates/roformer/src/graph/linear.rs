@@ -33,7 +33,17 @@ impl FeatureMap {
         }
     }
 
-    fn map<T: Real>(self, head_dim: usize) -> Result<Map<T>> {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            FeatureMap::Elu => "elu",
+            FeatureMap::Softmax => "softmax",
+            FeatureMap::Exp => "exp",
+            FeatureMap::Favor { .. } => "favor",
+        }
+    }
+
+    pub(crate) fn map<T: Real>(self, head_dim: usize) -> Result<Map<T>> {
         Ok(match self {
             FeatureMap::Elu => Map::Elu1,
             FeatureMap::Softmax => Map::Softmax,

@@ -4,6 +4,7 @@ use super::encodings;
 use super::results::{self, EncodingPlan, LeftOut};
 use super::run::{HEAD_DIM, Purpose, Settings};
 use super::tasks::{self, Defaults, Task};
+use crate::blueprint::Features;
 use crate::device::Device;
 use crate::encoding::Encoding;
 use crate::error::{Error, Result};
@@ -80,6 +81,8 @@ pub struct Request {
     pub steps: Option<u64>,
     /// Whether attention is linear.
     pub is_linear: bool,
+    /// The feature maps of linear attention.
+    pub features: Features,
     /// Whether a small grid of parameters is tried for each encoding first.
     pub is_sweep: bool,
     /// The text of the language model.
@@ -114,6 +117,8 @@ pub struct Plan {
     pub seeds: Vec<u64>,
     /// Whether attention is linear.
     pub is_linear: bool,
+    /// The feature maps of linear attention.
+    pub features: Features,
     /// Whether a small grid of parameters is tried for each encoding first.
     pub is_sweep: bool,
     /// Where models are trained.
@@ -147,9 +152,13 @@ impl Plan {
             }
         }
         let seeds = (1..=seeds as u64).collect();
-        let Request { is_linear, is_sweep, .. } = *request;
+        let Request { is_linear, features, is_sweep, .. } = *request;
+        if !is_linear && features != Features::Elu {
+            let expected = "elu, or linear attention: softmax attention has no feature maps";
+            return Err(Error::input("features", features.name(), expected));
+        }
         let device = request.device.clone();
-        let plan = Plan { preset, tasks, encodings, left_out, seeds, is_linear, is_sweep, device };
+        let plan = Plan { preset, tasks, encodings, left_out, seeds, is_linear, features, is_sweep, device };
         plan.check()?;
         Ok(plan)
     }
@@ -211,6 +220,7 @@ impl Plan {
             data: format!("{:016x}", planned.task.fingerprint()),
             encoding: encoding.into(),
             is_linear: self.is_linear,
+            features: self.features,
             width: 2 * HEAD_DIM,
             layers: 2,
             batch: 32,
@@ -291,7 +301,11 @@ impl Plan {
         };
         results::Plan {
             preset: self.preset.name().into(),
-            attention: if self.is_linear { "linear" } else { "softmax" }.into(),
+            attention: match (self.is_linear, self.features) {
+                (false, _) => "softmax".into(),
+                (true, Features::Elu) => "linear".into(),
+                (true, features) => format!("linear ({})", features.name()),
+            },
             encodings: self.encodings.iter().map(show).collect(),
             seeds: self.seeds.clone(),
             rates: RATES.into(),

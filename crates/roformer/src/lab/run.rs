@@ -2,11 +2,12 @@
 
 use super::results::CurvePoint;
 use super::tasks::{Draws, Example, PAD, Part, Task};
+use crate::blueprint::{Blueprint, Dims, Features, Mixing};
 use crate::device::Device;
 use crate::encoding::Encoding;
 use crate::error::Result;
 use crate::graph::{Batch, IGNORE, Init, Parameters};
-use crate::network::{Form, Laid, LinearForm, Mixing, Network, Task as Goal};
+use crate::network::{Laid, Network, Task as Goal};
 use crate::ops::optimizer::AdamW;
 use crate::train::{Learner, Schedule, Update};
 use serde::{Deserialize, Serialize};
@@ -53,6 +54,9 @@ pub struct Settings {
     pub encoding: String,
     /// Whether attention is linear.
     pub is_linear: bool,
+    /// The feature maps of linear attention.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub features: Features,
     /// Width.
     pub width: usize,
     /// Layers.
@@ -79,23 +83,16 @@ pub struct Settings {
 impl Settings {
     /// The model, with this encoding.
     pub fn network(&self, task: &dyn Task, encoding: &Encoding) -> Network {
-        let heads = self.width / HEAD_DIM;
-        Network {
-            form: Form::Plain,
-            vocabulary: task.vocabulary(),
-            width: self.width,
-            layers: self.layers,
-            heads,
-            key_heads: heads,
-            head_dim: HEAD_DIM,
-            wide: 4 * self.width,
-            epsilon: 1e-5,
-            is_causal: true,
+        let (vocabulary, width, layers) = (task.vocabulary(), self.width, self.layers);
+        let blueprint = Blueprint {
             encoding: encoding.clone(),
-            mixing: if self.is_linear { Mixing::Linear(LinearForm::default()) } else { Mixing::Softmax },
-            dropout: 0.0,
-            task: Goal::Language,
-        }
+            mixing: match self.is_linear {
+                true => Mixing::Linear(self.features.form(HEAD_DIM)),
+                false => Mixing::Softmax,
+            },
+            ..Blueprint::plain(Dims { vocabulary, width, layers, heads: width / HEAD_DIM })
+        };
+        Network { blueprint, dropout: 0.0, task: Goal::Language }
     }
 
     /// Tokens of the longest text that the model will see: the rows of learned tables.
@@ -237,4 +234,9 @@ pub(super) fn join(examples: &[Example], tokens: usize) -> Batch {
         targets: examples.iter().flat_map(|example| row(&example.targets, IGNORE)).collect(),
         ..Batch::default()
     }
+}
+
+/// Whether features are the usual ones, which settings do not mention.
+fn is_default(features: &Features) -> bool {
+    *features == Features::default()
 }

@@ -1,6 +1,7 @@
 //! Keys and values of tokens already seen, so that decoding computes each token once.
 
 use super::call::{Encoded, Input};
+use crate::blueprint::{Blueprint, Mixing};
 use crate::error::{Error, Result};
 use crate::ops::memory::filled;
 use crate::ops::{Backend, Cpu, Part, Real};
@@ -17,51 +18,61 @@ pub struct Cache<T: Real = f32, B: Backend = Cpu> {
     pub(super) batch: usize,
     pub(super) capacity: usize,
     pub(super) length: usize,
+    /// Whether a step began and did not end.
+    is_under_way: bool,
 }
 
-/// Keys and values of one layer, `[batch, capacity, width]`.
+/// Keys and values of one layer, `[batch, capacity, width]`; none with linear attention.
 pub(super) struct LayerCache<T: Real, B: Backend> {
     pub keys: B::Buffer<T>,
     pub values: B::Buffer<T>,
-    /// Keys and values of the other model's output, `[batch, encoded, 2 · hidden]`, once they have been computed.
+    /// Keys and values of the other model's output, `[batch, encoded, 2 · width]`, once they have been computed.
     pub cross: Option<B::Buffer<T>>,
+    /// What linear attention keeps in place of keys and values.
+    pub state: Option<B::State<T>>,
 }
 
 impl<T: Real, B: Backend> Cache<T, B> {
-    pub(super) fn new(
-        device: &B,
-        layers: usize,
-        width: usize,
-        batch: usize,
-        capacity: usize,
-    ) -> Result<Self> {
+    pub(super) fn new(device: &B, blueprint: &Blueprint, batch: usize, capacity: usize) -> Result<Self> {
         let none = || Error::Memory { what: "the cache" };
+        let (layers, width) = (blueprint.layers, blueprint.key_width());
         let tokens = batch.checked_mul(capacity).ok_or_else(none)?;
-        let len = tokens.checked_mul(width).ok_or_else(none)?;
+        let form = match blueprint.mixing {
+            Mixing::Softmax => None,
+            Mixing::Linear(form) => Some(form),
+        };
+        let len = if form.is_some() { 0 } else { tokens.checked_mul(width).ok_or_else(none)? };
         if !device.has_room::<T>(2 * layers as u128 * len as u128) {
             return Err(none());
         }
         let mask = filled(tokens, false).ok_or_else(none)?;
-        let memory = || device.zeros(len).ok_or_else(none);
-        let layer = |_| Ok(LayerCache { keys: memory()?, values: memory()?, cross: None });
+        let memory = || device.zeros(len).map_err(Error::for_want_of("the cache"));
+        let layer = |_| {
+            let state = form.map(|form| device.state(form, batch, blueprint.heads, blueprint.head_dim));
+            Ok(LayerCache { keys: memory()?, values: memory()?, cross: None, state: state.transpose()? })
+        };
         let layers = (0..layers).map(layer).collect::<Result<_>>()?;
-        Ok(Cache { layers, mask, width, batch, capacity, length: 0, encoded: None })
+        Ok(Cache { layers, mask, width, batch, capacity, length: 0, encoded: None, is_under_way: false })
     }
 
     /// The cache of one text, `batch` times over.
-    pub(super) fn repeat(&self, device: &B, batch: usize) -> Result<Self> {
+    pub(super) fn repeat(&self, device: &B, blueprint: &Blueprint, batch: usize) -> Result<Self> {
         if self.batch != 1 || self.encoded.is_some() {
             let value = format!("of {} texts", self.batch);
             return Err(Error::input("the cache", value, "that of one text, without cross-attention"));
         }
         let (width, capacity) = (self.width, self.capacity);
-        let mut cache = Cache::new(device, self.layers.len(), width, batch, capacity)?;
+        let mut cache = Cache::new(device, blueprint, batch, capacity)?;
         let (at, size) = ((0, width, capacity * width), [batch, self.length, width]);
         for (own, new) in self.layers.iter().zip(&mut cache.layers) {
+            if let Some(state) = &own.state {
+                new.state = Some(device.repeat_state(state, batch)?);
+                continue;
+            }
             // No step from sequence to sequence: each is the same one.
             let one = |buffer| Part { buffer, offset: 0, token: width, sequence: 0 };
-            device.copy(one(&own.keys), &mut new.keys, at, size);
-            device.copy(one(&own.values), &mut new.values, at, size);
+            device.copy(one(&own.keys), &mut new.keys, at, size)?;
+            device.copy(one(&own.values), &mut new.values, at, size)?;
         }
         cache.mask = self.mask.repeat(batch);
         cache.length = self.length;
@@ -76,6 +87,10 @@ impl<T: Real, B: Backend> Cache<T, B> {
         batch: usize,
         length: usize,
     ) -> Result<()> {
+        // Keys and values of a step that failed are written over; sums that it joined are not taken back.
+        if self.is_under_way && self.layers.iter().any(|layer| layer.state.is_some()) {
+            return Err(Error::input("the cache", "left by a step that failed", "a new one"));
+        }
         match self.encoded {
             Some(length)
                 if encoded.is_some_and(|other| other.hidden.len() != batch * length * self.width) =>
@@ -105,6 +120,19 @@ impl<T: Real, B: Backend> Cache<T, B> {
             }
         }
         Ok(())
+    }
+
+    /// A layer's part, and the tokens it has room for. From here on until [`advance`](Self::advance) a step is under way.
+    pub(super) fn layer(&mut self, index: usize) -> (&mut LayerCache<T, B>, usize) {
+        self.is_under_way = true;
+        (&mut self.layers[index], self.capacity)
+    }
+
+    /// Ends a step: the cache holds `length` tokens now, and knows the length of the other model's output.
+    pub(super) fn advance(&mut self, length: usize, encoded: Option<usize>) {
+        self.length = length;
+        self.encoded = self.encoded.or(encoded);
+        self.is_under_way = false;
     }
 
     /// The mask of the first tokens, `[batch, length]`.

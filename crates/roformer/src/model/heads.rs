@@ -1,70 +1,22 @@
-//! What stands on the encoder: language models, classifiers, question answering, multiple choice.
+//! What stands on the last layer: language models, classifiers, question answering, multiple choice; and the pooler.
 
-use super::config::RoFormerConfig;
 use super::layer::{Norm, linear, vector};
 use super::parameters::Parameters;
+use crate::blueprint::{Blueprint, HeadKind, SummaryOf};
 use crate::error::{Error, Result};
 use crate::ops::{Activation, Backend, Memory, Part, Real};
-
-/// The heads that Hugging Face defines for RoFormer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeadKind {
-    /// None: the encoder alone.
-    None,
-    /// A score of every token of the vocabulary at every position.
-    MaskedLm,
-    /// The same, for the next token.
-    CausalLm,
-    /// A score of every label for the whole text.
-    SequenceClassification,
-    /// A score of every label at every position.
-    TokenClassification,
-    /// How likely an answer starts and ends at every position.
-    QuestionAnswering,
-    /// A score of each of several texts.
-    MultipleChoice,
-}
-
-impl HeadKind {
-    /// From an entry of `architectures`.
-    pub fn from_architecture(name: &str) -> Option<Self> {
-        Some(match name {
-            "RoFormerModel" => HeadKind::None,
-            "RoFormerForMaskedLM" => HeadKind::MaskedLm,
-            "RoFormerForCausalLM" => HeadKind::CausalLm,
-            "RoFormerForSequenceClassification" => HeadKind::SequenceClassification,
-            "RoFormerForTokenClassification" => HeadKind::TokenClassification,
-            "RoFormerForQuestionAnswering" => HeadKind::QuestionAnswering,
-            "RoFormerForMultipleChoice" => HeadKind::MultipleChoice,
-            _ => return None,
-        })
-    }
-
-    /// Checks that a configuration can have this head.
-    pub(super) fn check(self, config: &RoFormerConfig) -> Result<()> {
-        let (hidden, embedding) = (config.hidden_size, config.embedding_size);
-        let is_language_model = matches!(self, HeadKind::MaskedLm | HeadKind::CausalLm);
-        match is_language_model && config.rms_norm && embedding != hidden {
-            false => Ok(()),
-            true => Err(Error::Config {
-                field: "embedding_size".into(),
-                value: embedding.to_string(),
-                expected: format!("{hidden}, as hidden_size: RoFormerV2's output reads hidden states"),
-            }),
-        }
-    }
-}
 
 /// The parameters of a head.
 pub(super) enum Head<T: Real, B: Backend> {
     None,
-    /// Dense, activation and norm, which RoFormerV2 has not; then the vocabulary.
+    /// A product, an activation and a norm where the output has them; then the vocabulary.
     Language {
         transform: Option<(B::Matrix<T>, Norm<T, B>)>,
-        decoder: B::Matrix<T>,
+        output: B::Matrix<T>,
     },
-    Sequence {
-        dense: B::Matrix<T>,
+    /// A product and an activation where the family has them; then the labels.
+    Text {
+        dense: Option<B::Matrix<T>>,
         out: B::Matrix<T>,
     },
     Token(B::Matrix<T>),
@@ -75,197 +27,207 @@ pub(super) enum Head<T: Real, B: Backend> {
     },
 }
 
+/// Hidden states `[batch, length, width]`, and which of their tokens are real.
+pub(super) struct Hidden<'a, T: Real, B: Backend> {
+    pub states: &'a B::Buffer<T>,
+    pub batch: usize,
+    pub length: usize,
+    pub mask: Option<&'a [bool]>,
+}
+
 impl<T: Real, B: Backend> Head<T, B> {
     /// `words` are the word embeddings, `[vocabulary, embedding]`, for a tied output.
     pub fn load(
         device: &B,
         source: &impl Parameters<T>,
-        config: &RoFormerConfig,
-        kind: HeadKind,
-        words: &[T],
+        blueprint: &Blueprint,
+        words: Memory<T>,
     ) -> Result<Self> {
-        kind.check(config)?;
-        let (hidden, embedding) = (config.hidden_size, config.embedding_size);
-        // Heads have biases where the layers have none.
-        let one =
-            |name: &str, outputs: usize| linear(device, source, &[name.to_string()], [outputs, hidden], true);
-        Ok(match kind {
+        let (names, width, classes) = (blueprint.family.names(), blueprint.width, blueprint.classes());
+        let product = |name: &str, outputs: usize, has_bias: bool| {
+            linear(device, source, &[name.to_string()], [outputs, width], has_bias)
+        };
+        Ok(match blueprint.head {
             HeadKind::None => Head::None,
             HeadKind::MaskedLm | HeadKind::CausalLm => {
-                let name = "cls.predictions.transform";
-                let transform = match config.rms_norm {
-                    true => None,
-                    false => {
-                        let norm =
-                            Norm::load(device, source, config, &format!("{name}.LayerNorm"), embedding)?;
-                        Some((one(&format!("{name}.dense"), embedding)?, norm))
-                    }
-                };
-                Head::Language { transform, decoder: decoder(device, source, config, words)? }
-            }
-            HeadKind::SequenceClassification => Head::Sequence {
-                dense: one("classifier.dense", hidden)?,
-                out: one("classifier.out_proj", config.num_labels)?,
-            },
-            HeadKind::TokenClassification => Head::Token(one("classifier", config.num_labels)?),
-            HeadKind::QuestionAnswering => Head::Question(one("qa_outputs", 2)?),
-            HeadKind::MultipleChoice => Head::Choice {
-                summary: match config.summary_use_proj {
-                    true => Some(one("sequence_summary.summary", hidden)?),
+                let [dense, norm] = names.transform;
+                let embedding = blueprint.embedding;
+                let transform = match blueprint.output.has_transform {
+                    true => Some((
+                        product(dense, embedding, true)?,
+                        Norm::load(device, source, blueprint, norm, embedding)?,
+                    )),
                     false => None,
-                },
-                classifier: one("classifier", 1)?,
-            },
+                };
+                Head::Language { transform, output: output(device, source, blueprint, words)? }
+            }
+            HeadKind::SequenceClassification => {
+                let [dense, out] = names.text;
+                let dense = names.judges_by_first().then(|| product(dense, width, true)).transpose()?;
+                Head::Text { dense, out: product(out, classes, names.text_has_bias)? }
+            }
+            HeadKind::TokenClassification => Head::Token(product(names.token, classes, true)?),
+            HeadKind::QuestionAnswering => Head::Question(product(names.question, 2, true)?),
+            HeadKind::MultipleChoice => {
+                let [summary, classifier] = names.choice;
+                let summary = blueprint.summary.has_projection.then(|| product(summary, width, true));
+                Head::Choice { summary: summary.transpose()?, classifier: product(classifier, 1, true)? }
+            }
         })
     }
 
-    /// Scores for hidden states `[batch, length, hidden]`.
+    /// Scores for hidden states.
     pub fn forward(
         &self,
         device: &B,
-        config: &RoFormerConfig,
-        hidden: &B::Buffer<T>,
-        [batch, length]: [usize; 2],
+        blueprint: &Blueprint,
+        hidden: &Hidden<T, B>,
         scores: Scores,
     ) -> Result<Option<Logits<T>>> {
-        let (width, tokens) = (config.hidden_size, batch * length);
-        let memory = |rows: usize, width: usize| {
-            let buffer = rows.checked_mul(width).and_then(|len| device.zeros(len));
-            buffer.ok_or(Error::Memory { what: "the scores" })
-        };
-        let each = |matrix: &B::Matrix<T>, x: &B::Buffer<T>, activation, rows, outputs| {
-            let mut out = memory(rows, outputs)?;
-            device.product(matrix, x, activation, &mut out);
+        let Hidden { states, batch, length, .. } = *hidden;
+        let (width, tokens, classes) = (blueprint.width, batch * length, blueprint.classes());
+        let each = |matrix: &B::Matrix<T>, x: &B::Buffer<T>, activation, rows: usize, outputs: usize| {
+            let mut out = memory(device, rows, outputs)?;
+            device.product(matrix, x, activation, &mut out)?;
             Ok::<_, Error>(out)
         };
-        let pick = |token: usize| pick(device, hidden, [batch, length, width], token);
         let plain = Activation::Identity;
         if matches!(scores, Scores::At([])) {
             return Ok(None);
         }
         let (scores, shape) = match self {
             Head::None => return Ok(None),
-            Head::Language { transform, decoder } => {
-                let vocabulary = config.vocab_size;
+            Head::Language { transform, output } => {
+                let vocabulary = blueprint.vocabulary;
                 let mut picked = None;
                 let (rows, shape) = match scores {
                     Scores::All => (tokens, vec![batch, length, vocabulary]),
                     Scores::At(list) => {
-                        let rows = picked.insert(memory(list.len(), width)?);
-                        for (row, &token) in list.iter().enumerate() {
-                            let at = (row * width, width, width);
-                            let from =
-                                Part { buffer: hidden, offset: token * width, token: width, sequence: width };
-                            device.copy(from, rows, at, [1, 1, width]);
-                        }
+                        picked = Some(pick(device, states, width, list.iter().copied())?);
                         (list.len(), vec![list.len(), vocabulary])
                     }
                 };
-                let x = picked.as_ref().unwrap_or(hidden);
+                let x = picked.as_ref().unwrap_or(states);
                 let out = match transform {
-                    None => each(decoder, x, plain, rows, vocabulary)?,
+                    None => each(output, x, plain, rows, vocabulary)?,
                     Some((dense, norm)) => {
-                        let mut x = each(dense, x, config.hidden_act, rows, config.embedding_size)?;
-                        norm.apply(device, &mut x, None);
-                        each(decoder, &x, plain, rows, vocabulary)?
+                        let mut x = each(dense, x, blueprint.activation, rows, blueprint.embedding)?;
+                        norm.apply(device, &mut x, None)?;
+                        each(output, &x, plain, rows, vocabulary)?
                     }
                 };
                 (out, shape)
             }
-            Head::Sequence { dense, out } => {
-                let x = each(dense, &pick(0)?, config.hidden_act, batch, width)?;
-                (each(out, &x, plain, batch, config.num_labels)?, vec![batch, config.num_labels])
+            Head::Text { dense, out } => {
+                let read =
+                    (0..batch).map(|text| text * length + hidden.judged(text, dense.is_some(), blueprint));
+                let mut x = pick(device, states, width, read)?;
+                if let Some(dense) = dense {
+                    x = each(dense, &x, blueprint.activation, batch, width)?;
+                }
+                (each(out, &x, plain, batch, classes)?, vec![batch, classes])
             }
-            Head::Token(out) => {
-                let labels = config.num_labels;
-                (each(out, hidden, plain, tokens, labels)?, vec![batch, length, labels])
-            }
-            Head::Question(out) => (each(out, hidden, plain, tokens, 2)?, vec![batch, length, 2]),
+            Head::Token(out) => (each(out, states, plain, tokens, classes)?, vec![batch, length, classes]),
+            Head::Question(out) => (each(out, states, plain, tokens, 2)?, vec![batch, length, 2]),
             Head::Choice { summary, classifier } => {
-                let mut x = match config.summary_type.as_str() {
-                    "first" => pick(0)?,
-                    "mean" => {
-                        let mut out = memory(batch, width)?;
-                        device.mean(hidden, [batch, length, width], &mut out);
+                let at = |token: usize| (0..batch).map(move |text| text * length + token);
+                let mut x = match blueprint.summary.of {
+                    SummaryOf::First => pick(device, states, width, at(0))?,
+                    SummaryOf::Last => pick(device, states, width, at(length - 1))?,
+                    SummaryOf::Mean => {
+                        let mut out = memory(device, batch, width)?;
+                        device.mean(states, [batch, length, width], &mut out)?;
                         out
                     }
-                    _ => pick(length - 1)?,
                 };
                 if let Some(summary) = summary {
-                    x = each(summary, &x, config.summary_activation, batch, width)?;
+                    x = each(summary, &x, blueprint.summary.activation, batch, width)?;
                 }
                 (each(classifier, &x, plain, batch, 1)?, vec![batch])
             }
         };
         let list = device.list(&scores, shape.iter().product());
-        let scores = list.ok_or(Error::Memory { what: "the scores" })?;
+        let scores = list.map_err(Error::for_want_of("the scores"))?;
         Ok(Some(Logits { scores, shape }))
     }
 }
 
-/// The output layer of a language model: the word embeddings where it is tied.
-fn decoder<T: Real, B: Backend>(
-    device: &B,
-    source: &impl Parameters<T>,
-    config: &RoFormerConfig,
-    words: &[T],
-) -> Result<B::Matrix<T>> {
-    let (vocabulary, embedding) = (config.vocab_size, config.embedding_size);
-    let out_of_memory = || Error::Memory { what: "the output layer" };
-    let mut decoder = device.matrix(vocabulary, embedding).ok_or_else(out_of_memory)?;
-    let bias = match config.tie_word_embeddings {
-        true => {
-            device.set_rows(&mut decoder, 0, words);
-            "cls.predictions.bias"
+impl<T: Real, B: Backend> Hidden<'_, T, B> {
+    /// The token that a text is judged by: its first, or where it is causal the last real one.
+    fn judged(&self, text: usize, is_by_first: bool, blueprint: &Blueprint) -> usize {
+        if is_by_first || !blueprint.is_causal() {
+            return 0;
         }
-        false => {
-            let mut rows = Memory::zeros(vocabulary * embedding).ok_or_else(out_of_memory)?;
-            source.read("cls.predictions.decoder.weight", &[vocabulary, embedding], &mut rows)?;
-            device.set_rows(&mut decoder, 0, &rows);
-            "cls.predictions.decoder.bias"
-        }
-    };
-    if !config.rms_norm {
-        device.set_bias(&mut decoder, 0, &vector(source, bias, vocabulary)?);
+        let is_real = |token: &usize| self.mask.is_none_or(|mask| mask[text * self.length + token]);
+        (0..self.length).rev().find(is_real).unwrap_or(self.length - 1)
     }
-    Ok(decoder)
 }
 
-/// One token of every sequence of `[batch, length, width]`: `[batch, width]`.
+/// The output layer of a language model: the word embeddings where it is tied.
+fn output<T: Real, B: Backend>(
+    device: &B,
+    source: &impl Parameters<T>,
+    blueprint: &Blueprint,
+    mut words: Memory<T>,
+) -> Result<B::Matrix<T>> {
+    let (names, shape) = (blueprint.family.names(), [blueprint.vocabulary, blueprint.embedding]);
+    let matrix = device.matrix(shape[0], shape[1]);
+    let mut matrix = matrix.map_err(Error::for_want_of("the output layer"))?;
+    if !blueprint.output.is_tied {
+        source.read(&format!("{}.weight", names.output), &shape, &mut words)?;
+    }
+    device.set_rows(&mut matrix, 0, &words)?;
+    if blueprint.output.has_bias {
+        let bias = match blueprint.output.is_tied {
+            true => names.tied_bias.to_string(),
+            false => format!("{}.bias", names.output),
+        };
+        device.set_bias(&mut matrix, 0, &vector(source, &bias, shape[0])?)?;
+    }
+    Ok(matrix)
+}
+
+/// Some rows of `[…, width]`.
 fn pick<T: Real, B: Backend>(
     device: &B,
-    hidden: &B::Buffer<T>,
-    [batch, length, width]: [usize; 3],
-    token: usize,
+    from: &B::Buffer<T>,
+    width: usize,
+    rows: impl ExactSizeIterator<Item = usize>,
 ) -> Result<B::Buffer<T>> {
-    let mut out = device.zeros(batch * width).ok_or(Error::Memory { what: "the scores" })?;
-    let from = Part { buffer: hidden, offset: token * width, token: width, sequence: length * width };
-    device.copy(from, &mut out, (0, width, width), [batch, 1, width]);
+    let mut out = memory(device, rows.len(), width)?;
+    for (row, from_row) in rows.enumerate() {
+        let part = Part { buffer: from, offset: from_row * width, token: width, sequence: width };
+        device.copy(part, &mut out, (row * width, width, width), [1, 1, width])?;
+    }
     Ok(out)
 }
 
+fn memory<T: Real, B: Backend>(device: &B, rows: usize, width: usize) -> Result<B::Buffer<T>> {
+    let len = rows.checked_mul(width).ok_or(Error::Memory { what: "the scores" })?;
+    device.zeros(len).map_err(Error::for_want_of("the scores"))
+}
+
 /// RoFormer-Sim's vector of a text: a product of the first token's hidden state.
-pub(super) struct Pooler<T: Real, B: Backend>(B::Matrix<T>);
+pub(super) struct Pooler<T: Real, B: Backend>(B::Matrix<T>, Activation);
 
 impl<T: Real, B: Backend> Pooler<T, B> {
-    pub fn load(device: &B, source: &impl Parameters<T>, config: &RoFormerConfig) -> Result<Self> {
-        let (hidden, name) = (config.hidden_size, "roformer.pooler.dense".to_string());
-        Ok(Pooler(linear(device, source, &[name], [hidden, hidden], true)?))
+    pub fn load(
+        device: &B,
+        source: &impl Parameters<T>,
+        blueprint: &Blueprint,
+        activation: Activation,
+    ) -> Result<Self> {
+        let (width, name) = (blueprint.width, blueprint.family.names().pooler.to_string());
+        Ok(Pooler(linear(device, source, &[name], [width, width], true)?, activation))
     }
 
-    /// `[batch, hidden]` from hidden states `[batch, length, hidden]`.
-    pub fn forward(
-        &self,
-        device: &B,
-        config: &RoFormerConfig,
-        hidden: &B::Buffer<T>,
-        [batch, length]: [usize; 2],
-    ) -> Result<Vec<T>> {
-        let (width, out_of_memory) = (config.hidden_size, || Error::Memory { what: "the pooled output" });
-        let first = pick(device, hidden, [batch, length, width], 0)?;
-        let mut out = device.zeros(batch * width).ok_or_else(out_of_memory)?;
-        device.product(&self.0, &first, config.pooler_activation, &mut out);
-        device.list(&out, batch * width).ok_or_else(out_of_memory)
+    /// `[batch, width]` from hidden states.
+    pub fn forward(&self, device: &B, hidden: &Hidden<T, B>, width: usize) -> Result<Vec<T>> {
+        let Hidden { states, batch, length, .. } = *hidden;
+        let first = pick(device, states, width, (0..batch).map(|text| text * length))?;
+        let mut out = memory(device, batch, width)?;
+        device.product(&self.0, &first, self.1, &mut out)?;
+        device.list(&out, batch * width).map_err(Error::for_want_of("the pooled output"))
     }
 }
 

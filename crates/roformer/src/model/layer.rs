@@ -1,18 +1,19 @@
-//! One layer: attention to itself, to another model where there is one, and a feed-forward block, each followed by a norm
-//! of its sum with what went in.
+//! One layer: attention to itself, to another model where there is one, and a feed-forward block, each with a norm before it
+//! or behind its sum with what went in.
 
 use super::cache::LayerCache;
-use super::config::RoFormerConfig;
 use super::parameters::Parameters;
+use super::positions::{Tables, Turning};
 use crate::attention::softmax::{Mask, Shape};
+use crate::blueprint::{Blueprint, Mixing, NormKind, NormPlace};
 use crate::error::{Error, Result};
-use crate::ops::{Activation, Backend, Memory, Part, Real};
-use rope::Table;
+use crate::ops::{Activation, Backend, LinearWork, Memory, Part, Real, Terms};
 
-/// A norm: of mean and variance, with a weight and a bias; or of the mean square alone, without either.
+/// A norm.
 pub(super) struct Norm<T: Real, B: Backend> {
     /// All ones where the norm has none.
     weight: B::Buffer<T>,
+    /// That of a norm of mean and variance; the others are of the mean square.
     bias: Option<B::Buffer<T>>,
     epsilon: f64,
 }
@@ -21,29 +22,46 @@ impl<T: Real, B: Backend> Norm<T, B> {
     pub fn load(
         device: &B,
         source: &impl Parameters<T>,
-        config: &RoFormerConfig,
+        blueprint: &Blueprint,
         name: &str,
         width: usize,
     ) -> Result<Self> {
         let upload = |list: &[T]| {
-            let mut buffer = device.zeros(width).ok_or(Error::Memory { what: "the weights" })?;
-            device.upload(list, &mut buffer);
+            let mut buffer = device.zeros(width).map_err(Error::for_want_of("the weights"))?;
+            device.upload(list, &mut buffer)?;
             Ok::<_, Error>(buffer)
         };
-        let epsilon = config.layer_norm_eps;
-        if config.rms_norm {
-            return Ok(Norm { weight: upload(&vec![T::of(1.0); width])?, bias: None, epsilon });
-        }
         let read = |part: &str| upload(&vector(source, &format!("{name}.{part}"), width)?);
-        Ok(Norm { weight: read("weight")?, bias: Some(read("bias")?), epsilon })
+        let epsilon = blueprint.norms.epsilon;
+        Ok(match blueprint.norms.kind {
+            NormKind::Bare => Norm { weight: upload(&vec![T::of(1.0); width])?, bias: None, epsilon },
+            NormKind::Rms => Norm { weight: read("weight")?, bias: None, epsilon },
+            NormKind::Layer => Norm { weight: read("weight")?, bias: Some(read("bias")?), epsilon },
+        })
     }
 
     /// x ← norm(x + residual).
-    pub fn apply(&self, device: &B, x: &mut B::Buffer<T>, residual: Option<&B::Buffer<T>>) {
+    pub fn apply(&self, device: &B, x: &mut B::Buffer<T>, residual: Option<&B::Buffer<T>>) -> Result<()> {
         match &self.bias {
             Some(bias) => device.layer_norm(x, residual, &self.weight, bias, self.epsilon),
             None => device.rms_norm(x, residual, &self.weight, self.epsilon),
         }
+    }
+
+    /// x ← x + delta, out = norm(x), of the mean square.
+    pub fn apply_to(
+        &self,
+        device: &B,
+        x: &mut B::Buffer<T>,
+        delta: Option<&B::Buffer<T>>,
+        out: &mut B::Buffer<T>,
+    ) -> Result<()> {
+        device.add_rms_norm(x, delta, &self.weight, self.epsilon, out)
+    }
+
+    /// Norms heads that stand in rows of `step` numbers, from `offset` on.
+    fn apply_to_heads(&self, device: &B, x: &mut B::Buffer<T>, step_offset_heads: [usize; 3]) -> Result<()> {
+        device.rms_norm_heads(x, step_offset_heads, &self.weight, self.epsilon)
     }
 }
 
@@ -62,33 +80,34 @@ pub(super) fn linear<T: Real, B: Backend>(
     [outputs, inputs]: [usize; 2],
     has_bias: bool,
 ) -> Result<B::Matrix<T>> {
-    let parts: Vec<(String, usize)> = names.iter().map(|name| (name.clone(), outputs)).collect();
+    let part = |name: &String| (format!("{name}.weight"), format!("{name}.bias"), outputs);
+    let parts: Vec<_> = names.iter().map(part).collect();
     stack(device, source, &parts, inputs, has_bias)
 }
 
-/// The same where they have different numbers of outputs.
+/// The same where they have different numbers of outputs: the names of weights and biases, and the outputs.
 pub(super) fn stack<T: Real, B: Backend>(
     device: &B,
     source: &impl Parameters<T>,
-    parts: &[(String, usize)],
+    parts: &[(String, String, usize)],
     inputs: usize,
     has_bias: bool,
 ) -> Result<B::Matrix<T>> {
-    for (name, outputs) in parts {
-        source.check(&format!("{name}.weight"), &[*outputs, inputs])?;
+    for (weight, _, outputs) in parts {
+        source.check(weight, &[*outputs, inputs])?;
     }
     let out_of_memory = || Error::Memory { what: "the weights" };
-    let total = parts.iter().map(|(_, outputs)| outputs).sum();
-    let most = parts.iter().map(|(_, outputs)| *outputs).max().unwrap_or(0);
-    let mut matrix = device.matrix(total, inputs).ok_or_else(out_of_memory)?;
+    let total = parts.iter().map(|(_, _, outputs)| outputs).sum();
+    let most = parts.iter().map(|(_, _, outputs)| *outputs).max().unwrap_or(0);
+    let mut matrix = device.matrix(total, inputs).map_err(Error::for_want_of("the weights"))?;
     let mut rows = Memory::zeros(most * inputs).ok_or_else(out_of_memory)?;
     let mut first = 0;
-    for (name, outputs) in parts {
+    for (weight, bias, outputs) in parts {
         let rows = &mut rows[..outputs * inputs];
-        source.read(&format!("{name}.weight"), &[*outputs, inputs], rows)?;
-        device.set_rows(&mut matrix, first, rows);
+        source.read(weight, &[*outputs, inputs], rows)?;
+        device.set_rows(&mut matrix, first, rows)?;
         if has_bias {
-            device.set_bias(&mut matrix, first, &vector(source, &format!("{name}.bias"), *outputs)?);
+            device.set_bias(&mut matrix, first, &vector(source, bias, *outputs)?)?;
         }
         first += outputs;
     }
@@ -98,9 +117,12 @@ pub(super) fn stack<T: Real, B: Backend>(
 /// The parameters of a layer.
 pub(super) struct Layer<T: Real, B: Backend> {
     query_key_value: B::Matrix<T>,
+    /// Norms of single heads of queries and of keys.
+    heads: Option<[Norm<T, B>; 2]>,
     output: B::Matrix<T>,
     norm: Norm<T, B>,
     cross: Option<Cross<T, B>>,
+    /// The first product of the feed-forward block; with a gate before it where there is one.
     up: B::Matrix<T>,
     down: B::Matrix<T>,
     last_norm: Norm<T, B>,
@@ -116,50 +138,58 @@ struct Cross<T: Real, B: Backend> {
 
 /// Memory for the tokens of one forward pass; `tokens` = batch · length.
 pub(super) struct Buffers<T: Real, B: Backend> {
-    /// `[tokens, hidden]`: what goes into a layer and what comes out of it.
+    /// `[tokens, width]`: what goes into a layer and what comes out of it; with norms before blocks, the sum so far.
     pub x: B::Buffer<T>,
-    /// `[tokens, 3 · hidden]`
+    /// `[tokens, width]`
+    pub y: B::Buffer<T>,
+    /// `[tokens, width]`: what a block adds to the sum, once the next norm is taken. Empty with norms behind sums.
+    pub delta: B::Buffer<T>,
+    /// `[tokens, queries + keys + values]`
     qkv: B::Buffer<T>,
-    /// `[tokens, hidden]`
+    /// `[tokens, queries]`
     context: B::Buffer<T>,
-    /// `[tokens, hidden]`
-    y: B::Buffer<T>,
-    /// `[tokens, intermediate]`
+    /// `[tokens, 2 · wide]`; empty without a gate.
+    gate_up: B::Buffer<T>,
+    /// `[tokens, wide]`
     wide: B::Buffer<T>,
     attention: B::Scratch<T>,
 }
 
 impl<T: Real, B: Backend> Buffers<T, B> {
     pub fn new(device: &B) -> Result<Self> {
-        let empty = || device.zeros(0).ok_or(Error::Memory { what: "the activations" });
+        let empty = || device.zeros(0).map_err(Error::for_want_of("the activations"));
         Ok(Buffers {
             x: empty()?,
+            y: empty()?,
+            delta: empty()?,
             qkv: empty()?,
             context: empty()?,
-            y: empty()?,
+            gate_up: empty()?,
             wide: empty()?,
-            attention: device.scratch().ok_or(Error::Memory { what: "attention" })?,
+            attention: device.scratch().map_err(Error::for_want_of("attention"))?,
         })
     }
 
     /// Makes them long enough for this many tokens. Nothing is allocated where they were before.
-    pub fn fit(&mut self, device: &B, config: &RoFormerConfig, tokens: usize) -> Result<()> {
-        let hidden = config.hidden_size;
-        let numbers = tokens as u128 * (6 * hidden + config.intermediate_size) as u128;
+    pub fn fit(&mut self, device: &B, blueprint: &Blueprint, tokens: usize) -> Result<()> {
+        let (width, query, key) = (blueprint.width, blueprint.query_width(), blueprint.key_width());
+        let is_before = blueprint.norms.place == NormPlace::Before;
+        let buffers = [
+            (&mut self.x, width),
+            (&mut self.y, width),
+            (&mut self.delta, if is_before { width } else { 0 }),
+            (&mut self.qkv, query + 2 * key),
+            (&mut self.context, query),
+            (&mut self.gate_up, if blueprint.is_gated { 2 * blueprint.wide } else { 0 }),
+            (&mut self.wide, blueprint.wide),
+        ];
+        let numbers = tokens as u128 * buffers.iter().map(|(_, width)| *width as u128).sum::<u128>();
         if !device.has_room::<T>(numbers) {
             return Err(Error::Memory { what: "the activations" });
         }
-        for (buffer, width) in [
-            (&mut self.x, hidden),
-            (&mut self.qkv, 3 * hidden),
-            (&mut self.context, hidden),
-            (&mut self.y, hidden),
-            (&mut self.wide, config.intermediate_size),
-        ] {
-            let fits = tokens.checked_mul(width).is_some_and(|len| device.fit(buffer, len));
-            if !fits {
-                return Err(Error::Memory { what: "the activations" });
-            }
+        for (buffer, width) in buffers {
+            let len = tokens.checked_mul(width).ok_or(Error::Memory { what: "the activations" })?;
+            device.fit(buffer, len).map_err(Error::for_want_of("the activations"))?;
         }
         Ok(())
     }
@@ -168,18 +198,21 @@ impl<T: Real, B: Backend> Buffers<T, B> {
 /// What all layers of a forward pass share.
 pub(super) struct Pass<'a, T: Real, B: Backend> {
     pub device: &'a B,
-    pub config: &'a RoFormerConfig,
+    pub blueprint: &'a Blueprint,
     pub batch: usize,
     pub length: usize,
     /// Tokens before these, in the cache.
     pub past: usize,
-    pub table: &'a Table<T>,
+    pub tables: &'a Tables<T, B>,
+    pub turnings: &'a [Turning<T>],
     /// `[batch, past + length]`
     pub mask: Mask<'a>,
+    /// Which of these tokens are real, `[batch, length]`.
+    pub real: Option<&'a [bool]>,
     pub encoded: Option<Other<'a, T, B>>,
 }
 
-/// Another model's output, `[batch, length, hidden]`.
+/// Another model's output, `[batch, length, width]`.
 pub(super) struct Other<'a, T: Real, B: Backend> {
     pub hidden: B::Buffer<T>,
     pub length: usize,
@@ -190,34 +223,53 @@ impl<T: Real, B: Backend> Layer<T, B> {
     pub fn load(
         device: &B,
         source: &impl Parameters<T>,
-        config: &RoFormerConfig,
-        prefix: &str,
+        blueprint: &Blueprint,
+        layer: usize,
     ) -> Result<Self> {
-        let (hidden, wide, has_bias) = (config.hidden_size, config.intermediate_size, config.use_bias);
-        let name = |part: &str| format!("{prefix}.{part}");
-        let three = |at: &str| ["query", "key", "value"].map(|part| name(&format!("{at}.self.{part}")));
-        let norm = |part: &str| Norm::load(device, source, config, &name(part), hidden);
-        let square = |names: &[String]| linear(device, source, names, [hidden, hidden], has_bias);
-        let cross = match config.is_decoder && config.add_cross_attention {
+        let (names, biases) = (blueprint.family.names(), blueprint.biases);
+        let (width, wide) = (blueprint.width, blueprint.wide);
+        let (query, key) = (blueprint.query_width(), blueprint.key_width());
+        let name = |part: &str| names.of_layer(layer, part);
+        let norm = |part: &str, width: usize| Norm::load(device, source, blueprint, &name(part), width);
+        let one = |part: &str, shape: [usize; 2], has_bias: bool| {
+            linear(device, source, &[name(part)], shape, has_bias)
+        };
+        let cross = match blueprint.has_cross_attention {
             true => {
-                let [query, key, value] = three("crossattention");
+                let [query, key, value, output, after] = names.cross;
+                let square = |parts: &[&str]| {
+                    let parts: Vec<String> = parts.iter().map(|part| name(part)).collect();
+                    linear(device, source, &parts, [width, width], biases.queries)
+                };
                 Some(Cross {
                     query: square(&[query])?,
                     key_value: square(&[key, value])?,
-                    output: square(&[name("crossattention.output.dense")])?,
-                    norm: norm("crossattention.output.LayerNorm")?,
+                    output: square(&[output])?,
+                    norm: norm(after, width)?,
                 })
             }
             false => None,
         };
+        let ups = match blueprint.is_gated {
+            true => vec![name(names.gate), name(names.up)],
+            false => vec![name(names.up)],
+        };
+        let [query_norm, key_norm] = names.head_norms;
+        let rows = [query, key, key];
+        let parts = names.joined(layer, "weight", rows).into_iter().zip(names.joined(layer, "bias", rows));
+        let parts: Vec<_> = parts.map(|((weight, rows), (bias, _))| (weight, bias, rows)).collect();
         Ok(Layer {
-            query_key_value: square(&three("attention"))?,
-            output: square(&[name("attention.output.dense")])?,
-            norm: norm("attention.output.LayerNorm")?,
+            query_key_value: stack(device, source, &parts, width, biases.queries)?,
+            heads: match blueprint.has_head_norms {
+                true => Some([norm(query_norm, blueprint.head_dim)?, norm(key_norm, blueprint.head_dim)?]),
+                false => None,
+            },
+            output: one(names.attended, [width, query], biases.output)?,
+            norm: norm(names.attention_norm, width)?,
             cross,
-            up: linear(device, source, &[name("intermediate.dense")], [wide, hidden], has_bias)?,
-            down: linear(device, source, &[name("output.dense")], [hidden, wide], has_bias)?,
-            last_norm: norm("output.LayerNorm")?,
+            up: linear(device, source, &ups, [wide, width], biases.wide)?,
+            down: one(names.down, [width, wide], biases.wide)?,
+            last_norm: norm(names.feed_forward_norm, width)?,
         })
     }
 
@@ -228,82 +280,163 @@ impl<T: Real, B: Backend> Layer<T, B> {
         own.into_iter().chain(cross).map(|matrix| device.matrix_bytes(matrix)).sum()
     }
 
-    /// x ← layer(x).
+    /// Layer `index`: x ← layer(x). With norms before blocks, x ← x + delta and what attention adds, and delta what the
+    /// feed-forward block adds; before the first layer there is no delta.
     pub fn forward(
         &self,
         pass: &Pass<T, B>,
         buffers: &mut Buffers<T, B>,
+        index: usize,
         cache: Option<(&mut LayerCache<T, B>, usize)>,
     ) -> Result<()> {
-        let Pass { device, config, batch, length, past, .. } = *pass;
-        let (hidden, heads, dim) = (config.hidden_size, config.num_attention_heads, config.head_dim());
-        let Buffers { x, qkv, context, y, wide, attention } = buffers;
-        let out_of_memory = || Error::Memory { what: "attention" };
-
-        device.product(&self.query_key_value, x, Activation::Identity, qkv);
-        // Queries and keys (and values, where asked) stand side by side: one view of all their heads.
-        let turning = if config.rotary_value { 3 * heads } else { 2 * heads };
-        let steps = [length * 3 * hidden, 3 * hidden, dim];
-        device.rotate(pass.table, past as i64, qkv, [batch, length, turning, dim], steps)?;
-
-        let fused = |part: usize| Part {
-            buffer: &*qkv,
-            offset: part * hidden,
-            token: 3 * hidden,
-            sequence: length * 3 * hidden,
-        };
-        let shape =
-            Shape { batch, queries: length, keys: past + length, heads, key_heads: heads, head_dim: dim };
-        let (mut keys, mut values) = (fused(1), fused(2));
-        let mut cross_cache = None;
-        if let Some((cache, capacity)) = cache {
-            let (at, size) = ((past * hidden, hidden, capacity * hidden), [batch, length, hidden]);
-            device.copy(fused(1), &mut cache.keys, at, size);
-            device.copy(fused(2), &mut cache.values, at, size);
-            let whole = |buffer| Part { buffer, offset: 0, token: hidden, sequence: capacity * hidden };
-            (keys, values) = (whole(&cache.keys), whole(&cache.values));
-            cross_cache = Some(&mut cache.cross);
+        let (device, plain) = (pass.device, Activation::Identity);
+        let is_before = pass.blueprint.norms.place == NormPlace::Before;
+        let Buffers { x, y, delta, .. } = &mut *buffers;
+        if is_before {
+            self.norm.apply_to(device, x, (index > 0).then_some(&*delta), y)?;
         }
-        if !device.attend(&shape, [fused(0), keys, values], &pass.mask, context, attention) {
-            return Err(out_of_memory());
-        }
-        device.product(&self.output, context, Activation::Identity, y);
-        self.norm.apply(device, y, Some(x));
-
-        if let (Some(cross), Some(other)) = (&self.cross, &pass.encoded) {
-            let mut fresh = None;
-            let slot = cross_cache.unwrap_or(&mut fresh);
-            let both = match slot {
-                Some(both) => both,
-                None => {
-                    let len = batch * other.length * 2 * hidden;
-                    let mut both = device.zeros(len).ok_or_else(out_of_memory)?;
-                    device.product(&cross.key_value, &other.hidden, Activation::Identity, &mut both);
-                    slot.insert(both)
-                }
-            };
-            // No rotation here: the two sequences have no positions in common.
-            device.product(&cross.query, y, Activation::Identity, x);
-            let shape = Shape { keys: other.length, ..shape };
-            let query = Part { buffer: &*x, offset: 0, token: hidden, sequence: length * hidden };
-            let part = |part: usize| Part {
-                buffer: &*both,
-                offset: part * hidden,
-                token: 2 * hidden,
-                sequence: other.length * 2 * hidden,
-            };
-            let mask = Mask { keys: other.mask, ..Mask::default() };
-            if !device.attend(&shape, [query, part(0), part(1)], &mask, context, attention) {
-                return Err(out_of_memory());
+        let cross = self.attend(pass, buffers, index, cache)?;
+        let Buffers { x, y, delta, context, .. } = &mut *buffers;
+        match is_before {
+            true => {
+                device.product(&self.output, context, plain, delta)?;
+                self.last_norm.apply_to(device, x, Some(delta), y)?;
             }
-            device.product(&cross.output, context, Activation::Identity, x);
-            cross.norm.apply(device, x, Some(y));
-            std::mem::swap(x, y);
+            false => {
+                device.product(&self.output, context, plain, y)?;
+                self.norm.apply(device, y, Some(x))?;
+            }
         }
+        if let (Some(own), Some(other)) = (&self.cross, &pass.encoded) {
+            own.forward(pass, other, buffers, cross)?;
+        }
+        let Buffers { x, y, delta, gate_up, wide, .. } = &mut *buffers;
+        match pass.blueprint.is_gated {
+            true => {
+                device.product(&self.up, y, plain, gate_up)?;
+                device.swiglu(gate_up, pass.blueprint.wide, wide)?;
+            }
+            false => device.product(&self.up, y, pass.blueprint.activation, wide)?,
+        }
+        match is_before {
+            true => device.product(&self.down, wide, plain, delta)?,
+            false => {
+                device.product(&self.down, wide, plain, x)?;
+                self.last_norm.apply(device, x, Some(y))?;
+            }
+        }
+        Ok(())
+    }
 
-        device.product(&self.up, y, config.hidden_act, wide);
-        device.product(&self.down, wide, Activation::Identity, x);
-        self.last_norm.apply(device, x, Some(y));
+    /// context ← attention of x, or of its norm in y. Returns what the cache keeps for cross-attention.
+    fn attend<'c>(
+        &self,
+        pass: &Pass<T, B>,
+        buffers: &mut Buffers<T, B>,
+        index: usize,
+        cache: Option<(&'c mut LayerCache<T, B>, usize)>,
+    ) -> Result<Option<&'c mut Option<B::Buffer<T>>>> {
+        let Pass { device, blueprint, batch, length, past, .. } = *pass;
+        let (heads, key_heads, dim) = (blueprint.heads, blueprint.key_heads, blueprint.head_dim);
+        let (query, key) = (blueprint.query_width(), blueprint.key_width());
+        let row = query + 2 * key;
+        let Buffers { x, y, qkv, context, attention, .. } = buffers;
+        let read = if blueprint.norms.place == NormPlace::Before { &*y } else { &*x };
+        device.product(&self.query_key_value, read, Activation::Identity, qkv)?;
+        if let Some([queries, keys]) = &self.heads {
+            queries.apply_to_heads(device, qkv, [row, 0, heads])?;
+            keys.apply_to_heads(device, qkv, [row, query, key_heads])?;
+        }
+        let rotation = pass.tables.layers[index].rope.map(|(rope, values)| (&pass.turnings[rope], values));
+        if let Mixing::Linear(form) = blueprint.mixing {
+            let rotation = rotation.map(|(turning, values)| {
+                (&turning.queries, turning.keys.as_ref().unwrap_or(&turning.queries), values)
+            });
+            let (is_causal, mask, first) = (blueprint.is_causal(), pass.real, past as i64);
+            let work =
+                LinearWork { form, batch, length, heads, head_dim: dim, is_causal, mask, rotation, first };
+            let state = cache.and_then(|(cache, _)| cache.state.as_mut());
+            device.attend_linear(&work, qkv, state, context)?;
+            return Ok(None);
+        }
+        if let Some((turning, values)) = rotation {
+            let steps = [length * row, row, dim];
+            let mut turn = |table, first: usize, heads: usize| {
+                device.rotate(table, past as i64, qkv, first * dim, [batch, length, heads, dim], steps)
+            };
+            match &turning.keys {
+                // Queries, keys and values stand side by side: one view of all their heads.
+                None => {
+                    let all = heads + key_heads + if values { key_heads } else { 0 };
+                    turn(&turning.queries, 0, all)?;
+                }
+                Some(keys) => {
+                    turn(&turning.queries, 0, heads)?;
+                    turn(keys, heads, key_heads)?;
+                }
+            }
+        }
+        let fused = |offset: usize| Part { buffer: &*qkv, offset, token: row, sequence: length * row };
+        let (mut keys, mut values) = (fused(query), fused(query + key));
+        let mut cross = None;
+        if let Some((cache, capacity)) = cache {
+            let (at, size) = ((past * key, key, capacity * key), [batch, length, key]);
+            device.copy(keys, &mut cache.keys, at, size)?;
+            device.copy(values, &mut cache.values, at, size)?;
+            let whole = |buffer| Part { buffer, offset: 0, token: key, sequence: capacity * key };
+            (keys, values) = (whole(&cache.keys), whole(&cache.values));
+            cross = Some(&mut cache.cross);
+        }
+        let shape = Shape { batch, queries: length, keys: past + length, heads, key_heads, head_dim: dim };
+        let terms = pass.tables.terms(index, length, past + length);
+        device
+            .attend(&shape, [fused(0), keys, values], &pass.mask, &terms, context, attention)
+            .map_err(Error::for_want_of("attention"))?;
+        Ok(cross)
+    }
+}
+
+impl<T: Real, B: Backend> Cross<T, B> {
+    /// y ← norm(y + attention of y to the other model's output). Its keys and values are kept in the slot.
+    fn forward(
+        &self,
+        pass: &Pass<T, B>,
+        other: &Other<T, B>,
+        buffers: &mut Buffers<T, B>,
+        slot: Option<&mut Option<B::Buffer<T>>>,
+    ) -> Result<()> {
+        let Pass { device, blueprint, batch, length, .. } = *pass;
+        let (width, heads) = (blueprint.width, blueprint.heads);
+        let Buffers { x, y, context, attention, .. } = buffers;
+        let mut fresh = None;
+        let slot = slot.unwrap_or(&mut fresh);
+        let both = match slot {
+            Some(both) => both,
+            None => {
+                let memory = device.zeros(batch * other.length * 2 * width);
+                let mut both = memory.map_err(Error::for_want_of("attention"))?;
+                device.product(&self.key_value, &other.hidden, Activation::Identity, &mut both)?;
+                slot.insert(both)
+            }
+        };
+        // No rotation here: the two sequences have no positions in common.
+        device.product(&self.query, y, Activation::Identity, x)?;
+        let head_dim = blueprint.head_dim;
+        let shape = Shape { batch, queries: length, keys: other.length, heads, key_heads: heads, head_dim };
+        let query = Part { buffer: &*x, offset: 0, token: width, sequence: length * width };
+        let part = |part: usize| Part {
+            buffer: &*both,
+            offset: part * width,
+            token: 2 * width,
+            sequence: other.length * 2 * width,
+        };
+        let mask = Mask { keys: other.mask, ..Mask::default() };
+        device
+            .attend(&shape, [query, part(0), part(1)], &mask, &Terms::default(), context, attention)
+            .map_err(Error::for_want_of("attention"))?;
+        device.product(&self.output, context, Activation::Identity, x)?;
+        self.norm.apply(device, x, Some(y))?;
+        std::mem::swap(x, y);
         Ok(())
     }
 }

@@ -1,21 +1,29 @@
-//! RoFormer as Hugging Face defines it, RoFormerV2 and RoFormer-Sim, and decoders of the Llama form: configuration, weights,
-//! forward pass, heads.
+//! Models that are run: a [`Blueprint`](crate::blueprint::Blueprint) with weights on a device.
+//!
+//! ```text
+//! model.rs       loading a model and running it
+//! embed.rs       ids → embeddings, with codes of positions
+//! layer.rs       one layer
+//! positions.rs   the encoding's tables on the device, kept from call to call
+//! heads.rs       hidden states → scores
+//! cache.rs       keys and values of tokens already seen
+//! call.rs        what a model is given and what it gives
+//! parameters.rs  where tensors come from
+//! ```
 
-mod any;
 mod cache;
 mod call;
-pub(crate) mod config;
-pub(crate) mod decoder;
+mod embed;
 mod heads;
 mod layer;
-pub(crate) mod parameters;
-pub(crate) mod roformer;
+#[expect(clippy::module_inception, reason = "the model itself")]
+mod model;
+mod parameters;
+mod positions;
 
-pub use any::{Model, check_model};
+pub use crate::blueprint::{HeadKind, Problem};
 pub use cache::Cache;
 pub use call::{Call, Encoded, Input, Output};
-pub use config::{Problem, RoFormerConfig};
-pub use decoder::{Decoder, DecoderConfig};
-pub use heads::{HeadKind, Logits, Scores};
+pub use heads::{Logits, Scores};
+pub use model::Model;
 pub use parameters::{Hashed, Parameters};
-pub use roformer::{RoFormer, check};

@@ -1,48 +1,10 @@
 //! How tokens look at each other: softmax or linear attention, with what the encoding brings.
 
-use super::Network;
+use super::{LinearForm, Mixing, Network};
 use crate::encoding::{Sizes, Terms};
 use crate::error::Result;
-use crate::graph::{Attend, Builder, Columns, FeatureMap, Turned, Value};
+use crate::graph::{Attend, Builder, Columns, Turned, Value};
 use crate::ops::Real;
-
-/// How tokens look at each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Mixing {
-    /// Softmax attention.
-    #[default]
-    Softmax,
-    /// Linear attention.
-    Linear(LinearForm),
-}
-
-/// A form of linear attention.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LinearForm {
-    /// What queries pass through.
-    pub queries: FeatureMap,
-    /// What keys pass through.
-    pub keys: FeatureMap,
-    /// Whether rotation comes before the feature maps, as many have it, and so in the denominator too. The RoFormer paper
-    /// turns features, in the numerator alone.
-    pub rotates_before: bool,
-}
-
-impl Default for LinearForm {
-    fn default() -> Self {
-        LinearForm { queries: FeatureMap::Elu, keys: FeatureMap::Elu, rotates_before: false }
-    }
-}
-
-impl LinearForm {
-    /// The sizes of what turns: features, or heads where they turn first.
-    pub(super) fn sizes(self, sizes: &Sizes) -> Sizes {
-        match self.rotates_before {
-            true => *sizes,
-            false => Sizes { head_dim: self.queries.features(sizes.head_dim), ..*sizes },
-        }
-    }
-}
 
 /// Attention over joined queries, keys and values `[tokens, (heads + 2 · key_heads) · head_dim]`: `[tokens, heads · head_dim]`.
 pub(super) fn mix<T: Real>(
@@ -52,8 +14,8 @@ pub(super) fn mix<T: Real>(
     layer: usize,
     sizes: &Sizes,
 ) -> Result<Value> {
-    let encode = network.encoding.as_encode::<T>();
-    match network.mixing {
+    let encode = network.blueprint.encoding.as_encode::<T>();
+    match network.blueprint.mixing {
         Mixing::Softmax => {
             let terms = encode.terms(builder, layer, sizes);
             softmax(network, builder, joined, terms, sizes)
@@ -72,7 +34,8 @@ fn softmax<T: Real>(
     terms: Terms,
     sizes: &Sizes,
 ) -> Result<Value> {
-    let (heads, key_heads, dim) = (network.heads, network.key_heads, network.head_dim);
+    let (heads, key_heads, dim) =
+        (network.blueprint.heads, network.blueprint.key_heads, network.blueprint.head_dim);
     if let Some(turned) = &terms.rotation {
         let longest = network.positions(sizes);
         let mut turn = |first: usize, heads: usize, are_keys: bool| {
@@ -93,7 +56,7 @@ fn softmax<T: Real>(
         heads,
         key_heads,
         head_dim: dim,
-        is_causal: network.is_causal,
+        is_causal: network.blueprint.is_causal(),
         dropout: network.dropout,
         terms,
     }))
@@ -107,7 +70,7 @@ fn linear<T: Real>(
     terms: Terms,
     sizes: &Sizes,
 ) -> Result<Value> {
-    let (heads, width) = (network.heads, network.heads * network.head_dim);
+    let (heads, width) = (network.blueprint.heads, network.blueprint.query_width());
     let [queries, keys, values] = [0, 1, 2].map(|part| builder.columns(joined, part * width, width));
     let longest = network.positions(sizes);
     let turn = |builder: &mut Builder<T>, x: Value, turned: &Turned, are_keys: bool| {
@@ -131,5 +94,5 @@ fn linear<T: Real>(
     }
     let numerator = [turned_queries, turned_keys];
     let denominator = [query_features, key_features];
-    Ok(builder.attend_linear(numerator, denominator, values, heads, sizes.length, network.is_causal))
+    Ok(builder.attend_linear(numerator, denominator, values, heads, sizes.length, sizes.is_causal))
 }

@@ -1,39 +1,35 @@
-//! Embeddings and layers of the three forms.
+//! Embeddings and layers.
 
 use super::Network;
 use super::attention::mix;
-use super::form::{Biases, Form};
+use crate::blueprint::{Blueprint, Names, NormKind, NormPlace};
 use crate::encoding::Sizes;
 use crate::error::Result;
-use crate::graph::{Builder, Init, Parameter, Value};
-use crate::ops::{Activation, Real};
+use crate::graph::{Builder, Init, Value};
+use crate::ops::Real;
 
 /// The standard deviation of weights at first.
 const DEVIATION: f64 = 0.02;
 
-/// The name of the word embeddings.
-pub(super) fn words(form: Form) -> &'static str {
-    match form {
-        Form::RoFormer(_) => "roformer.embeddings.word_embeddings.weight",
-        Form::Plain => "embed.weight",
-        Form::Llama(_) => "model.embed_tokens.weight",
-    }
-}
-
 /// The embeddings of the batch's tokens, `[batch · length, width]`.
-pub(super) fn embed<T: Real>(network: &Network, builder: &mut Builder<T>, sizes: &Sizes) -> Value {
-    let (tokens, width) = (sizes.batch * sizes.length, network.embedding());
-    let mut add =
-        |name: &str, rows: usize| builder.parameters().add(name, &[rows, width], Init::Normal(DEVIATION));
-    let table = add(words(network.form), network.vocabulary);
-    let Form::RoFormer(form) = network.form else { return builder.tokens(table, tokens, width) };
-    let kinds = add("roformer.embeddings.token_type_embeddings.weight", form.types);
-    let (words, kinds) = (builder.tokens(table, tokens, width), builder.types(kinds, tokens, width));
-    let sum = builder.sum(words, kinds);
-    let x = norm(network, builder, sum, "roformer.embeddings.LayerNorm");
-    match width == network.width {
+pub(super) fn embed<T: Real>(blueprint: &Blueprint, builder: &mut Builder<T>, sizes: &Sizes) -> Value {
+    let (names, tokens, width) = (blueprint.family.names(), sizes.batch * sizes.length, blueprint.embedding);
+    let mut add = |name: &str, rows: usize| {
+        builder.parameters().add(format!("{name}.weight"), &[rows, width], Init::Normal(DEVIATION))
+    };
+    let words = add(names.words, blueprint.vocabulary);
+    let types = (blueprint.types > 0).then(|| add(names.types, blueprint.types));
+    let mut x = builder.tokens(words, tokens, width);
+    if let Some(types) = types {
+        let types = builder.types(types, tokens, width);
+        x = builder.sum(x, types);
+    }
+    if blueprint.norms.of_embeddings {
+        x = norm(blueprint, builder, x, names.embedding_norm);
+    }
+    match width == blueprint.width {
         true => x,
-        false => linear(builder, x, "roformer.embeddings_project", network.width, true),
+        false => linear(builder, x, names.project, blueprint.width, true),
     }
 }
 
@@ -45,74 +41,71 @@ pub(super) fn layer<T: Real>(
     layer: usize,
     sizes: &Sizes,
 ) -> Result<Value> {
-    let dropout = network.dropout;
-    let names = Names { form: network.form, layer };
-    let Biases { output, wide, .. } = network.form.biases();
-    let is_post = matches!(network.form, Form::RoFormer(_));
+    let (blueprint, dropout) = (&network.blueprint, network.dropout);
+    let names = blueprint.family.names();
+    let name = |part: &str| names.of_layer(layer, part);
+    let is_before = blueprint.norms.place == NormPlace::Before;
+    let (first, second) = (name(names.attention_norm), name(names.feed_forward_norm));
 
-    let read = if is_post { x } else { norm(network, builder, x, &names.name("norm1")) };
-    let joined = join(network, builder, read, &names);
+    let read = if is_before { norm(blueprint, builder, x, &first) } else { x };
+    let joined = join(blueprint, builder, read, names, layer);
     let mixed = mix(network, builder, joined, layer, sizes)?;
-    let out = linear(builder, mixed, &names.name("out"), network.width, output);
+    let out = linear(builder, mixed, &name(names.attended), blueprint.width, blueprint.biases.output);
     let out = builder.dropout(out, dropout);
     let sum = builder.sum(x, out);
-    let x = if is_post { norm(network, builder, sum, &names.name("norm1")) } else { sum };
+    let x = if is_before { sum } else { norm(blueprint, builder, sum, &first) };
 
-    let read = if is_post { x } else { norm(network, builder, x, &names.name("norm2")) };
-    let inner = feed_forward(network, builder, read, &names);
-    let out = linear(builder, inner, &names.name("down"), network.width, wide);
+    let read = if is_before { norm(blueprint, builder, x, &second) } else { x };
+    let inner = feed_forward(blueprint, builder, read, names, layer);
+    let out = linear(builder, inner, &name(names.down), blueprint.width, blueprint.biases.wide);
     let out = builder.dropout(out, dropout);
     let sum = builder.sum(x, out);
-    Ok(if is_post { norm(network, builder, sum, &names.name("norm2")) } else { sum })
+    Ok(if is_before { sum } else { norm(blueprint, builder, sum, &second) })
 }
 
 /// Queries, keys and values side by side, `[tokens, (heads + 2 · key_heads) · head_dim]`.
-fn join<T: Real>(network: &Network, builder: &mut Builder<T>, x: Value, names: &Names) -> Value {
-    let (query, key) = (network.heads * network.head_dim, network.key_heads * network.head_dim);
-    let rows = [query, key, key];
-    let has_bias = network.form.biases().queries;
-    let joined = stack(builder, x, |kind| names.joined(kind, rows), query + 2 * key, has_bias);
-    match network.form {
-        Form::Llama(form) if form.family.has_head_norms() => {
-            norm_heads(network, builder, joined, [query, key], names)
-        }
-        _ => joined,
-    }
-}
-
-/// Queries, keys and values with every head of queries and keys normed.
-fn norm_heads<T: Real>(
-    network: &Network,
+fn join<T: Real>(
+    blueprint: &Blueprint,
     builder: &mut Builder<T>,
-    joined: Value,
-    [query, key]: [usize; 2],
+    x: Value,
     names: &Names,
+    layer: usize,
 ) -> Value {
+    let (query, key) = (blueprint.query_width(), blueprint.key_width());
+    let parts = |kind: &str| names.joined(layer, kind, [query, key, key]);
+    let joined = stack(builder, x, parts, query + 2 * key, blueprint.biases.queries);
+    if !blueprint.has_head_norms {
+        return joined;
+    }
     let mut normed = |name: &str, first: usize, count: usize| {
         let part = builder.columns(joined, first, count);
-        let name = names.llama(&format!("self_attn.{name}"));
-        norm(network, builder, part.reshaped(network.head_dim), &name).reshaped(count)
+        let name = names.of_layer(layer, name);
+        norm(blueprint, builder, part.reshaped(blueprint.head_dim), &name).reshaped(count)
     };
-    let (queries, keys) = (normed("q_norm", 0, query), normed("k_norm", query, key));
+    let [queries, keys] = names.head_norms;
+    let (queries, keys) = (normed(queries, 0, query), normed(keys, query, key));
     let values = builder.columns(joined, query + key, key);
     builder.beside([queries, keys, values])
 }
 
-fn feed_forward<T: Real>(network: &Network, builder: &mut Builder<T>, x: Value, names: &Names) -> Value {
-    let (inner, has_bias) = (network.wide, network.form.biases().wide);
-    let activation = match network.form {
-        Form::Llama(_) => {
-            let parts = |kind: &str| {
-                ["gate", "up"].map(|part| (names.llama(&format!("mlp.{part}_proj.{kind}")), inner)).to_vec()
-            };
-            let both = stack(builder, x, parts, 2 * inner, has_bias);
-            return builder.swiglu(both);
-        }
-        Form::RoFormer(form) => form.activation,
-        Form::Plain => Activation::Gelu,
-    };
-    let x = linear(builder, x, &names.name("up"), inner, has_bias);
-    builder.activation(x, activation)
+fn feed_forward<T: Real>(
+    blueprint: &Blueprint,
+    builder: &mut Builder<T>,
+    x: Value,
+    names: &Names,
+    layer: usize,
+) -> Value {
+    let (inner, has_bias) = (blueprint.wide, blueprint.biases.wide);
+    let name = |part: &str| names.of_layer(layer, part);
+    if blueprint.is_gated {
+        let parts = |kind: &str| {
+            [names.gate, names.up].map(|part| (format!("{}.{kind}", name(part)), inner)).to_vec()
+        };
+        let both = stack(builder, x, parts, 2 * inner, has_bias);
+        return builder.swiglu(both);
+    }
+    let x = linear(builder, x, &name(names.up), inner, has_bias);
+    builder.activation(x, blueprint.activation)
 }
 
 /// Linear layers with the same input, one below the other, as one: `parts` names their weights or their biases.
@@ -143,71 +136,21 @@ pub(super) fn linear<T: Real>(
     builder.linear(x, weight, bias, outputs)
 }
 
-/// The form's norm, with parameters of its own where it has any.
-pub(super) fn norm<T: Real>(network: &Network, builder: &mut Builder<T>, x: Value, name: &str) -> Value {
-    if let Form::RoFormer(form) = network.form
-        && form.has_plain_norms
-    {
-        return builder.plain_norm(x, network.epsilon);
-    }
-    let parameters = builder.parameters();
-    let weight = parameters.add(format!("{name}.weight"), &[x.width], Init::Constant(1.0));
-    if let Form::Llama(_) = network.form {
-        return builder.rms_norm(x, weight, network.epsilon);
-    }
-    let bias: Parameter = parameters.add(format!("{name}.bias"), &[x.width], Init::Constant(0.0));
-    builder.layer_norm(x, weight, bias, network.epsilon)
-}
-
-/// What the parts of a layer are called.
-struct Names {
-    form: Form,
-    layer: usize,
-}
-
-impl Names {
-    fn llama(&self, part: &str) -> String {
-        format!("model.layers.{}.{part}", self.layer)
-    }
-
-    fn name(&self, part: &str) -> String {
-        let own = match (self.form, part) {
-            (Form::RoFormer(_), "norm1") => "attention.output.LayerNorm",
-            (Form::RoFormer(_), "norm2") => "output.LayerNorm",
-            (Form::RoFormer(_), "out") => "attention.output.dense",
-            (Form::RoFormer(_), "up") => "intermediate.dense",
-            (Form::RoFormer(_), _) => "output.dense",
-            (Form::Plain, "out") => "self_attn.out_proj",
-            (Form::Plain, "up") => "linear1",
-            (Form::Plain, "down") => "linear2",
-            (Form::Plain, norm) => norm,
-            (Form::Llama(_), "norm1") => "input_layernorm",
-            (Form::Llama(_), "norm2") => "post_attention_layernorm",
-            (Form::Llama(_), "out") => "self_attn.o_proj",
-            (Form::Llama(_), _) => "mlp.down_proj",
-        };
-        match self.form {
-            Form::RoFormer(_) => format!("roformer.encoder.layer.{}.{own}", self.layer),
-            Form::Plain => format!("blocks.layers.{}.{own}", self.layer),
-            Form::Llama(_) => self.llama(own),
+/// The blueprint's norm, with parameters of its own where it has any.
+pub(super) fn norm<T: Real>(blueprint: &Blueprint, builder: &mut Builder<T>, x: Value, name: &str) -> Value {
+    let epsilon = blueprint.norms.epsilon;
+    let mut add = |part: &str, first: f64| {
+        builder.parameters().add(format!("{name}.{part}"), &[x.width], Init::Constant(first))
+    };
+    match blueprint.norms.kind {
+        NormKind::Bare => builder.plain_norm(x, epsilon),
+        NormKind::Rms => {
+            let weight = add("weight", 1.0);
+            builder.rms_norm(x, weight, epsilon)
         }
-    }
-
-    /// Queries, keys and values: three tensors, or one in PyTorch's encoder.
-    fn joined(&self, kind: &str, rows: [usize; 3]) -> Vec<(String, usize)> {
-        let three = |names: [&str; 3], prefix: String| {
-            names.iter().zip(rows).map(|(name, rows)| (format!("{prefix}.{name}.{kind}"), rows)).collect()
-        };
-        match self.form {
-            Form::RoFormer(_) => {
-                let prefix = format!("roformer.encoder.layer.{}.attention.self", self.layer);
-                three(["query", "key", "value"], prefix)
-            }
-            Form::Plain => {
-                let name = format!("blocks.layers.{}.self_attn.in_proj_{kind}", self.layer);
-                vec![(name, rows.iter().sum())]
-            }
-            Form::Llama(_) => three(["q_proj", "k_proj", "v_proj"], self.llama("self_attn")),
+        NormKind::Layer => {
+            let (weight, bias) = (add("weight", 1.0), add("bias", 0.0));
+            builder.layer_norm(x, weight, bias, epsilon)
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Sizes that a network can have, and batches that fit it.
 
-use super::{Form, Laid, LinearForm, Mixing, Network, Outline, Task};
+use super::{Laid, Network, Outline, Task};
+use crate::blueprint::Blueprint;
 use crate::encoding::Sizes;
 use crate::error::{Error, Result};
 use crate::graph::{Batch, IGNORE};
@@ -16,11 +17,11 @@ const LAYER: u128 = 2048;
 impl Network {
     /// About how many numbers its parameters and the values of a step are: asked about before any of them is made.
     fn numbers(&self, batch: usize, length: usize, longest: usize) -> u128 {
-        let [batch, length, longest, vocabulary, width, wide, layers] =
-            [batch, length, longest, self.vocabulary, self.width, self.wide, self.layers]
-                .map(|size| size as u128);
-        let heads = (self.heads * self.head_dim) as u128;
-        let tables = 2 * vocabulary * self.embedding() as u128;
+        let Blueprint { vocabulary, embedding, width, wide, layers, .. } = self.blueprint;
+        let [batch, length, longest, vocabulary, embedding, width, wide, layers] =
+            [batch, length, longest, vocabulary, embedding, width, wide, layers].map(|size| size as u128);
+        let heads = self.blueprint.query_width() as u128;
+        let tables = 2 * vocabulary * embedding;
         let parameters = tables + layers * (width * (4 * heads + 3 * wide) + LAYER);
         let values = batch * length * (6 * width + layers * (8 * width + 5 * heads + 2 * wide));
         let cosines = if self.task == Task::Similarity { 2 * batch * batch } else { 0 };
@@ -31,8 +32,8 @@ impl Network {
     /// parameters alone.
     pub(crate) fn check_memory(&self, batch: usize, length: usize, longest: usize) -> Result<()> {
         // Sizes that cannot be are refused by what comes next.
-        let sizes =
-            [batch, length, longest, self.vocabulary, self.width, self.wide, self.heads, self.head_dim];
+        let Blueprint { vocabulary, width, wide, heads, head_dim, .. } = self.blueprint;
+        let sizes = [batch, length, longest, vocabulary, width, wide, heads, head_dim];
         let is_known = sizes.iter().all(|&size| size <= LIMIT);
         match is_known && !is_available(self.numbers(batch, length, longest) * 2 * size_of::<f32>() as u128) {
             true => Err(Error::Memory { what: "the network" }),
@@ -42,19 +43,20 @@ impl Network {
 
     /// Checks that there can be such a network for such batches.
     pub(super) fn check(&self, batch: usize, length: usize, longest: usize) -> Result<Sizes> {
+        let blueprint = &self.blueprint;
         for (name, size) in [
             ("the batch", batch),
             ("the length", length),
             ("the longest text", longest),
-            ("the vocabulary", self.vocabulary),
-            ("the width", self.width),
-            ("the width of the embeddings", self.embedding()),
-            ("the number of heads", self.heads),
-            ("the number of key heads", self.key_heads),
-            ("the width of a head", self.head_dim),
-            ("the inner width", self.wide),
+            ("the vocabulary", blueprint.vocabulary),
+            ("the width", blueprint.width),
+            ("the width of the embeddings", blueprint.embedding),
+            ("the number of heads", blueprint.heads),
+            ("the number of key heads", blueprint.key_heads),
+            ("the width of a head", blueprint.head_dim),
+            ("the inner width", blueprint.wide),
             ("the number of classes", self.task.classes().unwrap_or(1)),
-            ("the number of segments", self.form.types()),
+            ("the number of segments", blueprint.types.max(1)),
         ] {
             if size == 0 || size > LIMIT {
                 return Err(Error::input(name, size, format!("from 1 to {LIMIT}")));
@@ -67,68 +69,34 @@ impl Network {
             let expected = "an even number of texts: those of rows 2i and 2i + 1 are a pair";
             return Err(Error::input("the batch", batch, expected));
         }
-        if !self.heads.is_multiple_of(self.key_heads) {
-            let expected = format!("a divisor of the number of heads, {}", self.heads);
-            return Err(Error::input("the number of key heads", self.key_heads, expected));
+        if !blueprint.heads.is_multiple_of(blueprint.key_heads) {
+            let expected = format!("a divisor of the number of heads, {}", blueprint.heads);
+            return Err(Error::input("the number of key heads", blueprint.key_heads, expected));
         }
         if !(0.0..1.0).contains(&self.dropout) {
             return Err(Error::input("dropout", self.dropout, "at least 0 and less than 1"));
         }
-        self.check_form()?;
-        if let Mixing::Linear(form) = self.mixing {
-            self.encoding.check_linear()?;
-            self.check_features(form)?;
-            if self.key_heads != self.heads {
-                return Err(Error::input(
-                    "the number of key heads",
-                    self.key_heads,
-                    "all: linear attention groups none",
-                ));
-            }
-        }
-        Ok(Sizes {
-            batch,
-            length,
-            longest,
-            width: self.width,
-            heads: self.heads,
-            head_dim: self.head_dim,
-            is_causal: self.is_causal,
-        })
+        self.check_task()?;
+        let blueprint = Blueprint { longest, ..self.described() };
+        blueprint.check()?;
+        Ok(blueprint.sizes(batch, length))
     }
 
-    /// Checks what RoFormers cannot be trained for.
-    fn check_form(&self) -> Result<()> {
-        let Form::RoFormer(form) = self.form else { return Ok(()) };
-        if self.task == Task::Language && form.has_plain_norms && self.embedding() != self.width {
-            let expected = format!("{}: RoFormerV2's output reads hidden states", self.width);
-            return Err(Error::input("the width of the embeddings", self.embedding(), expected));
+    /// Checks what a network cannot be trained for.
+    fn check_task(&self) -> Result<()> {
+        let blueprint = &self.blueprint;
+        if blueprint.has_cross_attention {
+            let expected = "none: attention to another model's output is run, but not trained";
+            return Err(Error::input("cross-attention", "in the network", expected));
         }
         let is_by_first = match self.task {
-            Task::Text(_) => true,
-            Task::Similarity => form.pooler.is_some(),
+            Task::Text(_) => blueprint.family.names().judges_by_first(),
+            Task::Similarity => blueprint.pooler.is_some(),
             Task::Language | Task::Token(_) => false,
         };
-        if is_by_first && self.is_causal {
+        if is_by_first && blueprint.is_causal() {
             let expected = "not: RoFormer judges a text by its first token, which then sees no other";
             return Err(Error::input("the network", "causal", expected));
-        }
-        Ok(())
-    }
-
-    /// Checks that queries and keys have as many features, and that values can turn with them.
-    fn check_features(&self, form: LinearForm) -> Result<()> {
-        let [queries, keys] = [form.queries, form.keys].map(|map| map.features(self.head_dim));
-        if queries != keys {
-            return Err(Error::input(
-                "the number of features of keys",
-                keys,
-                format!("that of queries, {queries}"),
-            ));
-        }
-        if self.encoding.turns_values() && !form.rotates_before && queries != self.head_dim {
-            let expected = format!("the width of a head, {}: values turn with them", self.head_dim);
-            return Err(Error::input("the number of features", queries, expected));
         }
         Ok(())
     }
@@ -166,15 +134,15 @@ impl Outline {
                 return Err(Error::input(name, len, wanted.to_string()));
             }
         }
-        if !batch.positions.is_empty() && network.encoding.is_by_places() {
-            let value = format!("given for {}", network.encoding.name());
+        if !batch.positions.is_empty() && network.blueprint.encoding.is_by_places() {
+            let value = format!("given for {}", network.blueprint.encoding.name());
             let expected = "none: its tables are by the places of tokens in the text";
             return Err(Error::input("the positions", value, expected));
         }
         for (name, list, limit) in [
-            ("a token id", &batch.ids, network.vocabulary),
-            ("a segment", &batch.types, network.form.types()),
-            ("a target", &batch.targets, network.task.classes().unwrap_or(network.vocabulary)),
+            ("a token id", &batch.ids, network.blueprint.vocabulary),
+            ("a segment", &batch.types, network.blueprint.types.max(1)),
+            ("a target", &batch.targets, network.task.classes().unwrap_or(network.blueprint.vocabulary)),
             ("a position", &batch.positions, network.positions(sizes)),
         ] {
             let is_allowed =

@@ -1,7 +1,8 @@
 //! What a network is trained for, and its loss.
 
-use super::block::{linear, norm, words};
-use super::{Form, Network, RoFormerForm};
+use super::Network;
+use super::block::{linear, norm};
+use crate::blueprint::HeadKind;
 use crate::encoding::Sizes;
 use crate::graph::{Builder, Init, Value};
 use crate::ops::Real;
@@ -38,6 +39,17 @@ impl Task {
         }
     }
 
+    /// The head that it trains.
+    pub fn head(self, is_causal: bool) -> HeadKind {
+        match self {
+            Task::Language if is_causal => HeadKind::CausalLm,
+            Task::Language => HeadKind::MaskedLm,
+            Task::Text(_) => HeadKind::SequenceClassification,
+            Task::Token(_) => HeadKind::TokenClassification,
+            Task::Similarity => HeadKind::None,
+        }
+    }
+
     /// Its classes, where it has any and they are not the vocabulary.
     pub fn classes(self) -> Option<usize> {
         match self {
@@ -59,9 +71,11 @@ pub(super) struct Head {
 }
 
 pub(super) fn head<T: Real>(network: &Network, builder: &mut Builder<T>, x: Value, sizes: &Sizes) -> Head {
-    let hidden = match network.form {
-        Form::Llama(_) => norm(network, builder, x, "model.norm"),
-        _ => x,
+    let blueprint = &network.blueprint;
+    let names = blueprint.family.names();
+    let hidden = match blueprint.norms.at_end {
+        true => norm(blueprint, builder, x, names.last_norm),
+        false => x,
     };
     let (mut scores, mut vectors) = (None, None);
     let loss = match network.task {
@@ -72,8 +86,7 @@ pub(super) fn head<T: Real>(network: &Network, builder: &mut Builder<T>, x: Valu
         }
         Task::Token(classes) => {
             let hidden = builder.dropout(hidden, network.dropout);
-            let name = if let Form::Llama(_) = network.form { "score" } else { "classifier" };
-            let scores = *scores.insert(linear(builder, hidden, name, classes, true));
+            let scores = *scores.insert(linear(builder, hidden, names.token, classes, true));
             builder.class_loss(scores)
         }
         Task::Similarity => {
@@ -86,40 +99,26 @@ pub(super) fn head<T: Real>(network: &Network, builder: &mut Builder<T>, x: Valu
 
 /// The loss over the vocabulary.
 fn language<T: Real>(network: &Network, builder: &mut Builder<T>, hidden: Value) -> Value {
-    let (vocabulary, width) = (network.vocabulary, network.embedding());
-    let own = |builder: &mut Builder<T>, name: &str| {
-        builder.parameters().add(name, &[vocabulary, width], Init::Normal(0.02))
-    };
-    let bias = |builder: &mut Builder<T>, name: &str| {
-        builder.parameters().add(name, &[vocabulary], Init::Constant(0.0))
-    };
-    let tied = builder.parameters().find(words(network.form));
-    match network.form {
-        Form::RoFormer(form) => {
-            let tied = tied.filter(|_| form.is_tied);
-            let weight = |builder: &mut Builder<T>| {
-                tied.unwrap_or_else(|| own(builder, "cls.predictions.decoder.weight"))
-            };
-            if form.has_plain_norms {
-                let weight = weight(builder);
-                return builder.vocabulary_loss(hidden, weight, None, vocabulary);
-            }
-            let dense = linear(builder, hidden, "cls.predictions.transform.dense", width, true);
-            let dense = builder.activation(dense, form.activation);
-            let x = norm(network, builder, dense, "cls.predictions.transform.LayerNorm");
-            let name = if form.is_tied { "cls.predictions.bias" } else { "cls.predictions.decoder.bias" };
-            let (bias, weight) = (bias(builder, name), weight(builder));
-            builder.vocabulary_loss(x, weight, Some(bias), vocabulary)
-        }
-        Form::Plain => {
-            let (weight, bias) = (own(builder, "out.weight"), bias(builder, "out.bias"));
-            builder.vocabulary_loss(hidden, weight, Some(bias), vocabulary)
-        }
-        Form::Llama(form) => {
-            let weight = tied.filter(|_| form.is_tied).unwrap_or_else(|| own(builder, "lm_head.weight"));
-            builder.vocabulary_loss(hidden, weight, None, vocabulary)
-        }
+    let (blueprint, output) = (&network.blueprint, network.blueprint.output);
+    let (names, vocabulary) = (blueprint.family.names(), blueprint.vocabulary);
+    let mut x = hidden;
+    if output.has_transform {
+        let [dense, after] = names.transform;
+        let dense = linear(builder, x, dense, blueprint.embedding, true);
+        let dense = builder.activation(dense, blueprint.activation);
+        x = norm(blueprint, builder, dense, after);
     }
+    let words = builder.parameters().find(&format!("{}.weight", names.words)).filter(|_| output.is_tied);
+    let parameters = builder.parameters();
+    let weight = words.unwrap_or_else(|| {
+        let name = format!("{}.weight", names.output);
+        parameters.add(name, &[vocabulary, blueprint.embedding], Init::Normal(0.02))
+    });
+    let bias = output.has_bias.then(|| {
+        let name = if output.is_tied { names.tied_bias.into() } else { format!("{}.bias", names.output) };
+        parameters.add(name, &[vocabulary], Init::Constant(0.0))
+    });
+    builder.vocabulary_loss(x, weight, bias, vocabulary)
 }
 
 /// The scores of texts, `[batch, classes]`.
@@ -130,40 +129,35 @@ fn text<T: Real>(
     classes: usize,
     sizes: &Sizes,
 ) -> Value {
-    match network.form {
-        Form::RoFormer(form) => {
-            let first = builder.every(hidden, 0, sizes.length);
-            let first = builder.dropout(first, network.dropout);
-            let dense = linear(builder, first, "classifier.dense", network.width, true);
-            let dense = builder.activation(dense, form.activation);
-            let dense = builder.dropout(dense, network.dropout);
-            linear(builder, dense, "classifier.out_proj", classes, true)
-        }
-        // A causal text is read to its end before it is judged.
-        Form::Plain if network.is_causal => {
-            let last = builder.last_tokens(hidden, sizes.length);
-            linear(builder, last, "classifier", classes, true)
-        }
-        Form::Plain => {
-            let first = builder.every(hidden, 0, sizes.length);
-            linear(builder, first, "classifier", classes, true)
-        }
-        Form::Llama(_) => {
-            let last = builder.last_tokens(hidden, sizes.length);
-            linear(builder, last, "score", classes, false)
-        }
+    let (blueprint, dropout) = (&network.blueprint, network.dropout);
+    let names = blueprint.family.names();
+    let [dense, out] = names.text;
+    if names.judges_by_first() {
+        let first = builder.every(hidden, 0, sizes.length);
+        let first = builder.dropout(first, dropout);
+        let dense = linear(builder, first, dense, blueprint.width, true);
+        let dense = builder.activation(dense, blueprint.activation);
+        let dense = builder.dropout(dense, dropout);
+        return linear(builder, dense, out, classes, names.text_has_bias);
     }
+    // A causal text is read to its end before it is judged.
+    let read = match blueprint.is_causal() {
+        true => builder.last_tokens(hidden, sizes.length),
+        false => builder.every(hidden, 0, sizes.length),
+    };
+    linear(builder, read, out, classes, names.text_has_bias)
 }
 
 /// The vectors of texts, of length 1, `[batch, width]`: by the pooler where there is one, or the mean of the real tokens.
 fn vector<T: Real>(network: &Network, builder: &mut Builder<T>, hidden: Value, sizes: &Sizes) -> Value {
-    let pooled = match network.form {
-        Form::RoFormer(RoFormerForm { pooler: Some(activation), .. }) => {
+    let blueprint = &network.blueprint;
+    let pooled = match blueprint.pooler {
+        Some(activation) => {
             let first = builder.every(hidden, 0, sizes.length);
-            let dense = linear(builder, first, "roformer.pooler.dense", network.width, true);
+            let dense = linear(builder, first, blueprint.family.names().pooler, blueprint.width, true);
             builder.activation(dense, activation)
         }
-        _ => builder.token_means(hidden, sizes.length),
+        None => builder.token_means(hidden, sizes.length),
     };
     builder.unit(pooled)
 }

@@ -1,33 +1,31 @@
-//! Transformers to be trained: with any position encoding, softmax or linear attention, in the three forms that matter.
+//! Transformers to be trained: a [`Blueprint`] laid out as a graph, with a task and its loss.
 //!
-//! [`Network::build`] lays a network out as a [`Graph`] for one shape of batch. The forms are RoFormer's (norms after each
-//! part, GELU, biases), Llama's (RMS norms before each part, gated, grouped heads, no biases), and PyTorch's plain encoder
-//! (norms before each part, GELU, biases) that comparisons use. Tensors have the names that transformers and PyTorch give
-//! them, so that checkpoints go both ways; those of an encoding begin with `position.`.
+//! [`Network::build`] lays a network out as a [`Graph`] for one shape of batch. Tensors have the names that the blueprint's
+//! family gives them, so that checkpoints go both ways; those of an encoding begin with `position.`.
 //!
 //! [`Network::open`] takes a checkpoint to begin from, [`Network::load`] its tensors; [`Network::to_config`] and
 //! [`Network::tensors`] are what is handed over at the end.
 //!
 //! ```text
-//! form.rs          what the three forms and their relatives differ in
 //! block.rs         embeddings and layers
 //! attention.rs     softmax or linear attention, with what the encoding brings
 //! head.rs          tasks and their losses
 //! check.rs         sizes that can be, batches that fit
-//! hugging_face/    config.json and tensors, both ways
+//! open.rs          config.json → network, tensors → parameters
+//! hand_over.rs     network → config.json, parameters → tensors
 //! ```
 
 mod attention;
 mod block;
 mod check;
-mod form;
+mod hand_over;
 mod head;
-mod hugging_face;
+mod open;
 
-pub use attention::{LinearForm, Mixing};
-pub use form::{Family, Form, LlamaForm, RoFormerForm};
+pub use crate::blueprint::{Blueprint, LinearForm, Mixing};
+pub use hand_over::Tensor;
 pub use head::Task;
-pub use hugging_face::{Loaded, Tensor};
+pub use open::Loaded;
 
 use crate::encoding::{Encoding, Sizes};
 use crate::error::Result;
@@ -37,34 +35,12 @@ use crate::ops::Real;
 /// A Transformer to be trained.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
-    /// How it is put together.
-    pub form: Form,
-    /// Tokens of the vocabulary.
-    pub vocabulary: usize,
-    /// Width.
-    pub width: usize,
-    /// Layers.
-    pub layers: usize,
-    /// Attention heads.
-    pub heads: usize,
-    /// Heads of keys and values: a divisor of the heads.
-    pub key_heads: usize,
-    /// Features of a head.
-    pub head_dim: usize,
-    /// Width between the two products of a feed-forward block.
-    pub wide: usize,
-    /// ε of the norms.
-    pub epsilon: f64,
-    /// Whether a token sees only what came before.
-    pub is_causal: bool,
-    /// The position encoding.
-    pub encoding: Encoding,
-    /// How tokens look at each other.
-    pub mixing: Mixing,
-    /// The chance that a number is dropped, in training.
-    pub dropout: f64,
+    /// What it is. Its head is the task's, whatever it says.
+    pub blueprint: Blueprint,
     /// What it is trained for.
     pub task: Task,
+    /// The chance that a number is dropped, in training.
+    pub dropout: f64,
 }
 
 /// A network laid out for batches of one shape.
@@ -96,6 +72,13 @@ pub struct Outline {
 }
 
 impl Network {
+    /// The same network with another blueprint: `change` is given its own.
+    pub fn with(&self, change: impl FnOnce(&mut Blueprint)) -> Network {
+        let mut network = self.clone();
+        change(&mut network.blueprint);
+        network
+    }
+
     /// Lays the network out for batches `[batch, length]`, with learned tables for texts of `longest` tokens. The graph's
     /// loss is the mean over the targets that count. Parameters are zero until they are set.
     pub fn build<T: Real>(&self, batch: usize, length: usize, longest: usize) -> Result<Laid<T>> {
@@ -113,17 +96,17 @@ impl Network {
         longest: usize,
     ) -> Result<(Builder<T>, Outline)> {
         let sizes = self.check(batch, length, longest)?;
-        let encode = self.encoding.as_encode::<T>();
+        let encode = self.blueprint.encoding.as_encode::<T>();
         // What turns may be features, of which there are more or fewer than a head has.
-        match self.mixing {
+        match self.blueprint.mixing {
             Mixing::Softmax => encode.check(&sizes)?,
             Mixing::Linear(form) => encode.check(&form.sizes(&sizes))?,
         }
         let mut builder = Builder::<T>::default();
-        let embedded = block::embed(self, &mut builder, &sizes);
+        let embedded = block::embed(&self.blueprint, &mut builder, &sizes);
         let mut x = encode.embed(&mut builder, embedded, &sizes);
         x = builder.dropout(x, self.dropout);
-        for layer in 0..self.layers {
+        for layer in 0..self.blueprint.layers {
             x = block::layer(self, &mut builder, x, layer, &sizes)?;
         }
         let head::Head { hidden, scores, vectors, loss } = head::head(self, &mut builder, x, &sizes);
@@ -131,17 +114,9 @@ impl Network {
         Ok((builder, Outline { network: self.clone(), hidden, scores, vectors, sizes }))
     }
 
-    /// The width of the embeddings.
-    fn embedding(&self) -> usize {
-        match self.form {
-            Form::RoFormer(form) => form.embedding.unwrap_or(self.width),
-            _ => self.width,
-        }
-    }
-
     /// Positions that tokens can stand at.
     fn positions(&self, sizes: &Sizes) -> usize {
-        match &self.encoding {
+        match &self.blueprint.encoding {
             Encoding::Randomised(randomised) => randomised.range,
             _ => sizes.longest,
         }

@@ -37,6 +37,18 @@ impl Activation {
         })
     }
 
+    /// Its name in a configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Activation::Identity => "linear",
+            Activation::Gelu => "gelu",
+            Activation::GeluTanh => "gelu_new",
+            Activation::Relu => "relu",
+            Activation::Silu => "silu",
+            Activation::Tanh => "tanh",
+        }
+    }
+
     /// Applies it to every number, on the calling thread.
     pub fn apply<T: Real>(self, x: &mut [T]) {
         apply(self, x);

@@ -6,6 +6,7 @@
 /// instructions.
 macro_rules! vectorised {
     ($visibility:vis fn $name:ident<$t:ident>($($argument:ident: $type:ty),* $(,)?) $(-> $out:ty)? = $body:ident) => {
+        #[allow(unsafe_code, reason = "vector instructions")]
         $visibility fn $name<$t: Real>($($argument: $type),*) $(-> $out)? {
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]

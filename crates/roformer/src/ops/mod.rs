@@ -10,23 +10,27 @@ pub mod cuda;
 pub(crate) mod dispatch;
 pub mod dropout;
 pub mod embedding;
+#[allow(unsafe_code, reason = "vector instructions")]
 pub mod gemm;
 pub mod linear;
 pub mod loss;
+#[allow(unsafe_code, reason = "reads large pages as numbers")]
 pub mod memory;
+#[allow(unsafe_code, reason = "vector instructions, and threads that write apart")]
 pub mod multiply;
 pub mod norm;
 pub mod optimizer;
 pub mod pass;
 pub mod prenorm;
 pub mod real;
+#[allow(unsafe_code, reason = "threads write apart")]
 pub(crate) mod reduce;
 pub mod rotate;
 pub mod similarity;
 pub mod watched;
 
 pub use activation::Activation;
-pub use backend::{Backend, Part};
+pub use backend::{Backend, LinearWork, Part, TermRows, Terms};
 pub use cpu::Cpu;
 #[cfg(feature = "cuda")]
 pub use cuda::{Arithmetic, Cuda};

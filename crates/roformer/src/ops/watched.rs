@@ -1,10 +1,14 @@
 //! The processor, taking note of what attention gives its weight to. For looking at models, not for running them: the weights
 //! of all queries on all keys are kept.
 
-use super::backend::{Backend, Part};
+use super::backend::{Backend, LinearWork, Part, Terms};
+use super::cpu::{Scratch, host_terms};
 use super::{Activation, Cpu, Matrix, Memory, Real};
-use crate::attention::softmax::{self, Mask, Shape};
-use rope::Table;
+use crate::attention::linear::{Carried, Features};
+use crate::attention::softmax::{Mask, Shape};
+use crate::attention::{self, Table};
+use crate::blueprint::LinearForm;
+use crate::error::Result;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The processor with a notebook. A clone writes into the same one: keep one, give the other to a model.
@@ -33,24 +37,49 @@ impl Watched {
     }
 }
 
-/// softmax(q·kᵀ/√d) in `f64`, by its definition.
-fn weights<T: Real>(shape: &Shape, q: Part<'_, Memory<T>>, k: Part<'_, Memory<T>>, mask: &Mask) -> Vec<f32> {
+/// The softmax of the scores with their position terms, in `f64`, by its definition.
+fn weights<T: Real>(
+    shape: &Shape,
+    [q, k]: [Part<'_, Memory<T>>; 2],
+    mask: &Mask,
+    terms: &attention::Terms<T>,
+) -> Vec<f32> {
     let Shape { batch, queries, keys, heads, key_heads, head_dim } = *shape;
     let first = |part: &Part<'_, Memory<T>>, sequence: usize, token: usize, head: usize| {
         part.offset + sequence * part.sequence + token * part.token + head * head_dim
+    };
+    let scale = terms.scale.unwrap_or_else(|| 1.0 / (head_dim as f64).sqrt());
+    let plus = |q: &[T], vectors: Option<&[T]>, head: usize| -> Vec<f64> {
+        let add = |i: usize| vectors.map_or(0.0, |vectors| vectors[head * head_dim + i].to_f64());
+        q.iter().enumerate().map(|(i, q)| q.to_f64() + add(i)).collect()
+    };
+    let meet = |table: &Option<Table<T>>, x: &[f64], head: usize, entry: usize| -> f64 {
+        let Some(table) = table else { return 0.0 };
+        let row = table.index[entry] as usize * table.heads + if table.heads == 1 { 0 } else { head };
+        dot(x, &table.values[row * head_dim..][..head_dim])
     };
     let mut all = Vec::with_capacity(batch * heads * queries * keys);
     for sequence in 0..batch {
         for head in 0..heads {
             for query in 0..queries {
                 let q = &q.buffer[first(&q, sequence, query, head)..][..head_dim];
+                let (content, position) = (plus(q, terms.content, head), plus(q, terms.position, head));
                 let reach = mask.reach.of(shape, sequence, query);
                 let is_seen =
                     |key: usize| key < reach && mask.keys.is_none_or(|mask| mask[sequence * keys + key]);
                 let score = |key: usize| {
+                    if !is_seen(key) {
+                        return f64::NEG_INFINITY;
+                    }
                     let k = &k.buffer[first(&k, sequence, key, head * key_heads / heads)..][..head_dim];
-                    let product: f64 = q.iter().zip(k).map(|(&q, &k)| q.to_f64() * k.to_f64()).sum();
-                    if is_seen(key) { product / (head_dim as f64).sqrt() } else { f64::NEG_INFINITY }
+                    let (key_numbers, entry) = (plus(k, None, head), query + keys - 1 - key);
+                    let bias = terms.bias.as_ref().map_or(0.0, |bias| {
+                        let rows = bias.values.len() / heads;
+                        bias.values[head * rows + bias.index[entry] as usize].to_f64()
+                    });
+                    let tables = meet(&terms.query, &position, head, entry)
+                        + meet(&terms.key, &key_numbers, head, entry);
+                    scale * (dot(&content, k) + tables) + bias
                 };
                 let scores: Vec<f64> = (0..keys).map(score).collect();
                 let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -63,58 +92,115 @@ fn weights<T: Real>(shape: &Shape, q: Part<'_, Memory<T>>, k: Part<'_, Memory<T>
     all
 }
 
+/// The weights of linear attention, by their definition: of either sign where features are rotated.
+fn linear_weights<T: Real>(work: &LinearWork<T>, features: &Features<T>) -> Vec<f32> {
+    let LinearWork { batch, length, heads, .. } = *work;
+    let Features { queries: [qn, qd], keys: [kn, kd], .. } = features;
+    let m = qn.len() / (batch * length * heads);
+    let row = |list: &[T], sequence: usize, token: usize, head: usize| -> Vec<f64> {
+        let first = ((sequence * length + token) * heads + head) * m;
+        list[first..][..m].iter().map(|x| x.to_f64()).collect()
+    };
+    let mut all = Vec::with_capacity(batch * heads * length * length);
+    for sequence in 0..batch {
+        for head in 0..heads {
+            for query in 0..length {
+                let (n, d) = (row(qn, sequence, query, head), row(qd, sequence, query, head));
+                let is_seen = |key: usize| {
+                    (!work.is_causal || key <= query)
+                        && work.mask.is_none_or(|mask| mask[sequence * length + key])
+                };
+                let product = |x: &[f64], keys: &[T], key: usize| -> f64 {
+                    let k = row(keys, sequence, key, head);
+                    x.iter().zip(&k).map(|(x, k)| x * k).sum()
+                };
+                let total: f64 =
+                    (0..length).filter(|&key| is_seen(key)).map(|key| product(&d, kd, key)).sum();
+                all.extend((0..length).map(|key| match is_seen(key) && total != 0.0 {
+                    true => (product(&n, kn, key) / total) as f32,
+                    false => 0.0,
+                }));
+            }
+        }
+    }
+    all
+}
+
+fn dot<T: Real>(a: &[f64], b: &[T]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b.to_f64()).sum()
+}
+
 impl Backend for Watched {
     type Buffer<T: Real> = Memory<T>;
     type Matrix<T: Real> = Matrix<T>;
-    type Scratch<T: Real> = softmax::Workspace<T>;
+    type Scratch<T: Real> = Scratch<T>;
+    type State<T: Real> = Carried<T>;
 
     fn attend<T: Real>(
         &self,
         shape: &Shape,
         qkv: [Part<'_, Memory<T>>; 3],
         mask: &Mask,
+        terms: &Terms<'_, Memory<T>>,
         out: &mut Memory<T>,
-        scratch: &softmax::Workspace<T>,
-    ) -> bool {
-        self.note(AttentionWeights { shape: *shape, weights: weights(shape, qkv[0], qkv[1], mask) });
-        Cpu.attend(shape, qkv, mask, out, scratch)
+        scratch: &Scratch<T>,
+    ) -> Result<()> {
+        let weights = weights(shape, [qkv[0], qkv[1]], mask, &host_terms(terms, shape.head_dim));
+        self.note(AttentionWeights { shape: *shape, weights });
+        Cpu.attend(shape, qkv, mask, terms, out, scratch)
+    }
+
+    fn attend_linear<T: Real>(
+        &self,
+        work: &LinearWork<'_, T>,
+        joined: &Memory<T>,
+        state: Option<&mut Carried<T>>,
+        out: &mut Memory<T>,
+    ) -> Result<()> {
+        if state.is_none() {
+            let LinearWork { batch, length, heads, head_dim, .. } = *work;
+            let shape = Shape { batch, queries: length, keys: length, heads, key_heads: heads, head_dim };
+            let weights = linear_weights(work, &Features::new(work, joined, None)?);
+            self.note(AttentionWeights { shape, weights });
+        }
+        Cpu.attend_linear(work, joined, state, out)
     }
 
     // All else is the processor's.
 
-    fn zeros<T: Real>(&self, len: usize) -> Option<Memory<T>> {
+    fn zeros<T: Real>(&self, len: usize) -> Result<Memory<T>> {
         Cpu.zeros(len)
     }
 
-    fn fit<T: Real>(&self, buffer: &mut Memory<T>, len: usize) -> bool {
+    fn fit<T: Real>(&self, buffer: &mut Memory<T>, len: usize) -> Result<()> {
         Cpu.fit(buffer, len)
     }
 
-    fn upload<T: Real>(&self, from: &[T], to: &mut Memory<T>) {
-        Cpu.upload(from, to);
+    fn upload<T: Real>(&self, from: &[T], to: &mut Memory<T>) -> Result<()> {
+        Cpu.upload(from, to)
     }
 
-    fn download<T: Real>(&self, from: &Memory<T>, to: &mut [T]) {
-        Cpu.download(from, to);
+    fn download<T: Real>(&self, from: &Memory<T>, to: &mut [T]) -> Result<()> {
+        Cpu.download(from, to)
     }
 
-    fn matrix<T: Real>(&self, outputs: usize, inputs: usize) -> Option<Matrix<T>> {
+    fn matrix<T: Real>(&self, outputs: usize, inputs: usize) -> Result<Matrix<T>> {
         Cpu.matrix(outputs, inputs)
     }
 
-    fn set_rows<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, rows: &[T]) {
-        Cpu.set_rows(matrix, first, rows);
+    fn set_rows<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, rows: &[T]) -> Result<()> {
+        Cpu.set_rows(matrix, first, rows)
     }
 
-    fn set_bias<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, bias: &[T]) {
-        Cpu.set_bias(matrix, first, bias);
+    fn set_bias<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, bias: &[T]) -> Result<()> {
+        Cpu.set_bias(matrix, first, bias)
     }
 
     fn matrix_bytes<T: Real>(&self, matrix: &Matrix<T>) -> usize {
         Cpu.matrix_bytes(matrix)
     }
 
-    fn scratch<T: Real>(&self) -> Option<softmax::Workspace<T>> {
+    fn scratch<T: Real>(&self) -> Result<Scratch<T>> {
         Cpu.scratch()
     }
 
@@ -124,8 +210,8 @@ impl Backend for Watched {
         x: &Memory<T>,
         activation: Activation,
         out: &mut Memory<T>,
-    ) {
-        Cpu.product(matrix, x, activation, out);
+    ) -> Result<()> {
+        Cpu.product(matrix, x, activation, out)
     }
 
     fn layer_norm<T: Real>(
@@ -135,8 +221,8 @@ impl Backend for Watched {
         weight: &Memory<T>,
         bias: &Memory<T>,
         epsilon: f64,
-    ) {
-        Cpu.layer_norm(x, residual, weight, bias, epsilon);
+    ) -> Result<()> {
+        Cpu.layer_norm(x, residual, weight, bias, epsilon)
     }
 
     fn rms_norm<T: Real>(
@@ -145,8 +231,8 @@ impl Backend for Watched {
         residual: Option<&Memory<T>>,
         weight: &Memory<T>,
         epsilon: f64,
-    ) {
-        Cpu.rms_norm(x, residual, weight, epsilon);
+    ) -> Result<()> {
+        Cpu.rms_norm(x, residual, weight, epsilon)
     }
 
     fn add_rms_norm<T: Real>(
@@ -156,8 +242,8 @@ impl Backend for Watched {
         weight: &Memory<T>,
         epsilon: f64,
         out: &mut Memory<T>,
-    ) {
-        Cpu.add_rms_norm(x, delta, weight, epsilon, out);
+    ) -> Result<()> {
+        Cpu.add_rms_norm(x, delta, weight, epsilon, out)
     }
 
     fn rms_norm_heads<T: Real>(
@@ -166,12 +252,12 @@ impl Backend for Watched {
         step_offset_heads: [usize; 3],
         weight: &Memory<T>,
         epsilon: f64,
-    ) {
-        Cpu.rms_norm_heads(x, step_offset_heads, weight, epsilon);
+    ) -> Result<()> {
+        Cpu.rms_norm_heads(x, step_offset_heads, weight, epsilon)
     }
 
-    fn swiglu<T: Real>(&self, gate_up: &Memory<T>, wide: usize, out: &mut Memory<T>) {
-        Cpu.swiglu(gate_up, wide, out);
+    fn swiglu<T: Real>(&self, gate_up: &Memory<T>, wide: usize, out: &mut Memory<T>) -> Result<()> {
+        Cpu.swiglu(gate_up, wide, out)
     }
 
     fn embed<T: Real>(
@@ -180,19 +266,44 @@ impl Backend for Watched {
         kinds_and_types: (&Memory<T>, Option<&[u32]>),
         width: usize,
         out: &mut Memory<T>,
-    ) {
-        Cpu.embed(words_and_ids, kinds_and_types, width, out);
+    ) -> Result<()> {
+        Cpu.embed(words_and_ids, kinds_and_types, width, out)
     }
 
     fn rotate<T: Real>(
         &self,
-        table: &Table<T>,
+        table: &rope::Table<T>,
         first: i64,
         x: &mut Memory<T>,
+        offset: usize,
         shape: [usize; 4],
         steps: [usize; 3],
-    ) -> rope::Result<()> {
-        Cpu.rotate(table, first, x, shape, steps)
+    ) -> Result<()> {
+        Cpu.rotate(table, first, x, offset, shape, steps)
+    }
+
+    fn add_rows<T: Real>(
+        &self,
+        x: &mut Memory<T>,
+        rows: &Memory<T>,
+        first: usize,
+        size: [usize; 3],
+    ) -> Result<()> {
+        Cpu.add_rows(x, rows, first, size)
+    }
+
+    fn state<T: Real>(
+        &self,
+        form: LinearForm,
+        batch: usize,
+        heads: usize,
+        head_dim: usize,
+    ) -> Result<Carried<T>> {
+        Cpu.state(form, batch, heads, head_dim)
+    }
+
+    fn repeat_state<T: Real>(&self, state: &Carried<T>, batch: usize) -> Result<Carried<T>> {
+        Cpu.repeat_state(state, batch)
     }
 
     fn copy<T: Real>(
@@ -201,12 +312,12 @@ impl Backend for Watched {
         to: &mut Memory<T>,
         at: (usize, usize, usize),
         size: [usize; 3],
-    ) {
-        Cpu.copy(from, to, at, size);
+    ) -> Result<()> {
+        Cpu.copy(from, to, at, size)
     }
 
-    fn mean<T: Real>(&self, x: &Memory<T>, size: [usize; 3], out: &mut Memory<T>) {
-        Cpu.mean(x, size, out);
+    fn mean<T: Real>(&self, x: &Memory<T>, size: [usize; 3], out: &mut Memory<T>) -> Result<()> {
+        Cpu.mean(x, size, out)
     }
 }
 
@@ -236,7 +347,7 @@ mod tests {
             let scratch = watched.scratch().unwrap();
             let mask = Mask { keys: Some(&keys), reach };
             let qkv = [part(&q, 12, 5), part(&k, 6, 7), part(&v, 6, 7)];
-            assert!(watched.attend(&shape, qkv, &mask, &mut out, &scratch));
+            watched.attend(&shape, qkv, &mask, &Terms::default(), &mut out, &scratch).unwrap();
             let seen = watched.take();
             assert_eq!((seen.len(), seen[0].shape, watched.take().len()), (1, shape, 0));
             for (row, weights) in seen[0].weights.chunks(7).enumerate() {

@@ -75,7 +75,7 @@ impl<B: Backend> Pipeline<B> {
             Err(error) if texts.len() == 1 => return vec![Err(error)],
             Err(_) => return texts.iter().flat_map(|text| self.batch(&[text], places, finish)).collect(),
         };
-        let hidden = self.model.hidden_size();
+        let hidden = self.model.blueprint().width;
         let logits = output.logits.as_ref();
         let is_placed = logits.is_some_and(|logits| self.is_language_model() && logits.shape.len() == 2);
         let mut at = 0;

@@ -60,7 +60,7 @@ impl<B: Backend> Pipeline<B> {
         });
         self.each(checked.collect(), nowhere, |_: &Encoding, row: Row| {
             let mut scores = row.scores.to_vec();
-            match self.model.problem() {
+            match self.model.blueprint().labels.problem {
                 Problem::OneLabel => softmax(&mut scores),
                 Problem::SeveralLabels => scores.iter_mut().for_each(|x| *x = 1.0 / (1.0 + (-*x).exp())),
                 Problem::Regression => {}
@@ -87,7 +87,7 @@ impl<B: Backend> Pipeline<B> {
             encoding
         });
         self.each(checked.collect(), nowhere, |encoding: &Encoding, row: Row| {
-            let tokens = row.scores.chunks_exact(self.model.num_labels()).enumerate();
+            let tokens = row.scores.chunks_exact(self.model.blueprint().classes()).enumerate();
             let real = tokens.filter(|(token, _)| encoding.sequence[*token].is_some());
             let label = |(token, scores): (usize, &[f32])| {
                 let mut scores = scores.to_vec();
@@ -102,6 +102,6 @@ impl<B: Backend> Pipeline<B> {
     }
 
     fn label(&self, label: usize, score: f32) -> Label {
-        Label { label: self.model.label(label), score }
+        Label { label: self.model.blueprint().labels.name(label), score }
     }
 }

@@ -43,10 +43,10 @@ impl<B: Backend> Pipeline<B> {
 
     /// The vectors of many texts.
     pub fn embed_all(&self, texts: &[impl AsRef<str> + Sync], options: Embed) -> Vec<Result<Vec<f32>>> {
-        let has_pooler = self.model.as_roformer().is_some_and(|model| model.config().pooler);
+        let has_pooler = self.model.blueprint().pooler.is_some();
         let pooling = options.pooling.unwrap_or(if has_pooler { Pooling::Pooler } else { Pooling::Mean });
         self.each(self.encode_all(texts), nowhere, |_: &Encoding, row: Row| {
-            let width = self.model.hidden_size();
+            let width = self.model.blueprint().width;
             let mut vector = match pooling {
                 Pooling::Cls => row.hidden[..width].to_vec(),
                 Pooling::Mean => mean(row.hidden, width),

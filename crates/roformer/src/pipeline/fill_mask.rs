@@ -65,7 +65,7 @@ impl<B: Backend> Pipeline<B> {
     }
 
     fn check_mask(&self, encoding: &Encoding) -> Result<()> {
-        let fits = matches!(self.model.head(), HeadKind::MaskedLm) || self.model.is_unilm();
+        let fits = matches!(self.model.head(), HeadKind::MaskedLm) || self.model.blueprint().is_unilm();
         self.require("fill-mask", fits && self.is_language_model(), "a masked language model")?;
         let name = self.tokenizer.mask_id().and_then(|id| self.tokenizer.token(id));
         let Some(name) = name else {

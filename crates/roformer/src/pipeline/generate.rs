@@ -69,7 +69,7 @@ impl<B: Backend> Pipeline<B> {
 
     /// Up to `count` different texts that say the same as this one, the nearest first. For RoFormer-Sim.
     pub fn paraphrase(&self, text: &str, count: usize, options: &Generate) -> Result<Vec<Paraphrase>> {
-        let fits = self.model.is_unilm() && self.is_language_model();
+        let fits = self.model.blueprint().is_unilm() && self.is_language_model();
         self.require("paraphrases", fits, "RoFormer-Sim, which has a pooler and a language model's head")?;
         let prompt = self.prompt(text, options)?;
         // As the tokenizer gives it back, so that a sample of it is recognised.
@@ -97,8 +97,8 @@ impl<B: Backend> Pipeline<B> {
     /// The tokens that generation starts from.
     fn prompt(&self, text: &str, options: &Generate) -> Result<Prompt> {
         let (model, wanted) =
-            (&self.model, "RoFormer-Sim, a RoFormerForCausalLM or another causal language model");
-        let fits = model.is_unilm() || model.is_decoder() && model.head() == HeadKind::CausalLm;
+            (self.model.blueprint(), "RoFormer-Sim, a RoFormerForCausalLM or another causal language model");
+        let fits = model.is_unilm() || model.is_causal() && model.head == HeadKind::CausalLm;
         self.require("generate", fits && self.is_language_model(), wanted)?;
         let (temperature, top_p) = (options.temperature, options.top_p);
         if !(temperature >= 0.0 && temperature.is_finite()) {
@@ -147,10 +147,10 @@ impl<B: Backend> Pipeline<B> {
             cache = self.model.repeat(&cache, rows)?;
             scores = scores.repeat(rows);
         }
-        let vocabulary = self.model.vocab_size();
+        let vocabulary = self.model.blueprint().vocabulary;
         let mut is_done = vec![false; rows];
         // RoFormer-Sim's output is another segment.
-        let types = vec![u32::from(self.model.is_unilm()); rows];
+        let types = vec![u32::from(self.model.blueprint().is_unilm()); rows];
         let places: Vec<usize> = (0..rows).collect();
         for step in 0..options.max_tokens {
             // A row that has ended is given any token: nothing reads what comes of it.
@@ -181,7 +181,7 @@ impl<B: Backend> Pipeline<B> {
     /// The tokens that end a text.
     fn ends(&self) -> Vec<Option<u32>> {
         let sep = self.tokenizer.sep_id();
-        let named = self.model.as_decoder().map_or(&[][..], |model| &model.config().eos_token_id);
+        let named = &self.model.blueprint().ends[..];
         named.iter().map(|&id| Some(id)).chain([sep, self.tokenizer.eos_id().or(sep)]).collect()
     }
 

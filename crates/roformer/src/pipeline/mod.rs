@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A model with its tokenizer. The model runs on a device; what comes before and after it, on the processor.
 pub struct Pipeline<B: Backend = Cpu> {
-    model: Model<B>,
+    model: Model<f32, B>,
     tokenizer: Tokenizer,
     max_tokens: Option<usize>,
     /// Tokens of texts so far, and those of them that are unknown.
@@ -80,9 +80,9 @@ impl<B: Backend> Pipeline<B> {
     }
 
     /// From its parts.
-    pub fn new(model: impl Into<Model<B>>, tokenizer: Tokenizer) -> Result<Self> {
+    pub fn new(model: impl Into<Model<f32, B>>, tokenizer: Tokenizer) -> Result<Self> {
         let model = model.into();
-        let (tokens, vocabulary) = (tokenizer.len(), model.vocab_size());
+        let (tokens, vocabulary) = (tokenizer.len(), model.blueprint().vocabulary);
         if tokens > vocabulary {
             let expected = format!("at most the {vocabulary} of the model: they do not belong together");
             return Err(Error::input("the tokenizer's vocabulary", tokens, expected));
@@ -97,7 +97,7 @@ impl<B: Backend> Pipeline<B> {
     }
 
     /// The model.
-    pub fn model(&self) -> &Model<B> {
+    pub fn model(&self) -> &Model<f32, B> {
         &self.model
     }
 

@@ -1,13 +1,15 @@
 //! Where a model begins, and the files by which others load it.
 
 use super::data::{Choice, Data, Request};
-use super::settings::{FormName, Goal, Settings};
+use super::settings::{Attention, FormName, Goal, Settings};
 use super::trainer::Trainer;
+use crate::blueprint::fields::read_config;
+use crate::blueprint::{Blueprint, Dims, Direction, Family, Features, HeadKind, LinearForm, Mixing};
 use crate::device::Device;
 use crate::encoding::Encoding;
 use crate::error::{Error, Result};
-use crate::model::roformer::read_config;
-use crate::network::{Form, LlamaForm, Mixing, Network, RoFormerForm, Task};
+use crate::graph::FeatureMap;
+use crate::network::{Network, Task};
 use rope::Pairing;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -83,16 +85,29 @@ impl Given {
 /// A network that was given, as the settings train it, and the settings with its sizes.
 fn fitted(settings: &Settings, network: Network, data: &Data) -> Result<(Settings, Network)> {
     let tokens = data.vocabulary().tokens();
-    if tokens > network.vocabulary {
+    if tokens > network.blueprint.vocabulary {
         let expected = format!("at least the {tokens} tokens of the tokenizer");
-        return Err(Error::input("the vocabulary of the model", network.vocabulary, expected));
+        return Err(Error::input("the vocabulary of the model", network.blueprint.vocabulary, expected));
     }
-    let form = if matches!(network.form, Form::Llama(_)) { FormName::Llama } else { FormName::RoFormer };
-    let Network { layers, width, heads, .. } = network;
-    let encoding = network.encoding.label();
-    let settings = Settings { form, encoding, layers, width, heads, ..settings.clone() };
+    let Blueprint { family, layers, width, heads, .. } = network.blueprint;
+    let form = if family == Family::RoFormer { FormName::RoFormer } else { FormName::Llama };
+    let encoding = network.blueprint.encoding.label();
+    let (attention, features) = match network.blueprint.mixing {
+        Mixing::Softmax => (Attention::Softmax, Features::Elu),
+        Mixing::Linear(form) => (Attention::Linear, features(form)),
+    };
+    let settings = Settings { form, encoding, attention, features, layers, width, heads, ..settings.clone() };
     let network = Network { dropout: settings.dropout, ..network };
     Ok((settings, network))
+}
+
+/// The feature maps by name.
+fn features(form: LinearForm) -> Features {
+    match form.queries {
+        FeatureMap::Elu => Features::Elu,
+        FeatureMap::Softmax | FeatureMap::Exp => Features::Softmax,
+        FeatureMap::Favor { .. } => Features::Favor,
+    }
 }
 
 /// The labels of a classifier; none where a configuration is of something else.
@@ -142,8 +157,9 @@ pub(super) fn network(settings: &Settings, data: &Data) -> Result<Network> {
     if let Encoding::Hierarchical(own) = &mut encoding {
         own.positions = Some(own.rows(settings.block));
     }
-    let (form, wide, epsilon) = match settings.form {
-        FormName::RoFormer => (Form::RoFormer(RoFormerForm::default()), 4 * width, 1e-12),
+    let dims = Dims { vocabulary: data.vocabulary().tokens(), width, layers: settings.layers, heads };
+    let form = match settings.form {
+        FormName::RoFormer => Blueprint::roformer(dims)?,
         FormName::Llama => {
             // Llama's pairing, unless another was asked for.
             if let Encoding::Rotary(rotary) = &mut encoding
@@ -151,27 +167,14 @@ pub(super) fn network(settings: &Settings, data: &Data) -> Result<Network> {
             {
                 rotary.pairing = Pairing::Half;
             }
-            // Three matrices of 8/3 widths have the size of two of four.
-            let wide = (8 * width).div_ceil(3).next_multiple_of(32);
-            (Form::Llama(LlamaForm::default()), wide, 1e-6)
+            Blueprint::llama(dims)?
         }
     };
-    Ok(Network {
-        form,
-        vocabulary: data.vocabulary().tokens(),
-        width,
-        layers: settings.layers,
-        heads,
-        key_heads: heads,
-        head_dim: width / heads,
-        wide,
-        epsilon,
-        is_causal: is_causal(settings).unwrap_or(settings.form == FormName::Llama),
-        encoding,
-        mixing: Mixing::Softmax,
-        dropout: settings.dropout,
-        task: task(settings, data),
-    })
+    let is_causal = is_causal(settings).unwrap_or(settings.form == FormName::Llama);
+    let direction = if is_causal { Direction::Causal } else { Direction::Both };
+    let mixing = settings.mixing(form.head_dim);
+    let blueprint = Blueprint { direction, encoding, mixing, head: HeadKind::None, ..form };
+    Ok(Network { blueprint, dropout: settings.dropout, task: task(settings, data) })
 }
 
 /// `config.json` of a model.

@@ -43,28 +43,14 @@ impl Found {
 ///
 /// ```
 /// use roformer::Device;
-/// use roformer::encoding::{Encoding, Rotary};
+/// use roformer::blueprint::{Blueprint, Dims};
 /// use roformer::graph::Batch;
-/// use roformer::network::{Form, Mixing, Network, Task};
+/// use roformer::network::{Network, Task};
 /// use roformer::ops::optimizer::AdamW;
 /// use roformer::train::{Learner, Update};
 ///
-/// let network = Network {
-///     form: Form::Plain,
-///     vocabulary: 10,
-///     width: 16,
-///     layers: 1,
-///     heads: 2,
-///     key_heads: 2,
-///     head_dim: 8,
-///     wide: 32,
-///     epsilon: 1e-5,
-///     is_causal: true,
-///     encoding: Encoding::Rotary(Rotary::default()),
-///     mixing: Mixing::Softmax,
-///     dropout: 0.0,
-///     task: Task::Language,
-/// };
+/// let blueprint = Blueprint::plain(Dims { vocabulary: 10, width: 16, layers: 1, heads: 2 });
+/// let network = Network { blueprint, dropout: 0.0, task: Task::Language };
 /// // One text of six tokens; each token's target is the next one.
 /// let mut learner = Learner::new(&Device::Cpu, &network, [1, 6], 6)?;
 /// let layout = learner.layout().clone();

@@ -46,13 +46,14 @@ mod several;
 mod store;
 mod trainer;
 
+pub use crate::blueprint::Features;
 pub use characters::Characters;
 pub use data::{Choice, Data, Request, Vocabulary};
 pub use hand_over::Start;
 pub use learner::{Found, Learner, Update};
 pub use run::{End, Event, Run};
 pub use schedule::Schedule;
-pub use settings::{FormName, Goal, Layout, Settings};
+pub use settings::{Attention, FormName, Goal, Layout, Settings};
 pub use several::side_by_side;
 pub use store::Best;
 pub use trainer::{Evaluation, Stepped, Trainer};

@@ -189,8 +189,8 @@ impl Rows {
     }
 
     /// The seed of positions that are drawn by chance.
-    pub fn seed_of_positions(&self, is_training: bool) -> u64 {
-        if is_training { self.seed } else { self.seed ^ KEPT }
+    pub fn seed_of_positions(&self) -> u64 {
+        self.seed
     }
 
     fn begin(&self, batch: &mut Batch, number: u64, is_training: bool) {

@@ -1,6 +1,7 @@
 //! All that decides what a run computes, with its limits; as JSON, in which a run keeps it.
 
 use super::schedule::Schedule;
+use crate::blueprint::{Features, Mixing};
 use crate::encoding::Encoding;
 use crate::error::{Error, Result};
 use crate::weights::brief;
@@ -25,6 +26,29 @@ impl FormName {
         match self {
             FormName::RoFormer => "roformer",
             FormName::Llama => "llama",
+        }
+    }
+}
+
+/// How tokens look at each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attention {
+    /// Softmax attention.
+    #[default]
+    Softmax,
+    /// Linear attention.
+    Linear,
+}
+
+impl Attention {
+    /// All of them.
+    pub const ALL: [Attention; 2] = [Attention::Softmax, Attention::Linear];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Attention::Softmax => "softmax",
+            Attention::Linear => "linear",
         }
     }
 }
@@ -97,6 +121,10 @@ pub struct Settings {
     pub form: FormName,
     /// The position encoding, as [`Encoding::parse`] reads it: `rotary`, `rotary:base=500`.
     pub encoding: String,
+    /// How tokens look at each other.
+    pub attention: Attention,
+    /// The feature maps of linear attention.
+    pub features: Features,
     /// Layers.
     pub layers: usize,
     /// Width.
@@ -150,6 +178,8 @@ impl Default for Settings {
             layout: Layout::Packed,
             form: FormName::RoFormer,
             encoding: "rotary".into(),
+            attention: Attention::Softmax,
+            features: Features::Elu,
             layers: 4,
             width: 128,
             heads: 4,
@@ -212,7 +242,8 @@ impl Settings {
     pub fn to_json(&self) -> Map<String, Value> {
         let value = json!({
             "task": self.goal.name(), "rows": self.layout.name(), "mask": self.mask, "patience": self.patience,
-            "form": self.form.name(), "encoding": self.encoding, "layers": self.layers, "width": self.width,
+            "form": self.form.name(), "encoding": self.encoding, "attention": self.attention.name(),
+            "features": self.features.name(), "layers": self.layers, "width": self.width,
             "heads": self.heads, "block": self.block, "batch": self.batch, "accumulate": self.accumulate,
             "steps": self.steps, "lr": self.lr, "min_lr": self.min_lr, "warmup": self.warmup,
             "schedule": self.schedule.name(), "weight_decay": self.weight_decay, "dropout": self.dropout,
@@ -233,6 +264,14 @@ impl Settings {
         })
     }
 
+    /// How tokens look at each other, in heads of so many features.
+    pub(super) fn mixing(&self, head_dim: usize) -> Mixing {
+        match self.attention {
+            Attention::Softmax => Mixing::Softmax,
+            Attention::Linear => Mixing::Linear(self.features.form(head_dim)),
+        }
+    }
+
     /// What a row of a batch is.
     pub(super) fn layout(&self) -> Layout {
         if self.goal.is_of_texts() { Layout::Padded } else { self.layout }
@@ -249,6 +288,8 @@ impl Settings {
                 self.encoding = value.as_str().map_or_else(|| shown(value), str::to_owned);
                 self.encoding()?;
             }
+            "attention" => self.attention = word("attention", value, &Attention::ALL, Attention::name)?,
+            "features" => self.features = word("features", value, &Features::ALL, Features::name)?,
             "schedule" => self.schedule = word("schedule", value, &Schedule::ALL, Schedule::name)?,
             "layers" => self.layers = whole("layers", value, 1..=1024)? as usize,
             "width" => self.width = whole("width", value, 1..=65_536)? as usize,
@@ -299,6 +340,10 @@ impl Settings {
         if self.form == FormName::Llama && matches!(self.goal, Goal::Masked | Goal::Similarity) {
             let value = format!("llama for the task {}", self.goal.name());
             return Err(Error::input("form", value, "roformer, whose tokens see those after them"));
+        }
+        if self.attention == Attention::Softmax && self.features != Features::Elu {
+            let expected = "elu, or linear attention: softmax attention has no feature maps";
+            return Err(Error::input("features", self.features.name(), expected));
         }
         if !self.width.is_multiple_of(self.heads) {
             let expected = format!("a divisor of the width, {}", self.width);

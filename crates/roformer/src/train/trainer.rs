@@ -5,10 +5,11 @@ use super::hand_over;
 use super::learner::{Learner, Update};
 use super::rows::Rows;
 use super::settings::{Goal, Settings};
+use crate::blueprint::Blueprint;
 use crate::device::Device;
 use crate::encoding::Encoding;
 use crate::error::{Error, Result};
-use crate::graph::{Batch, IGNORE, Parameters};
+use crate::graph::{IGNORE, Parameters};
 use crate::network::Network;
 use crate::ops::memory::is_available;
 use crate::ops::optimizer::AdamW;
@@ -79,13 +80,13 @@ impl Trainer {
         let rows = Rows::new(data, settings)?;
         let texts = if settings.goal == Goal::Similarity { 2 } else { 1 };
         let (batch, block) = (settings.batch * texts, settings.block);
-        if matches!(device, Device::Cpu) && !is_available(least_bytes(&network, batch, block)) {
+        if matches!(device, Device::Cpu) && !is_available(least_bytes(&network.blueprint, batch, block)) {
             return Err(Error::Memory { what: "a training step" });
         }
         let mut learner = Learner::new(device, &network, [batch, block], block)?;
         let layout = learner.layout().clone();
         layout.initialise(settings.seed, learner.parameters_mut()?);
-        let (settings, encoding) = (settings.clone(), network.encoding);
+        let (settings, encoding) = (settings.clone(), network.blueprint.encoding);
         Ok(Trainer { settings, rows, learner, encoding, longest: block, step: 0 })
     }
 
@@ -117,7 +118,9 @@ impl Trainer {
         let found = learner.step(&update, parts, |part, batch| {
             let number = (step - 1).wrapping_mul(parts).wrapping_add(part);
             rows.training(number, batch);
-            draw_positions(encoding, settings, rows, number, batch);
+            let seed = rows.seed_of_positions();
+            let drawn = encoding.as_encode::<f32>().positions(settings.block, seed, number);
+            batch.positions = drawn.unwrap_or_default();
         })?;
         if found.is_finite() {
             self.step = step;
@@ -134,10 +137,10 @@ impl Trainer {
         }
         let (mut sum, mut counted, mut right) = (0.0, 0.0, 0);
         for first in (0..count).step_by(size) {
-            let (mut weight, Trainer { settings, rows, learner, encoding, .. }) = (0, &mut *self);
+            let (mut weight, Trainer { settings, rows, learner, encoding, longest, .. }) = (0, &mut *self);
             let loss = learner.evaluate(|batch| {
                 let read = rows.evaluation(first, count, batch);
-                draw_positions(encoding, settings, rows, first as u64, batch);
+                batch.positions = encoding.spread(settings.block, *longest).unwrap_or_default();
                 // A loss is a mean over what counts: texts, or tokens that are scored.
                 weight = match goal {
                     Goal::Causal | Goal::Masked => {
@@ -235,20 +238,13 @@ impl Trainer {
     }
 }
 
-/// Positions, where the encoding draws them anew for every batch.
-fn draw_positions(encoding: &Encoding, settings: &Settings, rows: &Rows, number: u64, batch: &mut Batch) {
-    let seed = rows.seed_of_positions(batch.is_training);
-    let drawn = encoding.as_encode::<f32>().positions(settings.block, seed, number);
-    batch.positions = drawn.unwrap_or_default();
-}
-
 /// Bytes that a step takes at least: asked for before anything is made, since tables are made on the way.
-fn least_bytes(network: &Network, batch: usize, length: usize) -> u128 {
+fn least_bytes(blueprint: &Blueprint, batch: usize, length: usize) -> u128 {
     let [batch, length, width, wide, layers, vocabulary] =
-        [batch, length, network.width, network.wide, network.layers, network.vocabulary]
+        [batch, length, blueprint.width, blueprint.wide, blueprint.layers, blueprint.vocabulary]
             .map(|size| size as u128);
     let values = layers * batch * length * (6 * width + wide);
     let parameters = vocabulary * width + layers * width * (4 * width + 2 * wide);
-    let table = length * network.head_dim as u128;
+    let table = length * blueprint.head_dim as u128;
     (2 * values + 4 * parameters + 2 * table) * 4
 }

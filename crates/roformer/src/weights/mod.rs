@@ -30,6 +30,7 @@ mod pairing;
 mod pickle;
 mod safetensors;
 mod shards;
+#[allow(unsafe_code, reason = "maps files")]
 mod source;
 mod tensor;
 mod torch;

@@ -2,7 +2,7 @@
 
 use crate::common::{compare, download, gpus, numbers, upload};
 use roformer::attention::softmax::{Mask, Reach, Shape};
-use roformer::ops::{Backend, Cuda, Part};
+use roformer::ops::{Backend, Cuda, Part, Terms};
 
 /// Queries, keys and values of one buffer each, with `extra` numbers between tokens.
 fn check(gpu: &Cuda, [batch, queries, keys, heads, key_heads, head_dim]: [usize; 6], extra: usize) {
@@ -24,7 +24,16 @@ fn check(gpu: &Cuda, [batch, queries, keys, heads, key_heads, head_dim]: [usize;
                     |buffer, token, tokens| Part { buffer, offset: extra, token, sequence: tokens * token };
                 let qkv = [part(&q, wide, queries), part(&k, narrow, keys), part(&v, narrow, keys)];
                 let mut out = upload(device, &vec![7.0; len]);
-                assert!(device.attend(&shape, qkv, &mask, &mut out, &device.scratch::<f32>().unwrap()));
+                device
+                    .attend(
+                        &shape,
+                        qkv,
+                        &mask,
+                        &Terms::default(),
+                        &mut out,
+                        &device.scratch::<f32>().unwrap(),
+                    )
+                    .unwrap();
                 download(device, &out, len)
             });
         }

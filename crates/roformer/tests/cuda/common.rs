@@ -1,25 +1,18 @@
 //! GPUs, if there are any, and numbers to give them.
 
 use half::bf16;
+use roformer::Result;
 use roformer::ops::{Arithmetic, Backend, Cuda};
-use std::io::Write;
 use std::sync::OnceLock;
 
-/// The first GPU in each arithmetic, with an order of work and faults of its own for each test; none, said aloud, where there is
-/// none.
+/// The first GPU in each arithmetic, with an order of work of its own for each test; none, said aloud, where there is none, or a
+/// failure where one is required.
 pub fn gpus() -> Vec<Cuda> {
-    static FOUND: OnceLock<Result<Vec<Cuda>, String>> = OnceLock::new();
+    static FOUND: OnceLock<Result<Vec<Cuda>>> = OnceLock::new();
     let all = [Arithmetic::F32, Arithmetic::Tf32, Arithmetic::Bf16];
-    let find = || all.iter().map(|&arithmetic| Cuda::new(0, arithmetic)).collect::<Result<_, _>>();
-    match FOUND.get_or_init(|| find().map_err(|error| error.to_string())) {
-        Ok(gpus) => gpus.iter().map(|gpu| gpu.beside().unwrap()).collect(),
-        Err(why) => {
-            let test = std::thread::current().name().unwrap_or("a test").to_string();
-            // Past the harness, which would show it only for tests that fail.
-            let _ = writeln!(std::io::stderr(), "{test} skipped: {why}");
-            Vec::new()
-        }
-    }
+    let find = || all.iter().map(|&arithmetic| Cuda::new(0, arithmetic)).collect();
+    let found = gpu::testing::or_skip(FOUND.get_or_init(find).as_ref());
+    found.into_iter().flatten().map(|gpu| gpu.beside().unwrap()).collect()
 }
 
 /// Numbers in (−1, 1) without a pattern, that a GPU stores without rounding them.
@@ -36,15 +29,15 @@ pub fn numbers(gpu: &Cuda, seed: u64, len: usize) -> Vec<f32> {
 
 pub fn upload<B: Backend>(device: &B, list: &[f32]) -> B::Buffer<f32> {
     let mut buffer = device.zeros(list.len()).unwrap();
-    device.upload(list, &mut buffer);
+    device.upload(list, &mut buffer).unwrap();
     buffer
 }
 
 /// What a buffer holds, once all that was to be done has been done.
 pub fn download<B: Backend>(device: &B, buffer: &B::Buffer<f32>, len: usize) -> Vec<f32> {
     let mut list = vec![f32::NAN; len];
-    device.download(buffer, &mut list);
-    device.settle(Ok(list)).unwrap()
+    device.download(buffer, &mut list).unwrap();
+    list
 }
 
 /// Half the distance between neighbouring numbers at 1, in what results are rounded to.

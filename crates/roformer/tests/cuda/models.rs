@@ -1,9 +1,9 @@
 //! Whole models: RoFormer, RoFormerV2, RoFormer-Sim's prefix, decoders with and without caches.
 
 use crate::common::gpus;
-use roformer::model::{
-    Call, Decoder, DecoderConfig, Encoded, Hashed, HeadKind, Input, Output, RoFormer, RoFormerConfig, Scores,
-};
+use roformer::blueprint::{Blueprint, Direction, Features, HeadKind, Mixing};
+use roformer::encoding::Encoding;
+use roformer::model::{Call, Encoded, Hashed, Input, Model, Output, Scores};
 use roformer::ops::{Arithmetic, Cuda};
 
 /// ‖a − b‖ / ‖b‖ within what rounding explains over a few layers.
@@ -34,10 +34,13 @@ fn same(what: &str, gpu: &Cuda, got: &Output<f32>, expected: &Output<f32>) {
     }
 }
 
-fn roformer(gpu: &Cuda, json: &str, kind: HeadKind) -> (RoFormer, RoFormer<f32, Cuda>) {
-    let config = RoFormerConfig::from_json(json.as_bytes()).unwrap();
-    let processor = RoFormer::from_parameters(config.clone(), kind, &Hashed).unwrap();
-    (processor, RoFormer::on(gpu.clone(), config, kind, &Hashed).unwrap())
+fn both(gpu: &Cuda, blueprint: Blueprint) -> (Model, Model<f32, Cuda>) {
+    let processor = Model::from_parameters(blueprint.clone(), &Hashed).unwrap();
+    (processor, Model::on(gpu.clone(), blueprint, &Hashed).unwrap())
+}
+
+fn roformer(gpu: &Cuda, json: &str, head: HeadKind) -> (Model, Model<f32, Cuda>) {
+    both(gpu, Blueprint { head, ..Blueprint::from_config(json.as_bytes()).unwrap() })
 }
 
 fn ids(count: usize, vocabulary: usize) -> Vec<u32> {
@@ -127,10 +130,8 @@ fn decoders_of_roformer_step_by_step() {
     }
 }
 
-fn decoder(gpu: &Cuda, json: &str) -> (Decoder, Decoder<f32, Cuda>) {
-    let config = DecoderConfig::from_json(json.as_bytes()).unwrap();
-    let processor = Decoder::from_parameters(config.clone(), &Hashed).unwrap();
-    (processor, Decoder::on(gpu.clone(), config, &Hashed).unwrap())
+fn decoder(gpu: &Cuda, json: &str) -> (Model, Model<f32, Cuda>) {
+    both(gpu, Blueprint::from_config(json.as_bytes()).unwrap())
 }
 
 #[test]
@@ -152,15 +153,15 @@ fn decoders_whole_and_step_by_step() {
 
             let (mut cache, mut cpu_cache) = (model.cache(1, 40).unwrap(), processor.cache(1, 40).unwrap());
             let input = Input { ids: &ids[..30], batch: 1, token_types: None, mask: None };
-            let expected = processor.step(&input, &mut cpu_cache).unwrap();
-            same("prompt", gpu, &model.step(&input, &mut cache).unwrap(), &expected);
+            let expected = processor.step(&input, None, &mut cpu_cache).unwrap();
+            same("prompt", gpu, &model.step(&input, None, &mut cache).unwrap(), &expected);
             let (mut cache, mut cpu_cache) =
                 (model.repeat(&cache, 3).unwrap(), processor.repeat(&cpu_cache, 3).unwrap());
             for step in 0..10u32 {
                 let ids = [step, 2 * step + 1, 50 + step];
                 let input = Input { ids: &ids, batch: 3, token_types: None, mask: None };
-                let expected = processor.step(&input, &mut cpu_cache).unwrap();
-                same("step", gpu, &model.step(&input, &mut cache).unwrap(), &expected);
+                let expected = processor.step(&input, None, &mut cpu_cache).unwrap();
+                same("step", gpu, &model.step(&input, None, &mut cache).unwrap(), &expected);
             }
         }
     }
@@ -198,5 +199,45 @@ fn small_models() {
         let mask: Vec<bool> = (0..18).map(|i| i != 17).collect();
         let input = Input { ids: &ids, batch: 2, token_types: None, mask: Some(&mask) };
         same("small", gpu, &model.forward(&input).unwrap(), &processor.forward(&input).unwrap());
+    }
+}
+
+/// Every encoding with softmax attention, and linear attention with those it carries: whole, padded, and step by step.
+#[test]
+fn every_encoding_whole_and_step_by_step() {
+    for gpu in &gpus() {
+        for encoding in Encoding::all() {
+            let mut mixings = vec![Mixing::Softmax];
+            if encoding.check_linear().is_ok() {
+                mixings.push(Mixing::Linear(Features::Elu.form(12)));
+                mixings.push(Mixing::Linear(Features::Favor.form(12)));
+            }
+            for mixing in mixings {
+                let small = Blueprint::from_config(format!("{{{SMALL}}}").as_bytes()).unwrap();
+                let (head, direction, longest) = (HeadKind::CausalLm, Direction::Causal, 80);
+                let encoding = encoding.clone();
+                let what = format!("{} {mixing:?}", encoding.name());
+                let blueprint = Blueprint { encoding, mixing, head, direction, longest, ..small };
+                let (processor, model) = both(gpu, blueprint);
+                let ids = ids(2 * 70, 90);
+                let mask: Vec<bool> = (0..ids.len()).map(|token| token < 130).collect();
+                let input = Input { ids: &ids, batch: 2, token_types: None, mask: Some(&mask) };
+                // Rows of padding are no one's business.
+                let real = |output: Output<f32>| output.last_hidden_state[..130 * 48].to_vec();
+                let (expected, got) = (processor.forward(&input).unwrap(), model.forward(&input).unwrap());
+                close(&what, gpu, &real(got), &real(expected));
+                let (mut cpu_cache, mut cache) = (processor.cache(1, 9).unwrap(), model.cache(1, 9).unwrap());
+                for range in [0..5, 5..6, 6..8, 8..9] {
+                    let input = Input { ids: &ids[range], batch: 1, token_types: None, mask: None };
+                    let expected = processor.step(&input, None, &mut cpu_cache).unwrap();
+                    same(
+                        &format!("{what}, a step"),
+                        gpu,
+                        &model.step(&input, None, &mut cache).unwrap(),
+                        &expected,
+                    );
+                }
+            }
+        }
     }
 }

@@ -21,13 +21,13 @@ fn product(gpu: &Cuda, rows: usize, outputs: usize, inputs: usize, has_bias: boo
         let mut matrix = device.matrix::<f32>(outputs, inputs).unwrap();
         // In two parts, as fused weights are set.
         let first = outputs / 2;
-        device.set_rows(&mut matrix, 0, &w[..first * inputs]);
-        device.set_rows(&mut matrix, first, &w[first * inputs..]);
+        device.set_rows(&mut matrix, 0, &w[..first * inputs]).unwrap();
+        device.set_rows(&mut matrix, first, &w[first * inputs..]).unwrap();
         if has_bias {
-            device.set_bias(&mut matrix, 0, &b);
+            device.set_bias(&mut matrix, 0, &b).unwrap();
         }
         let mut out = upload(device, &vec![7.0; rows * outputs]);
-        device.product(&matrix, &upload(device, &x), activation, &mut out);
+        device.product(&matrix, &upload(device, &x), activation, &mut out).unwrap();
         download(device, &out, rows * outputs)
     });
 }
@@ -76,18 +76,20 @@ fn norms(gpu: &Cuda, rows: usize, width: usize) {
         compare!(&what("layer norm"), gpu, 40.0, |device| {
             let (mut x, residual) = (upload(device, &x), upload(device, &y));
             let residual = has_residual.then_some(&residual);
-            device.layer_norm(&mut x, residual, &upload(device, &w), &upload(device, &b), 1e-5);
+            device.layer_norm(&mut x, residual, &upload(device, &w), &upload(device, &b), 1e-5).unwrap();
             download(device, &x, rows * width)
         });
         compare!(&what("rms norm"), gpu, 40.0, |device| {
             let (mut x, residual) = (upload(device, &x), upload(device, &y));
-            device.rms_norm(&mut x, has_residual.then_some(&residual), &upload(device, &w), 1e-5);
+            device.rms_norm(&mut x, has_residual.then_some(&residual), &upload(device, &w), 1e-5).unwrap();
             download(device, &x, rows * width)
         });
         compare!(&what("add rms norm"), gpu, 40.0, |device| {
             let (mut x, delta) = (upload(device, &x), upload(device, &y));
             let mut out = upload(device, &vec![7.0; rows * width]);
-            device.add_rms_norm(&mut x, has_residual.then_some(&delta), &upload(device, &w), 1e-6, &mut out);
+            device
+                .add_rms_norm(&mut x, has_residual.then_some(&delta), &upload(device, &w), 1e-6, &mut out)
+                .unwrap();
             [download(device, &x, rows * width), download(device, &out, rows * width)].concat()
         });
     }
@@ -117,7 +119,7 @@ fn heads(gpu: &Cuda, rows: usize, [step, offset, heads]: [usize; 3], dim: usize)
     let (x, w) = (numbers(gpu, 8, rows * step), numbers(gpu, 9, dim));
     compare!("rms norm of heads", gpu, 40.0, |device| {
         let mut x = upload(device, &x);
-        device.rms_norm_heads(&mut x, [step, offset, heads], &upload(device, &w), 1e-6);
+        device.rms_norm_heads(&mut x, [step, offset, heads], &upload(device, &w), 1e-6).unwrap();
         download(device, &x, rows * step)
     });
 }
@@ -141,7 +143,7 @@ fn gates(gpu: &Cuda, rows: usize, wide: usize) {
     let x: Vec<f32> = numbers(gpu, 10, rows * 2 * wide).iter().map(|x| x * 8.0).collect();
     compare!("swiglu", gpu, 4.0, |device| {
         let mut out = upload(device, &vec![7.0; rows * wide]);
-        device.swiglu(&upload(device, &x), wide, &mut out);
+        device.swiglu(&upload(device, &x), wide, &mut out).unwrap();
         download(device, &out, rows * wide)
     });
 }
@@ -153,7 +155,7 @@ fn embeddings(gpu: &Cuda, tokens: usize, width: usize, has_types: bool) {
     compare!("embeddings", gpu, 1.0, |device| {
         let mut out = upload(device, &vec![7.0; tokens * width]);
         let (words, kinds) = (upload(device, &words), upload(device, &kinds));
-        device.embed((&words, &ids), (&kinds, has_types.then_some(&types[..])), width, &mut out);
+        device.embed((&words, &ids), (&kinds, has_types.then_some(&types[..])), width, &mut out).unwrap();
         download(device, &out, tokens * width)
     });
 }
@@ -165,7 +167,7 @@ fn copies(gpu: &Cuda, [batch, tokens, width]: [usize; 3], extra: usize) {
         let (from, mut to) = (upload(device, &from), upload(device, &vec![7.0; len]));
         let part =
             Part { buffer: &from, offset: extra, token: width + extra, sequence: tokens * (width + extra) };
-        device.copy(part, &mut to, (extra, row, tokens * row), [batch, tokens, width]);
+        device.copy(part, &mut to, (extra, row, tokens * row), [batch, tokens, width]).unwrap();
         download(device, &to, len)
     });
 }
@@ -175,7 +177,7 @@ fn means(gpu: &Cuda, size: [usize; 3]) {
     let x = numbers(gpu, 14, size.iter().product());
     compare!("a mean", gpu, 20.0, |device| {
         let mut out = upload(device, &vec![7.0; batch * width]);
-        device.mean(&upload(device, &x), size, &mut out);
+        device.mean(&upload(device, &x), size, &mut out).unwrap();
         download(device, &out, batch * width)
     });
 }
@@ -205,7 +207,7 @@ fn rotations(gpu: &Cuda, pairing: Pairing, [batch, length, heads, dim]: [usize; 
     compare!("a rotation", gpu, 1.0, |device| {
         let mut x = upload(device, &x);
         device
-            .rotate(&table, first, &mut x, [batch, length, 2 * heads, dim], [length * row, row, dim])
+            .rotate(&table, first, &mut x, 0, [batch, length, 2 * heads, dim], [length * row, row, dim])
             .unwrap();
         download(device, &x, batch * length * row)
     });

@@ -2,7 +2,8 @@
 
 use crate::common::gpus;
 use crate::models::close;
-use roformer::model::{Decoder, DecoderConfig, Hashed};
+use roformer::blueprint::Blueprint;
+use roformer::model::{Hashed, Model};
 use roformer::ops::{Arithmetic, Backend, Cpu, Cuda};
 use roformer::pipeline::{Embed, Generate, Guess, Pooling, TokenLabel};
 use roformer::tokenizer::Tokenizer;
@@ -228,8 +229,9 @@ fn decoder<B: Backend>(device: B) -> Pipeline<B> {
     );
     let folder = Folder::new(&[]);
     std::fs::write(folder.0.join("tokenizer.json"), tokenizer).unwrap();
-    let config = DecoderConfig::from_json(DECODER.as_bytes()).unwrap();
-    Pipeline::new(Decoder::on(device, config, &Hashed).unwrap(), Tokenizer::load(&folder.0).unwrap()).unwrap()
+    let blueprint = Blueprint::from_config(DECODER.as_bytes()).unwrap();
+    Pipeline::new(Model::on(device, blueprint, &Hashed).unwrap(), Tokenizer::load(&folder.0).unwrap())
+        .unwrap()
 }
 
 #[test]

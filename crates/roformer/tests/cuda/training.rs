@@ -1,31 +1,34 @@
 //! Training steps against the processor's: losses, what the last layer gives, all gradients, and twenty steps.
 
 use crate::common::gpus;
+use roformer::blueprint::{Blueprint, Dims, Direction, LinearForm, Mixing};
 use roformer::encoding::Encoding;
 use roformer::graph::{Batch, FeatureMap, IGNORE, mix};
-use roformer::network::{Form, LinearForm, LlamaForm, Mixing, Network, RoFormerForm, Task};
+use roformer::network::{Network, Task};
 use roformer::ops::optimizer::AdamW;
 use roformer::ops::{Activation, Arithmetic, Cuda};
 use roformer::train::{Learner, Update};
 use roformer::{Device, Error};
 
 fn network(encoding: Encoding) -> Network {
-    Network {
-        form: Form::Plain,
-        vocabulary: 13,
-        width: 32,
-        layers: 2,
-        heads: 2,
-        key_heads: 2,
-        head_dim: 16,
-        wide: 64,
-        epsilon: 1e-5,
-        is_causal: true,
-        encoding,
-        mixing: Mixing::Softmax,
-        dropout: 0.0,
-        task: Task::Language,
-    }
+    formed("plain", encoding, true)
+}
+
+const DIMS: Dims = Dims { vocabulary: 13, width: 32, layers: 2, heads: 2 };
+
+/// A network of another form.
+fn formed(form: &str, encoding: Encoding, is_causal: bool) -> Network {
+    let form = match form {
+        "roformer" => Blueprint::roformer(DIMS).unwrap(),
+        "llama" => Blueprint::llama(DIMS).unwrap(),
+        _ => Blueprint::plain(DIMS),
+    };
+    let blueprint = Blueprint { wide: 64, direction: direction(is_causal), encoding, ..form };
+    Network { blueprint, dropout: 0.0, task: Task::Language }
+}
+
+fn direction(is_causal: bool) -> Direction {
+    if is_causal { Direction::Causal } else { Direction::Both }
 }
 
 fn encoding(name: &str) -> Encoding {
@@ -45,18 +48,19 @@ fn batch(network: &Network, [texts, length]: [usize; 2], seed: u64, is_masked: b
         _ => draw(2, index, classes),
     };
     let targets = match network.task {
-        Task::Language => (0..tokens).map(|token| target(token, network.vocabulary)).collect(),
+        Task::Language => (0..tokens).map(|token| target(token, network.blueprint.vocabulary)).collect(),
         Task::Token(classes) => (0..tokens).map(|token| target(token, classes)).collect(),
         Task::Text(classes) => (0..texts).map(|text| target(text, classes)).collect(),
         Task::Similarity => Vec::new(),
     };
-    let types = match network.form {
-        Form::RoFormer(_) => (0..tokens).map(|token| draw(5, token, 2)).collect(),
-        _ => Vec::new(),
+    let types = match network.blueprint.types {
+        0 => Vec::new(),
+        types => (0..tokens).map(|token| draw(5, token, types)).collect(),
     };
-    let positions = network.encoding.as_encode::<f32>().positions(length, seed, 1).unwrap_or_default();
+    let positions =
+        network.blueprint.encoding.as_encode::<f32>().positions(length, seed, 1).unwrap_or_default();
     Batch {
-        ids: (0..tokens).map(|token| draw(1, token, network.vocabulary)).collect(),
+        ids: (0..tokens).map(|token| draw(1, token, network.blueprint.vocabulary)).collect(),
         types,
         targets,
         mask: if is_masked { mask } else { Vec::new() },
@@ -170,19 +174,17 @@ fn a_step_of_everything_small() {
     let gpus = gpus();
     let gpus: Vec<Cuda> = gpus.into_iter().filter(|gpu| gpu.arithmetic() != Arithmetic::Tf32).collect();
     for encoding in Encoding::all() {
-        let network = Network { layers: 1, ..network(encoding) };
-        compare_on(&gpus, network.encoding.name(), &network, [2, 5], true);
+        let network = network(encoding).with(|own| own.layers = 1);
+        compare_on(&gpus, network.blueprint.encoding.name(), &network, [2, 5], true);
     }
     // More than one tile of attention, and terms in it.
     for name in ["rotary", "shaw", "deberta"] {
-        let network = Network { layers: 1, dropout: 0.1, ..network(encoding(name)) };
+        let network = Network { dropout: 0.1, ..network(encoding(name)).with(|own| own.layers = 1) };
         compare_on(&gpus, &format!("{name} of 70 tokens"), &network, [1, 70], false);
     }
-    let llama = Form::Llama(LlamaForm::default());
-    for (form, task) in [(Form::RoFormer(RoFormerForm::default()), Task::Similarity), (llama, Task::Text(3))]
-    {
-        let network =
-            Network { form, task, layers: 1, is_causal: form == llama, ..network(encoding("rotary")) };
+    for (form, task) in [("roformer", Task::Similarity), ("llama", Task::Text(3))] {
+        let network = formed(form, encoding("rotary"), form == "llama");
+        let network = Network { task, ..network.with(|own| own.layers = 1) };
         compare_on(&gpus, &format!("{task:?}"), &network, [4, 6], true);
     }
     let favor = FeatureMap::Favor { features: 8, seed: 3 };
@@ -190,7 +192,7 @@ fn a_step_of_everything_small() {
         [(FeatureMap::Elu, FeatureMap::Elu), (FeatureMap::Softmax, FeatureMap::Exp), (favor, favor)]
     {
         let mixing = Mixing::Linear(LinearForm { queries, keys, rotates_before: false });
-        let network = Network { layers: 1, mixing, ..network(encoding("rotary")) };
+        let network = network(encoding("rotary")).with(|own| (own.layers, own.mixing) = (1, mixing));
         compare_on(&gpus, &format!("{queries:?}"), &network, [2, 7], true);
     }
 }
@@ -201,7 +203,7 @@ fn every_encoding() {
         let name = encoding.name();
         compare(&format!("{name}, causal"), &network(encoding.clone()), [3, 9], true);
         if name != "xpos" {
-            let network = Network { is_causal: false, ..network(encoding) };
+            let network = network(encoding).with(|own| own.direction = Direction::Both);
             compare(&format!("{name}, both ways"), &network, [2, 21], false);
         }
     }
@@ -211,7 +213,7 @@ fn every_encoding() {
 fn long_texts() {
     for name in ["rotary", "shaw", "xlnet", "t5", "deberta"] {
         for is_causal in [true, false] {
-            let network = Network { is_causal, ..network(encoding(name)) };
+            let network = network(encoding(name)).with(|own| own.direction = direction(is_causal));
             compare(&format!("{name} of 150 tokens"), &network, [2, 150], true);
         }
     }
@@ -219,14 +221,11 @@ fn long_texts() {
 
 #[test]
 fn every_form_and_task() {
-    let roformer = Form::RoFormer(RoFormerForm::default());
-    let forms =
-        [("plain", Form::Plain), ("roformer", roformer), ("llama", Form::Llama(LlamaForm::default()))];
-    for (name, form) in forms {
+    for name in ["plain", "roformer", "llama"] {
         for task in [Task::Language, Task::Text(3), Task::Token(5), Task::Similarity] {
             for dropout in [0.0, 0.2] {
-                let is_causal = matches!(form, Form::Llama(_));
-                let network = Network { form, task, dropout, is_causal, ..network(encoding("rotary")) };
+                let network = formed(name, encoding("rotary"), name == "llama");
+                let network = Network { task, dropout, ..network };
                 compare(&format!("{name}, {task:?}, dropout {dropout}"), &network, [4, 10], true);
             }
         }
@@ -235,18 +234,17 @@ fn every_form_and_task() {
 
 #[test]
 fn a_large_vocabulary() {
-    for form in [Form::Plain, Form::RoFormer(RoFormerForm::default())] {
-        let is_causal = form == Form::Plain;
-        let network = Network { form, vocabulary: 1500, is_causal, ..network(encoding("rotary")) };
-        compare(&format!("{form:?} with 1,500 tokens"), &network, [3, 20], true);
+    for form in ["plain", "roformer"] {
+        let network = formed(form, encoding("rotary"), form == "plain").with(|own| own.vocabulary = 1500);
+        compare(&format!("{form} with 1,500 tokens"), &network, [3, 20], true);
     }
 }
 
 #[test]
 fn heads_share_keys_and_values() {
     for (heads, key_heads, head_dim) in [(4, 2, 8), (4, 1, 16), (2, 1, 80)] {
-        let form = Form::Llama(LlamaForm::default());
-        let network = Network { form, heads, key_heads, head_dim, ..network(encoding("rotary")) };
+        let network = formed("llama", encoding("rotary"), true)
+            .with(|own| (own.heads, own.key_heads, own.head_dim) = (heads, key_heads, head_dim));
         compare(&format!("{heads} heads, {key_heads} of keys, of {head_dim}"), &network, [3, 33], false);
     }
 }
@@ -256,17 +254,11 @@ fn odd_widths_and_activations() {
     for activation in
         [Activation::Gelu, Activation::GeluTanh, Activation::Relu, Activation::Silu, Activation::Tanh]
     {
-        let form = Form::RoFormer(RoFormerForm { activation, ..RoFormerForm::default() });
-        let odd = Network {
-            form,
-            width: 27,
-            heads: 3,
-            key_heads: 3,
-            head_dim: 6,
-            wide: 31,
-            is_causal: false,
-            ..network(encoding("rotary"))
-        };
+        let odd = formed("roformer", encoding("rotary"), false).with(|own| {
+            (own.width, own.embedding, own.wide) = (27, 27, 31);
+            (own.heads, own.key_heads, own.head_dim) = (3, 3, 6);
+            own.activation = activation;
+        });
         compare(&format!("{activation:?}, a width of 27"), &odd, [3, 7], true);
     }
 }
@@ -280,7 +272,8 @@ fn linear_attention() {
         for rotates_before in [true, false] {
             for is_causal in [true, false] {
                 let mixing = Mixing::Linear(LinearForm { queries, keys, rotates_before });
-                let network = Network { mixing, is_causal, ..network(encoding("rotary")) };
+                let network = network(encoding("rotary"))
+                    .with(|own| (own.mixing, own.direction) = (mixing, direction(is_causal)));
                 compare(&format!("{queries:?}, before: {rotates_before}"), &network, [2, 40], true);
             }
         }
@@ -289,8 +282,8 @@ fn linear_attention() {
 
 #[test]
 fn twenty_losses_are_those_of_the_processor() {
-    for (name, form) in [("plain", Form::Plain), ("llama", Form::Llama(LlamaForm::default()))] {
-        let (size, network) = ([8, 20], Network { form, ..network(encoding("rotary")) });
+    for name in ["plain", "llama"] {
+        let (size, network) = ([8, 20], formed(name, encoding("rotary"), true));
         let losses = |device: &Device| {
             let mut learner = learner(device, &network, size);
             let take = |step: u64| {
@@ -369,14 +362,10 @@ fn a_step_that_is_not_finite_is_not_taken() {
 
 #[test]
 fn what_does_not_fit_says_what_would() {
-    let network = Network {
-        width: 4096,
-        heads: 32,
-        key_heads: 32,
-        head_dim: 128,
-        wide: 16384,
-        ..network(encoding("rotary"))
-    };
+    let network = network(encoding("rotary")).with(|own| {
+        (own.width, own.embedding, own.wide) = (4096, 4096, 16384);
+        (own.heads, own.key_heads, own.head_dim) = (32, 32, 128);
+    });
     for gpu in gpus() {
         let error = Learner::new(&Device::Cuda(gpu), &network, [4096, 1024], 1024).err().unwrap();
         let Error::DeviceMemory { bytes, free, fits: Some(fits), .. } = error else { panic!("{error}") };

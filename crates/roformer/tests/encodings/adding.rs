@@ -14,7 +14,7 @@ fn set(laid: &mut Laid<f64>, name: &str, numbers: &[f64]) {
 #[test]
 fn concatenating_is_adding_after_matrices_of_their_own() {
     let of = |merge| network(Encoding::Learned(Learned { merge }), true);
-    let (width, length) = (of(Merge::Add).width, 9);
+    let (width, length) = (of(Merge::Add).blueprint.width, 9);
     let mut concatenated = lay(&of(Merge::Concatenate), 2, length, length);
     let mut added = lay(&of(Merge::Add), 2, length, length);
     let weight = parameter(&concatenated, "position.merge.weight").to_vec();

@@ -1,12 +1,13 @@
 //! Dropout: chance that is the same for the same seed and step, and gradients that know of it.
 
 use super::net::{batch, lay, network};
+use roformer::blueprint::{Blueprint, Dims, Direction};
 use roformer::encoding::{Encoding, Rotary, Shaw};
 use roformer::graph::Batch;
-use roformer::network::{Form, Laid, Mixing, Network, RoFormerForm};
+use roformer::network::{Laid, Mixing, Network};
 
 fn dropping(encoding: Encoding, dropout: f64) -> Network {
-    Network { dropout, layers: 2, ..network(encoding, true) }
+    Network { dropout, ..network(encoding, true).with(|own| own.layers = 2) }
 }
 
 fn loss(laid: &mut Laid<f64>, batch: &Batch) -> f64 {
@@ -54,15 +55,19 @@ fn dropout_keeps_the_mean() {
 /// The mask is fixed for a seed and a step: the loss is then a function like any other, and has its slopes.
 #[test]
 fn gradients_with_dropout_are_those_of_the_loss() {
-    let roformer = Form::RoFormer(RoFormerForm::default());
+    let dims = Dims { vocabulary: 11, width: 12, layers: 2, heads: 3 };
+    let roformer = Blueprint::roformer(dims).unwrap();
     let shaw = Encoding::Shaw(Shaw { left: 3, right: 2, ..Shaw::default() });
     let rotary = Encoding::Rotary(Rotary { is_learned: true, ..Rotary::default() });
     let linear = Mixing::Linear(Default::default());
     for network in [
         dropping(shaw.clone(), 0.1),
         dropping(rotary.clone(), 0.1),
-        Network { form: roformer, ..dropping(shaw, 0.3) },
-        Network { mixing: linear, ..dropping(rotary, 0.1) },
+        dropping(shaw, 0.3).with(|own| {
+            let (encoding, direction) = (own.encoding.clone(), Direction::Causal);
+            *own = Blueprint { encoding, direction, ..roformer };
+        }),
+        dropping(rotary, 0.1).with(|own| own.mixing = linear),
     ] {
         let mut laid = lay(&network, 2, 9, 9);
         let batch = Batch { seed: 4, step: 9, is_training: true, ..batch(&network, 18, 3) };

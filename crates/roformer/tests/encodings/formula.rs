@@ -203,12 +203,12 @@ pub fn alibi_slopes(heads: usize) -> Vec<f64> {
 
 /// The score of a pair.
 pub fn score(laid: &Laid<f64>, network: &Network, rotation: Option<&Rotation>, pair: &Pair) -> f64 {
-    let (d, width) = (network.head_dim, network.width);
+    let (d, width) = (network.blueprint.head_dim, network.blueprint.width);
     let (root, distance) = ((d as f64).sqrt(), pair.i - pair.j);
     let &Pair { q, k, head, m, n, .. } = pair;
     let content = dot(q, k);
     let own = |name: &str| &parameter(laid, name)[head * d..(head + 1) * d];
-    match &network.encoding {
+    match &network.blueprint.encoding {
         Encoding::Shaw(shaw) => {
             let (left, right) = (shaw.left as i64, shaw.right as i64);
             (content + dot(q, &shaw_row(laid, shaw.tables, "key", -distance, left, right, d))) / root
@@ -220,7 +220,7 @@ pub fn score(laid: &Laid<f64>, network: &Network, rotation: Option<&Rotation>, p
             (content + dot(q, &relative) + dot(u, k) + dot(v, &relative)) / root
         }
         Encoding::T5(t5) => {
-            let bucket = t5_bucket(distance, network.is_causal, t5.buckets, t5.furthest);
+            let bucket = t5_bucket(distance, network.blueprint.is_causal(), t5.buckets, t5.furthest);
             let bias = parameter(laid, "position.t5.weight")[head * t5.buckets + bucket];
             content / if t5.is_scaled { root } else { 1.0 } + bias
         }
@@ -241,7 +241,7 @@ pub fn score(laid: &Laid<f64>, network: &Network, rotation: Option<&Rotation>, p
             content / root - strength * (1.0 + rate * distance.unsigned_abs() as f64).ln()
         }
         Encoding::Alibi(_) => {
-            content / root - alibi_slopes(network.heads)[head] * distance.unsigned_abs() as f64
+            content / root - alibi_slopes(network.blueprint.heads)[head] * distance.unsigned_abs() as f64
         }
         _ => rotation.map_or(content, |rotation| rotation.score(q, k, m - n)) / root,
     }
@@ -249,12 +249,12 @@ pub fn score(laid: &Laid<f64>, network: &Network, rotation: Option<&Rotation>, p
 
 /// What is added to the value of a key at this distance, j − i.
 pub fn value_row(laid: &Laid<f64>, network: &Network, distance: i64) -> Vec<f64> {
-    match &network.encoding {
+    match &network.blueprint.encoding {
         Encoding::Shaw(shaw) if shaw.values => {
             let (left, right) = (shaw.left as i64, shaw.right as i64);
-            shaw_row(laid, shaw.tables, "value", distance, left, right, network.head_dim)
+            shaw_row(laid, shaw.tables, "value", distance, left, right, network.blueprint.head_dim)
         }
-        _ => vec![0.0; network.head_dim],
+        _ => vec![0.0; network.blueprint.head_dim],
     }
 }
 

@@ -13,7 +13,7 @@ const BEFORE: LinearForm = LinearForm { rotates_before: true, ..PAPER };
 const SOFT: LinearForm = LinearForm { queries: FeatureMap::Softmax, keys: FeatureMap::Exp, ..PAPER };
 
 fn linear(encoding: Encoding, is_causal: bool, form: LinearForm) -> Network {
-    Network { mixing: Mixing::Linear(form), ..network(encoding, is_causal) }
+    network(encoding, is_causal).with(|own| own.mixing = Mixing::Linear(form))
 }
 
 fn check(encoding: &Encoding, form: LinearForm) {

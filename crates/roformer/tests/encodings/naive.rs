@@ -12,18 +12,19 @@ pub fn hidden(laid: &Laid<f64>, network: &Network, batch: &Batch, length: usize)
 }
 
 fn one(laid: &Laid<f64>, network: &Network, batch: &Batch, text: usize, ids: &[u32]) -> Vec<Vec<f64>> {
-    let (length, width) = (ids.len(), network.width);
+    let (length, width) = (ids.len(), network.blueprint.width);
     let position = |index: usize| batch.positions.get(index).map_or(index, |&position| position as usize);
     let words = parameter(laid, "embed.weight");
     let embedded = ids.iter().enumerate().map(|(index, &id)| {
         let word = words[id as usize * width..][..width].to_vec();
-        formula::embed(laid, &network.encoding, word, position(index))
+        formula::embed(laid, &network.blueprint.encoding, word, position(index))
     });
     let x: Vec<Vec<f64>> = embedded.collect();
     let joined: Vec<Vec<f64>> =
         x.iter().map(|x| linear(laid, "self_attn.in_proj_", &norm(laid, network, "norm1", x))).collect();
     let sees = |i: usize, j: usize| {
-        (!network.is_causal || j <= i) && batch.mask.get(text * length + j).copied().unwrap_or(true)
+        (!network.blueprint.is_causal() || j <= i)
+            && batch.mask.get(text * length + j).copied().unwrap_or(true)
     };
     let mixed = attention(laid, network, &joined, &sees, &position);
     x.iter()
@@ -44,8 +45,9 @@ fn attention(
     sees: &dyn Fn(usize, usize) -> bool,
     position: &dyn Fn(usize) -> usize,
 ) -> Vec<Vec<f64>> {
-    let (length, d, heads, key_heads) = (joined.len(), network.head_dim, network.heads, network.key_heads);
-    let rotation = Rotation::of(laid, &network.encoding, d);
+    let (length, d, heads, key_heads) =
+        (joined.len(), network.blueprint.head_dim, network.blueprint.heads, network.blueprint.key_heads);
+    let rotation = Rotation::of(laid, &network.blueprint.encoding, d);
     let mut out = vec![Vec::new(); length];
     for head in 0..heads {
         let group = head / (heads / key_heads);
@@ -59,7 +61,7 @@ fn attention(
             }
         };
         for (i, out) in out.iter_mut().enumerate() {
-            let weights: Vec<f64> = match network.mixing {
+            let weights: Vec<f64> = match network.blueprint.mixing {
                 Mixing::Softmax => {
                     let score = |j: usize| {
                         let (m, n) = (position(i) as f64, position(j) as f64);
@@ -135,7 +137,7 @@ fn norm(laid: &Laid<f64>, network: &Network, name: &str, x: &[f64]) -> Vec<f64> 
     let count = x.len() as f64;
     let mean = x.iter().sum::<f64>() / count;
     let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
-    let scaled = x.iter().map(|x| (x - mean) / (variance + network.epsilon).sqrt());
+    let scaled = x.iter().map(|x| (x - mean) / (variance + network.blueprint.norms.epsilon).sqrt());
     scaled.zip(part("weight")).zip(part("bias")).map(|((x, weight), bias)| x * weight + bias).collect()
 }
 

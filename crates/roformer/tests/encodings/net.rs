@@ -1,27 +1,20 @@
 //! Small networks with large parameters, so that every term of an encoding shows in what comes out.
 
+use roformer::blueprint::{Blueprint, Dims, Direction};
 use roformer::encoding::{Encoding, NoPositions};
 use roformer::graph::{Batch, mix};
-use roformer::network::{Form, Laid, Mixing, Network, Task};
+use roformer::network::{Laid, Network, Task};
 
 /// One layer; sizes that no two things share.
 pub fn network(encoding: Encoding, is_causal: bool) -> Network {
-    Network {
-        form: Form::Plain,
-        vocabulary: 11,
-        width: 10,
-        layers: 1,
-        heads: 3,
-        key_heads: 3,
+    let blueprint = Blueprint {
         head_dim: 8,
         wide: 14,
-        epsilon: 1e-5,
-        is_causal,
+        direction: if is_causal { Direction::Causal } else { Direction::Both },
         encoding,
-        mixing: Mixing::Softmax,
-        dropout: 0.0,
-        task: Task::Language,
-    }
+        ..Blueprint::plain(Dims { vocabulary: 11, width: 10, layers: 1, heads: 3 })
+    };
+    Network { blueprint, dropout: 0.0, task: Task::Language }
 }
 
 /// No encoding.
@@ -62,7 +55,7 @@ pub fn fill(laid: &mut Laid<f64>, seed: u64) {
 
 /// Tokens by chance, each to be predicted.
 pub fn batch(network: &Network, tokens: usize, seed: u64) -> Batch {
-    let id = |index: usize| (mix(seed ^ mix(index as u64)) % network.vocabulary as u64) as u32;
+    let id = |index: usize| (mix(seed ^ mix(index as u64)) % network.blueprint.vocabulary as u64) as u32;
     Batch {
         ids: (0..tokens).map(id).collect(),
         targets: (tokens..2 * tokens).map(id).collect(),

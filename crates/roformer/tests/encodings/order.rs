@@ -7,27 +7,27 @@ use roformer::network::{Mixing, Network};
 
 /// What two layers give for a text.
 fn read(network: &Network, ids: &[u32]) -> Vec<f64> {
-    let mut laid = lay(&Network { layers: 2, ..network.clone() }, 1, ids.len(), 8);
+    let mut laid = lay(&network.with(|own| own.layers = 2), 1, ids.len(), 8);
     let batch = Batch { ids: ids.to_vec(), targets: vec![0; ids.len()], ..Batch::default() };
     hidden(&mut laid, &batch)
 }
 
 /// How far apart the means of two texts are.
 fn apart(network: &Network, first: &[u32], second: &[u32]) -> f64 {
-    let [first, second] = [first, second].map(|ids| mean(&read(network, ids), network.width));
+    let [first, second] = [first, second].map(|ids| mean(&read(network, ids), network.blueprint.width));
     error(&first, &second)
 }
 
 #[test]
 fn without_an_encoding_order_is_not_seen() {
     for mixing in [Mixing::Softmax, Mixing::Linear(Default::default())] {
-        let network = Network { mixing, ..network(NONE, false) };
+        let network = network(NONE, false).with(|own| own.mixing = mixing);
         let (ids, order) = ([4u32, 1, 7, 7, 9, 2], [3usize, 0, 5, 1, 4, 2]);
         let plain = read(&network, &ids);
         let shuffled = read(&network, &order.map(|index| ids[index]));
         let wanted: Vec<f64> = order
             .iter()
-            .flat_map(|&index| plain[index * network.width..][..network.width].to_vec())
+            .flat_map(|&index| plain[index * network.blueprint.width..][..network.blueprint.width].to_vec())
             .collect();
         assert!(error(&shuffled, &wanted) < 1e-12);
         assert!(error(&shuffled, &plain) > 1e-3);

@@ -1,6 +1,7 @@
 //! Reading the reference values, running the models they are of, and comparing.
 
-use roformer::model::{Encoded, Hashed, HeadKind, Input, Output, RoFormer, RoFormerConfig};
+use roformer::blueprint::{Blueprint, HeadKind};
+use roformer::model::{Encoded, Hashed, Input, Model, Output};
 use safetensors::SafeTensors;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -56,10 +57,28 @@ pub fn close(what: &str, got: &[f32], wanted: &[f64], bounds: &Value, rows: Opti
     worst
 }
 
+/// The blueprint of a RoFormer's case: its `config.json`, with the head and the pooler that the case has.
+pub fn blueprint(json: &Value, has_pooler: bool) -> Blueprint {
+    let mut config = json["config"].clone();
+    if has_pooler {
+        config["add_pooling_layer"] = true.into();
+    }
+    if let Some(head) = json["head"].as_str() {
+        config["architectures"] = vec![head].into();
+    }
+    let blueprint = Blueprint::from_config(config.to_string().as_bytes());
+    blueprint.unwrap_or_else(|error| panic!("{}: {error}", json["name"]))
+}
+
+/// The same with another head.
+pub fn with_head(config: &[u8], head: HeadKind) -> Blueprint {
+    Blueprint { head, ..Blueprint::from_config(config).unwrap() }
+}
+
 /// A case of cases.json.
 pub struct Case<'a> {
     pub json: &'a Value,
-    pub model: RoFormer<f32>,
+    pub model: Model<f32>,
     pub ids: Vec<u32>,
     pub types: Option<Vec<u32>>,
     pub mask: Option<Vec<bool>>,
@@ -72,14 +91,13 @@ pub type Outputs = (Vec<f32>, Option<Vec<f32>>);
 
 impl<'a> Case<'a> {
     pub fn new(json: &'a Value) -> Self {
-        let mut config = RoFormerConfig::from_json(json["config"].to_string().as_bytes()).unwrap();
-        config.pooler = !json["outputs"]["pooler_output"].is_null() || json["variant"] == "sim";
-        let head = HeadKind::from_architecture(json["head"].as_str().unwrap()).unwrap();
+        let has_pooler = !json["outputs"]["pooler_output"].is_null() || json["variant"] == "sim";
+        let blueprint = blueprint(json, has_pooler);
         let ids = flat(&json["ids"]);
         let length = json["length"].as_u64().unwrap() as usize;
         Case {
             json,
-            model: RoFormer::from_parameters(config, head, &Hashed).unwrap(),
+            model: Model::from_parameters(blueprint, &Hashed).unwrap(),
             types: (!json["token_types"].is_null()).then(|| flat(&json["token_types"])),
             mask: flags(&json["mask"]),
             batch: ids.len() / length,

@@ -1,7 +1,9 @@
 //! Decoders against Hugging Face transformers: `golden/decoder`, made by `golden/decoder.py`.
 
 use super::case::{close, flags, flat, folder, padded_as_alone, read, same_on_any_threads, tensor};
-use roformer::model::{Call, Decoder, DecoderConfig, Hashed, HeadKind, Input, Model, Parameters, Scores};
+use roformer::blueprint::{Blueprint, Family};
+use roformer::encoding::{Encoding, Rotary};
+use roformer::model::{Call, Hashed, HeadKind, Input, Model, Parameters, Scores};
 use roformer::ops::Real;
 use rope::{AnglePrecision, Rope};
 use serde_json::Value;
@@ -9,7 +11,7 @@ use serde_json::Value;
 /// A case of cases.json.
 struct Case<'a, T: Real> {
     json: &'a Value,
-    model: Decoder<T>,
+    model: Model<T>,
     ids: Vec<u32>,
     mask: Option<Vec<bool>>,
     batch: usize,
@@ -19,21 +21,29 @@ struct Case<'a, T: Real> {
 /// Hidden states and scores, `[batch, length, …]`.
 type Outputs<T> = (Vec<T>, Option<Vec<T>>);
 
-fn config(json: &Value) -> DecoderConfig {
-    let mut config = DecoderConfig::from_json(json["config"].to_string().as_bytes())
+fn blueprint(json: &Value) -> Blueprint {
+    let mut blueprint = Blueprint::from_config(json["config"].to_string().as_bytes())
         .unwrap_or_else(|error| panic!("{}: {error}", json["name"]));
-    config.head_norms = json["head_norms"] == true;
-    config
+    blueprint.has_head_norms = json["head_norms"] == true;
+    blueprint
+}
+
+/// The rotation of a blueprint.
+fn rope(blueprint: &Blueprint) -> Rope {
+    match &blueprint.encoding {
+        Encoding::Rotary(rotary) => rotary.rope(blueprint.head_dim).unwrap(),
+        other => panic!("{other:?}"),
+    }
 }
 
 impl<'a, T: Real> Case<'a, T>
 where
     Hashed: Parameters<T>,
 {
-    fn new(json: &'a Value, config: DecoderConfig) -> Self {
+    fn new(json: &'a Value, blueprint: Blueprint) -> Self {
         let ids = flat(&json["ids"]);
         let length = json["length"].as_u64().unwrap() as usize;
-        let model = Decoder::from_parameters(config, &Hashed).unwrap();
+        let model = Model::from_parameters(blueprint, &Hashed).unwrap();
         Case { json, model, mask: flags(&json["mask"]), batch: ids.len() / length, ids, length }
     }
 
@@ -59,7 +69,7 @@ where
             let mask: Option<Vec<bool>> =
                 mask.map(|mask| (0..batch).flat_map(|row| mask[columns(row)].to_vec()).collect());
             let input = Input { ids: &ids, batch, token_types: None, mask: mask.as_deref() };
-            let output = self.model.step(&input, &mut cache).unwrap();
+            let output = self.model.step(&input, None, &mut cache).unwrap();
             for row in 0..batch {
                 let rows = |list: &[T]| list.chunks(list.len() / batch).nth(row).unwrap().to_vec();
                 hidden[row].extend(rows(&output.last_hidden_state));
@@ -84,7 +94,7 @@ fn decoder_outputs_are_those_of_transformers() {
     let list = cases["cases"].as_array().unwrap();
     assert!(list.len() >= 40);
     for json in list {
-        let case = Case::<f32>::new(json, config(json));
+        let case = Case::<f32>::new(json, blueprint(json));
         let name = json["name"].as_str().unwrap();
         let (hidden, scores) = case.outputs();
         let compare = |part: &str, got: &[f32]| {
@@ -112,14 +122,15 @@ fn decoder_outputs_are_those_of_transformers() {
 fn another_rope_is_noticed() {
     let (cases, outputs) = read("decoder");
     for json in cases["cases"].as_array().unwrap() {
-        let (name, mut config) = (json["name"].as_str().unwrap(), config(json));
-        let (rope, length) = (&config.rope, json["length"].as_u64().unwrap());
-        if length < 5 || config.num_hidden_layers == 0 {
+        let (name, mut blueprint) = (json["name"].as_str().unwrap(), blueprint(json));
+        let (rope, length) = (rope(&blueprint), json["length"].as_u64().unwrap());
+        if length < 5 || blueprint.layers == 0 {
             continue;
         }
         let other = Rope::builder(rope.head_dim()).pairing(rope.pairing()).base(rope.base() * 1.1);
-        config.rope = other.schedule(rope.schedule().clone()).build().unwrap();
-        let case = Case::<f32>::new(json, config);
+        let other = other.schedule(rope.schedule().clone()).build().unwrap();
+        blueprint.encoding = Encoding::Rotary(Rotary::of(&other));
+        let case = Case::<f32>::new(json, blueprint);
         let wanted = tensor(&outputs, &format!("{name}.last_hidden_state"));
         let bounds = &json["outputs"]["last_hidden_state"];
         let bound = 5e-6 * bounds["largest"].as_f64().unwrap();
@@ -140,9 +151,10 @@ fn in_f64_decoder_outputs_are_nearer_still() {
     let (cases, outputs) = read("decoder");
     let mut worst: f64 = 0.0;
     for json in cases["cases"].as_array().unwrap() {
-        let mut config = config(json);
-        config.rope = config.rope.with_angle_precision(AnglePrecision::F32);
-        let case = Case::<f64>::new(json, config);
+        let mut blueprint = blueprint(json);
+        let rope = rope(&blueprint).with_angle_precision(AnglePrecision::F32);
+        blueprint.encoding = Encoding::Rotary(Rotary::of(&rope));
+        let case = Case::<f64>::new(json, blueprint);
         let name = json["name"].as_str().unwrap();
         let (hidden, scores) = case.outputs();
         for (part, got) in [("last_hidden_state", Some(hidden)), ("logits", scores)] {
@@ -169,8 +181,7 @@ fn decoder_folders_load_directly() {
     assert_eq!(list.len(), 4);
     for file in list {
         let (dir, part) = (file["dir"].as_str().unwrap(), file["output"].as_str().unwrap());
-        let model =
-            Decoder::load(folder("decoder").join(dir)).unwrap_or_else(|error| panic!("{dir}: {error}"));
+        let model = Model::load(folder("decoder").join(dir)).unwrap_or_else(|error| panic!("{dir}: {error}"));
         let ids = flat(&file["ids"]);
         let output = model.forward(&Input { ids: &ids, batch: 2, token_types: None, mask: None }).unwrap();
         assert_eq!(output.logits.is_some(), part == "logits");
@@ -180,17 +191,17 @@ fn decoder_folders_load_directly() {
         println!("{dir}: {worst:.2} of the bound");
 
         let either = Model::load(folder("decoder").join(dir)).unwrap();
-        assert!(either.as_decoder().is_some() && either.head() == model.head());
+        assert!(either.blueprint().family != Family::RoFormer && either.head() == model.head());
     }
     let roformer = Model::load(folder("roformer").join("tiny-safetensors")).unwrap();
-    assert!(roformer.as_roformer().is_some() && roformer.head() == HeadKind::MaskedLm);
+    assert!(roformer.blueprint().family == Family::RoFormer && roformer.head() == HeadKind::MaskedLm);
 }
 
 /// A model with grouped heads, biases and norms of heads.
-fn grouped() -> Decoder {
+fn grouped() -> Model {
     let config = br#"{"model_type": "qwen3", "hidden_size": 48, "num_attention_heads": 6, "num_key_value_heads": 2,
         "head_dim": 10, "num_hidden_layers": 3, "intermediate_size": 70, "vocab_size": 90, "attention_bias": true}"#;
-    Decoder::from_parameters(DecoderConfig::from_json(config).unwrap(), &Hashed).unwrap()
+    Model::from_parameters(Blueprint::from_config(config).unwrap(), &Hashed).unwrap()
 }
 
 #[test]
@@ -225,10 +236,10 @@ fn decoder_scores_and_caches_can_be_picked_and_repeated() {
     assert!(model.call(&input(&ids, 2), nothing).unwrap().logits.is_none());
 
     let mut one = model.cache(1, 9).unwrap();
-    model.step(&input(&ids[..6], 1), &mut one).unwrap();
+    model.step(&input(&ids[..6], 1), None, &mut one).unwrap();
     let mut three = model.repeat(&one, 3).unwrap();
-    let alone = model.step(&input(&ids[6..7], 1), &mut one).unwrap().last_hidden_state;
-    let together = model.step(&input(&[ids[6]; 3], 3), &mut three).unwrap().last_hidden_state;
+    let alone = model.step(&input(&ids[6..7], 1), None, &mut one).unwrap().last_hidden_state;
+    let together = model.step(&input(&[ids[6]; 3], 3), None, &mut three).unwrap().last_hidden_state;
     assert!(together.chunks(48).all(|row| near(row, &alone)));
     assert!(model.repeat(&three, 2).is_err());
 }

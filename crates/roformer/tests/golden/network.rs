@@ -2,9 +2,10 @@
 //! `golden/variants` and `golden/decoder`, made from its `config.json`.
 
 use super::case::{close, flags, flat, read, tensor};
+use roformer::blueprint::Family;
 use roformer::graph::{Batch, IGNORE};
 use roformer::model::{Hashed, Parameters};
-use roformer::network::{Family, Form, Laid, LlamaForm, Network, Task};
+use roformer::network::{Laid, Network, Task};
 use serde_json::Value;
 
 /// What a head is trained for; those that are not, for anything.
@@ -27,16 +28,15 @@ fn network(json: &Value, task: Task) -> Network {
     }
     let mut network = Network::from_config(config.to_string().as_bytes(), task, None)
         .unwrap_or_else(|error| panic!("{name}: {error}"));
-    if let Form::Llama(form) = &mut network.form
-        && json["head_norms"] == true
-    {
-        if let Family::Llama { attention_bias, .. } = form.family {
-            *form = LlamaForm { family: Family::Qwen3 { attention_bias }, ..*form };
+    if json["head_norms"] == true {
+        network.blueprint.has_head_norms = true;
+        if network.blueprint.family == Family::Llama {
+            network.blueprint.family = Family::Qwen3;
         }
-        assert!(matches!(form.family, Family::Qwen3 { .. }), "{name}");
+        assert_eq!(network.blueprint.family, Family::Qwen3, "{name}");
     }
     let again = network.to_config(64, &[]).unwrap_or_else(|error| panic!("{name}: {error}"));
-    let is_causal = Some(network.is_causal);
+    let is_causal = Some(network.blueprint.is_causal());
     assert_eq!(
         Network::from_config(again.to_string().as_bytes(), task, is_causal).unwrap(),
         network,
@@ -71,7 +71,7 @@ fn lay(json: &Value, network: &Network) -> Laid<f32> {
 fn targets(json: &Value, network: &Network, tokens: usize) -> Vec<u32> {
     let length = json["length"].as_u64().unwrap() as usize;
     let mask = flags(&json["mask"]).unwrap_or(vec![true; tokens]);
-    let classes = network.task.classes().unwrap_or(network.vocabulary);
+    let classes = network.task.classes().unwrap_or(network.blueprint.vocabulary);
     let count = network.task.targets(tokens / length, length);
     let is_real = |place: usize| count < tokens || mask[place];
     (0..count).map(|place| if is_real(place) { (place * 7 % classes) as u32 } else { IGNORE }).collect()
@@ -152,12 +152,14 @@ fn vectors_are_those_of_the_pooler() {
         }
         let name = json["name"].as_str().unwrap();
         let network = network(json, Task::Similarity);
-        assert!(matches!(network.form, Form::RoFormer(form) if form.pooler.is_some()), "{name}");
+        assert!(network.blueprint.pooler.is_some(), "{name}");
         let mut laid = lay(json, &network);
         laid.graph.forward();
         let wanted = tensor(&outputs, &format!("{name}.pooler_output"));
         let vectors = laid.graph.value(laid.vectors.unwrap());
-        for (got, wanted) in vectors.chunks(network.width).zip(wanted.chunks(network.width)) {
+        for (got, wanted) in
+            vectors.chunks(network.blueprint.width).zip(wanted.chunks(network.blueprint.width))
+        {
             let length = wanted.iter().map(|x| x * x).sum::<f64>().sqrt();
             for (got, wanted) in got.iter().zip(wanted) {
                 assert!((f64::from(*got) - wanted / length).abs() <= 5e-6, "{name}: {got}, not {wanted}");

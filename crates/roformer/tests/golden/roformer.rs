@@ -1,7 +1,10 @@
 //! Against Hugging Face transformers: `golden/roformer`, made by `golden/roformer.py`.
 
-use super::case::{Case, close, flags, flat, folder, padded_as_alone, read, same_on_any_threads, tensor};
-use roformer::model::{Encoded, Hashed, HeadKind, Input, RoFormer, RoFormerConfig};
+use super::case::{
+    Case, blueprint, close, flags, flat, folder, padded_as_alone, read, same_on_any_threads, tensor,
+    with_head,
+};
+use roformer::model::{Encoded, Hashed, HeadKind, Input, Model};
 use safetensors::SafeTensors;
 
 #[test]
@@ -56,9 +59,7 @@ fn in_f64_outputs_are_nearer_still() {
     let encoders =
         cases["cases"].as_array().unwrap().iter().filter(|case| case["config"]["is_decoder"] == false);
     for json in encoders {
-        let config = RoFormerConfig::from_json(json["config"].to_string().as_bytes()).unwrap();
-        let head = HeadKind::from_architecture(json["head"].as_str().unwrap()).unwrap();
-        let model = RoFormer::<f64>::from_parameters(config, head, &Hashed).unwrap();
+        let model = Model::<f64>::from_parameters(blueprint(json, false), &Hashed).unwrap();
         let ids = flat(&json["ids"]);
         let length = json["length"].as_u64().unwrap() as usize;
         let types = (!json["token_types"].is_null()).then(|| flat(&json["token_types"]));
@@ -84,7 +85,7 @@ fn files_written_by_transformers_load_directly() {
     for file in cases["files"].as_array().unwrap() {
         let dir = file["dir"].as_str().unwrap();
         let model =
-            RoFormer::load(folder("roformer").join(dir)).unwrap_or_else(|error| panic!("{dir}: {error}"));
+            Model::load(folder("roformer").join(dir)).unwrap_or_else(|error| panic!("{dir}: {error}"));
         let ids = flat(&file["ids"]);
         let input = Input { ids: &ids, batch: 2, token_types: None, mask: None };
         let output = model.forward(&input).unwrap();
@@ -121,8 +122,8 @@ fn a_padded_batch_gives_what_each_text_gives_alone() {
     let config =
         br#"{"hidden_size": 48, "num_attention_heads": 4, "num_hidden_layers": 3, "intermediate_size": 70,
         "vocab_size": 90}"#;
-    let config = RoFormerConfig::from_json(config).unwrap();
-    let model = RoFormer::<f32>::from_parameters(config, HeadKind::MaskedLm, &Hashed).unwrap();
+    let blueprint = with_head(config, HeadKind::MaskedLm);
+    let model = Model::<f32>::from_parameters(blueprint, &Hashed).unwrap();
     padded_as_alone(48, 90, |input| model.forward(input).unwrap());
 }
 
@@ -131,8 +132,8 @@ fn one_and_two_threads_give_the_same_bits() {
     let config =
         br#"{"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 130,
         "vocab_size": 200}"#;
-    let config = RoFormerConfig::from_json(config).unwrap();
-    let model = RoFormer::<f32>::from_parameters(config, HeadKind::MaskedLm, &Hashed).unwrap();
+    let blueprint = with_head(config, HeadKind::MaskedLm);
+    let model = Model::<f32>::from_parameters(blueprint, &Hashed).unwrap();
     let ids: Vec<u32> = (0..3 * 150).map(|i| i * 13 % 200).collect();
     same_on_any_threads(&ids, |input| model.forward(input).unwrap());
 }

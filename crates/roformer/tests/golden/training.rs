@@ -2,10 +2,11 @@
 
 use super::case::{flags, flat, read_from};
 use roformer::bench::train;
+use roformer::blueprint::{Blueprint, Dims, Direction, Norms};
 use roformer::encoding::{Encoding, NoPositions, Rotary};
 use roformer::graph::{Batch, IGNORE, mix};
 use roformer::model::{Hashed, Parameters};
-use roformer::network::{Form, Laid, Mixing, Network, Task};
+use roformer::network::{Laid, Network, Task};
 use roformer::ops::Real;
 use roformer::ops::optimizer::{AdamW, State, clip_coefficient, global_norm};
 use safetensors::SafeTensors;
@@ -22,30 +23,24 @@ fn network(json: &Value) -> Network {
     };
     if json["form"] != "plain" {
         let network = Network::from_config(config.to_string().as_bytes(), task, None).unwrap();
-        assert_eq!(network.is_causal, json["causal"]);
+        assert_eq!(network.blueprint.is_causal(), json["causal"]);
         return network;
     }
     let size = |field: &str| config[field].as_u64().unwrap() as usize;
     let (width, heads) = (size("hidden_size"), size("num_attention_heads"));
-    Network {
-        form: Form::Plain,
-        vocabulary: size("vocab_size"),
-        width,
-        layers: size("num_hidden_layers"),
-        heads,
-        key_heads: heads,
-        head_dim: width / heads,
+    let dims = Dims { vocabulary: size("vocab_size"), width, layers: size("num_hidden_layers"), heads };
+    let plain = Blueprint::plain(dims);
+    let blueprint = Blueprint {
         wide: size("intermediate_size"),
-        epsilon: config["layer_norm_eps"].as_f64().unwrap(),
-        is_causal: json["causal"] == true,
+        norms: Norms { epsilon: config["layer_norm_eps"].as_f64().unwrap(), ..plain.norms },
+        direction: if json["causal"] == true { Direction::Causal } else { Direction::Both },
         encoding: match config["rope_theta"].as_f64() {
             Some(base) => Encoding::Rotary(Rotary { base, ..Rotary::default() }),
             None => Encoding::None(NoPositions),
         },
-        mixing: Mixing::Softmax,
-        dropout: 0.0,
-        task,
-    }
+        ..plain
+    };
+    Network { blueprint, dropout: 0.0, task }
 }
 
 /// It with the case's weights and batch.

@@ -1,8 +1,9 @@
 //! RoFormerV2, RoFormer-Sim and RoFormer-GPT against their reference implementation: `golden/variants`, made by
 //! `golden/variants.py`.
 
-use super::case::{Case, close, flags, flat, folder, read, tensor};
-use roformer::model::{Call, Hashed, HeadKind, Input, Output, RoFormer, RoFormerConfig, Scores};
+use super::case::{Case, blueprint, close, flags, flat, folder, read, tensor};
+use roformer::blueprint::Blueprint;
+use roformer::model::{Call, Hashed, HeadKind, Input, Model, Output, Scores};
 
 /// One call on all tokens.
 fn at_once(case: &Case) -> Output<f32> {
@@ -136,10 +137,9 @@ fn a_repeated_cache_is_as_good_as_reading_again() {
 fn the_likeliest_tokens_follow_one_another() {
     let (cases, _) = read("variants");
     for json in cases["greedy"].as_array().unwrap() {
-        let mut config = RoFormerConfig::from_json(json["config"].to_string().as_bytes()).unwrap();
         let is_sim = json["variant"] == "sim";
-        config.pooler = is_sim;
-        let model = RoFormer::<f32>::from_parameters(config, HeadKind::CausalLm, &Hashed).unwrap();
+        let blueprint = Blueprint { head: HeadKind::CausalLm, ..blueprint(json, is_sim) };
+        let model = Model::<f32>::from_parameters(blueprint, &Hashed).unwrap();
         let (source, wanted) = (flat(&json["source"]), flat(&json["continuation"]));
         let mut cache = model.cache(1, source.len() + wanted.len()).unwrap();
         let (mut ids, mut kind, mut chosen) = (source, 0, Vec::new());
@@ -147,7 +147,7 @@ fn the_likeliest_tokens_follow_one_another() {
             let types = vec![kind; ids.len()];
             let input = Input { ids: &ids, batch: 1, token_types: Some(&types), mask: None };
             let scores = model.step(&input, None, &mut cache).unwrap().logits.unwrap().scores;
-            let last = &scores[(ids.len() - 1) * model.config().vocab_size..];
+            let last = &scores[(ids.len() - 1) * model.blueprint().vocabulary..];
             let best = (0..last.len()).max_by(|&a, &b| last[a].total_cmp(&last[b])).unwrap() as u32;
             chosen.push(best);
             (ids, kind) = (vec![best], u32::from(is_sim));
@@ -163,7 +163,7 @@ fn saved_files_load_and_agree() {
     for file in cases["files"].as_array().unwrap() {
         let dir = file["dir"].as_str().unwrap();
         let model =
-            RoFormer::load(folder("variants").join(dir)).unwrap_or_else(|error| panic!("{dir}: {error}"));
+            Model::load(folder("variants").join(dir)).unwrap_or_else(|error| panic!("{dir}: {error}"));
         let (ids, mask) = (flat(&file["ids"]), flags(&file["mask"]));
         let batch = file["ids"].as_array().unwrap().len();
         let output =
@@ -171,10 +171,10 @@ fn saved_files_load_and_agree() {
         let wanted = tensor(&outputs, file["logits"].as_str().unwrap());
         let bounds = &file["outputs"];
         close(dir, &output.logits.unwrap().scores, &wanted, &bounds["logits"], mask.as_deref());
-        assert_eq!(model.config().pooler, dir == "tiny-sim");
+        assert_eq!(model.blueprint().pooler.is_some(), dir == "tiny-sim");
         if let Some(name) = file["pooler_output"].as_str() {
             // The file does not name the pooler's activation: RoFormer-Sim's is linear.
-            assert!(model.config().is_unilm());
+            assert!(model.blueprint().is_unilm());
             close(dir, &output.pooled.unwrap(), &tensor(&outputs, name), &bounds["pooler_output"], None);
         }
     }

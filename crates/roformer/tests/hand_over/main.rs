@@ -111,9 +111,9 @@ fn open(folder: &Path, task: Task) -> roformer::Result<(Laid<f32>, Loaded)> {
 /// Texts of different lengths, the last the shortest.
 fn batch(network: &Network) -> Batch {
     let id = |index: usize, limit: usize| (mix(index as u64) % limit as u64) as u32;
-    let classes = network.task.classes().unwrap_or(network.vocabulary);
+    let classes = network.task.classes().unwrap_or(network.blueprint.vocabulary);
     Batch {
-        ids: (0..BATCH * LENGTH).map(|index| id(index, network.vocabulary)).collect(),
+        ids: (0..BATCH * LENGTH).map(|index| id(index, network.blueprint.vocabulary)).collect(),
         mask: (0..BATCH * LENGTH).map(|index| index % LENGTH < LENGTH - index / LENGTH).collect(),
         targets: (0..network.task.targets(BATCH, LENGTH)).map(|index| id(index + 99, classes)).collect(),
         ..Batch::default()

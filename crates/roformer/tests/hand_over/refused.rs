@@ -1,9 +1,8 @@
 //! Tensors, configurations, networks and batches that cannot be.
 
 use super::*;
+use roformer::blueprint::{Biases, Blueprint, Dims};
 use roformer::encoding::{Alibi, Encoding, Rotary, Shaw};
-use roformer::network::{Form, LinearForm, Mixing, RoFormerForm};
-use roformer::ops::Activation;
 use rope::Schedule;
 
 #[test]
@@ -101,33 +100,22 @@ fn configurations_that_cannot_be_trained_are_refused_by_name() {
 #[test]
 fn what_no_config_describes_is_not_handed_over() {
     let small = small();
-    let roformer = |form: RoFormerForm| Form::RoFormer(form);
-    let rotary = |rotary: Rotary| Encoding::Rotary(rotary);
+    let plain = Blueprint::plain(Dims { vocabulary: 9, width: 8, layers: 1, heads: 2 });
     for (network, words) in [
-        (Network { form: Form::Plain, ..small.clone() }, &["plain encoder"][..]),
+        (small.with(|own| *own = plain), &["plain encoder"][..]),
+        (small.with(|own| own.biases = Biases { wide: false, ..own.biases }), &["biases", "false"]),
+        (small.with(|own| own.key_heads = 1), &["key heads", "1"]),
+        (small.with(|own| own.head_dim = 8), &["width of a head", "8"]),
         (
-            Network { mixing: Mixing::Linear(LinearForm::default()), ..small.clone() },
-            &["attention", "Linear"],
-        ),
-        (Network { key_heads: 1, ..small.clone() }, &["key heads", "1"]),
-        (Network { head_dim: 8, ..small.clone() }, &["width of a head", "8"]),
-        (
-            Network {
-                encoding: rotary(Rotary { schedule: Schedule::Linear { factor: 2.0 }, ..Rotary::default() }),
-                ..small.clone()
-            },
+            small.with(|own| {
+                let schedule = Schedule::Linear { factor: 2.0 };
+                own.encoding = Encoding::Rotary(Rotary { schedule, ..Rotary::default() });
+            }),
             &["encoding", "Linear"],
         ),
         (
-            Network { encoding: Encoding::Shaw(Shaw { left: 3, ..Shaw::default() }), ..small.clone() },
+            small.with(|own| own.encoding = Encoding::Shaw(Shaw { left: 3, ..Shaw::default() })),
             &["encoding", "3"],
-        ),
-        (
-            Network {
-                form: roformer(RoFormerForm { pooler: Some(Activation::Tanh), ..RoFormerForm::default() }),
-                ..small.clone()
-            },
-            &["form", "Tanh"],
         ),
     ] {
         refused(network.to_config(40, &[]), words);
@@ -137,7 +125,7 @@ fn what_no_config_describes_is_not_handed_over() {
     refused(judge.to_config(40, &["one".into(), "one".into()]), &["labels", "one"]);
     assert_eq!(judge.to_config(40, &[]).unwrap()["id2label"]["1"], "LABEL_1");
     // ALiBi has no settings to lose.
-    Network { encoding: Encoding::Alibi(Alibi), ..small }.to_config(40, &[]).unwrap();
+    small.with(|own| own.encoding = Encoding::Alibi(Alibi)).to_config(40, &[]).unwrap();
 }
 
 /// Batches of pairs that cannot be.

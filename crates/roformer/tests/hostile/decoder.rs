@@ -2,7 +2,7 @@
 
 use super::folder::{Folder, Tensors};
 use super::*;
-use roformer::model::{Decoder, DecoderConfig, Model};
+use roformer::encoding::{Encoding, Rotary};
 
 /// A small decoder, with some fields set.
 fn fields(fields: Value) -> Value {
@@ -14,12 +14,12 @@ fn fields(fields: Value) -> Value {
     config
 }
 
-fn read(config: &Value) -> Result<DecoderConfig> {
-    DecoderConfig::from_json(config.to_string().as_bytes())
+fn read(config: &Value) -> Result<Blueprint> {
+    parse(config)
 }
 
-fn decoder() -> Decoder {
-    Decoder::from_parameters(read(&fields(json!({}))).unwrap(), &Hashed).unwrap()
+fn decoder() -> Model {
+    Model::from_parameters(read(&fields(json!({}))).unwrap(), &Hashed).unwrap()
 }
 
 fn with(change: impl FnOnce(&mut Tensors)) -> Folder {
@@ -32,8 +32,6 @@ fn what_a_decoder_does_not_support_is_named() {
         (json!({"model_type": "mixtral"}), &["model_type", "mixtral", "experts"][..]),
         (json!({"model_type": "qwen3_moe"}), &["qwen3_moe", "experts"]),
         (json!({"model_type": "gemma3"}), &["model_type", "gemma3", "llama"]),
-        (json!({"model_type": "roformer"}), &["model_type"]),
-        (json!({"model_type": null}), &["model_type"]),
         (json!({"model_type": 5}), &["model_type", "5"]),
         (json!({"model_type": "minimind", "use_moe": true}), &["use_moe", "experts"]),
         (json!({"model_type": "mistral", "sliding_window": 0}), &["sliding_window", "0"]),
@@ -110,7 +108,7 @@ fn a_window_is_as_long_as_a_text_may_be() {
     ] {
         let read = read(&fields(config.clone())).unwrap_or_else(|error| panic!("{config}: {error}"));
         assert_eq!(read.window, window, "{config}");
-        let model = Decoder::<f32>::from_parameters(read, &Hashed).unwrap();
+        let model = Model::<f32>::from_parameters(read, &Hashed).unwrap();
         let whole = model.forward(&ids(&tokens));
         if window != Some(8) {
             assert!(whole.is_ok(), "{config}");
@@ -119,20 +117,19 @@ fn a_window_is_as_long_as_a_text_may_be() {
         refused(whole, &["tokens is 9", "at most 8", "sliding_window"], &config);
         assert!(model.forward(&ids(&tokens[..8])).is_ok());
         let mut cache = model.cache(1, 20).unwrap();
-        model.step(&ids(&tokens[..7]), &mut cache).unwrap();
-        model.step(&ids(&tokens[7..8]), &mut cache).unwrap();
-        refused(model.step(&ids(&tokens[8..]), &mut cache), &["tokens is 9", "at most 8"], &config);
+        model.step(&ids(&tokens[..7]), None, &mut cache).unwrap();
+        model.step(&ids(&tokens[7..8]), None, &mut cache).unwrap();
+        refused(model.step(&ids(&tokens[8..]), None, &mut cache), &["tokens is 9", "at most 8"], &config);
         assert_eq!(cache.len(), 8);
     }
 }
 
 #[test]
 fn tensors_that_a_decoder_lacks_or_does_not_know_are_named() {
-    assert!(Decoder::load(&with(|_| {}).0).is_ok());
+    assert!(Model::load(&with(|_| {}).0).is_ok());
     let up = "model.layers.1.mlp.up_proj.weight";
     let refused_with = |change: &dyn Fn(&mut Tensors), words: &[&str]| {
         let folder = with(|tensors| change(tensors));
-        refused(Decoder::load(&folder.0), words, words);
         refused(Model::load(&folder.0), words, words);
     };
     refused_with(&|tensors| drop(tensors.remove(up)), &["missing", up]);
@@ -165,7 +162,7 @@ fn tensors_that_a_decoder_lacks_or_does_not_know_are_named() {
     ] {
         let folder = with(|_| {});
         folder.configure(fields.clone());
-        refused(Decoder::load(&folder.0), words, fields);
+        refused(Model::load(&folder.0), words, fields);
     }
     // A second copy of what is tied, and frequencies that are made anew, are passed over.
     let folder = with(|tensors| {
@@ -173,7 +170,7 @@ fn tensors_that_a_decoder_lacks_or_does_not_know_are_named() {
         tensors.insert(name.into(), (vec![2], vec![1.0; 2]));
     });
     folder.configure(json!({"tie_word_embeddings": true}));
-    assert!(Decoder::load(&folder.0).is_ok());
+    assert!(Model::load(&folder.0).is_ok());
 }
 
 /// Whether MiniMind norms its heads is in the weights alone.
@@ -183,9 +180,9 @@ fn a_minimind_is_what_its_weights_say() {
         let folder = Folder::with_tensors(dir, |_| {});
         folder.configure(json!({"model_type": "minimind", "architectures": ["MiniMindForCausalLM"],
             "rope_parameters": null, "rope_theta": 1e6, "tie_word_embeddings": false}));
-        let model = Decoder::load(&folder.0).unwrap_or_else(|error| panic!("{dir}: {error}"));
-        assert_eq!(model.config().head_norms, has_norms);
-        assert_eq!(model.config().rope.base(), 1e6);
+        let model = Model::load(&folder.0).unwrap_or_else(|error| panic!("{dir}: {error}"));
+        assert_eq!(model.blueprint().has_head_norms, has_norms);
+        assert!(matches!(model.blueprint().encoding, Encoding::Rotary(Rotary { base: 1e6, .. })));
     }
 }
 
@@ -200,7 +197,7 @@ fn a_decoder_beyond_memory_is_an_error() {
             json!({"num_hidden_layers": LIMIT, "hidden_size": 256}),
         ] {
             let read = read(&fields(config.clone())).unwrap();
-            refused(Decoder::<f32>::from_parameters(read, &Zeros), &["memory"], config);
+            refused(Model::<f32>::from_parameters(read, &Zeros), &["memory"], config);
         }
         let model = decoder();
         refused(model.cache(1, usize::MAX).map(drop), &["memory", "cache"], "a cache");
@@ -211,22 +208,19 @@ fn a_decoder_beyond_memory_is_an_error() {
 
 #[test]
 fn configurations_of_decoders_made_by_hand_are_refused() {
-    type Change = fn(&mut DecoderConfig);
-    let changes: [Change; 9] = [
-        |config| config.num_attention_heads = 0,
-        |config| config.num_key_value_heads = 3,
-        |config| config.head_dim = 8,
-        |config| config.hidden_size = 0,
-        |config| config.vocab_size = usize::MAX,
-        |config| config.intermediate_size = usize::MAX,
-        |config| config.num_attention_heads = usize::MAX - 1,
-        |config| config.rope = rope::Rope::builder(4).pairing(rope::Pairing::Interleaved).build().unwrap(),
-        |config| config.rope = rope::Rope::builder(8).pairing(rope::Pairing::Half).build().unwrap(),
+    type Change = fn(&mut Blueprint);
+    let changes: [Change; 6] = [
+        |config| config.heads = 0,
+        |config| config.key_heads = 3,
+        |config| config.width = 0,
+        |config| config.vocabulary = usize::MAX,
+        |config| config.wide = usize::MAX,
+        |config| config.heads = usize::MAX - 1,
     ];
     for (index, change) in changes.iter().enumerate() {
         let mut config = read(&fields(json!({}))).unwrap();
         change(&mut config);
-        refused(Decoder::<f32>::from_parameters(config, &Zeros), &["config.json"], index);
+        refused(Model::<f32>::from_parameters(config, &Zeros), &["config.json"], index);
     }
 }
 
@@ -248,15 +242,19 @@ fn inputs_that_a_decoder_cannot_take_are_refused() {
 
     // A cache of another model, for another batch, or full; what is refused leaves it as it was.
     let fields = fields(json!({"num_hidden_layers": 1}));
-    let other = Decoder::<f32>::from_parameters(read(&fields).unwrap(), &Hashed).unwrap();
+    let other = Model::<f32>::from_parameters(read(&fields).unwrap(), &Hashed).unwrap();
     let mut cache = other.cache(1, 4).unwrap();
-    refused(model.step(&input(&[1], 1), &mut cache), &["cache", "another model"], "another model's cache");
+    refused(
+        model.step(&input(&[1], 1), None, &mut cache),
+        &["cache", "another model"],
+        "another model's cache",
+    );
     let mut cache = model.cache(1, 3).unwrap();
-    refused(model.step(&input(&[1, 2], 2), &mut cache), &["batch", "2"], "another batch");
-    model.step(&input(&[1, 2], 1), &mut cache).unwrap();
-    refused(model.step(&input(&[1, 2], 1), &mut cache), &["tokens", "1"], "too many tokens");
+    refused(model.step(&input(&[1, 2], 2), None, &mut cache), &["batch", "2"], "another batch");
+    model.step(&input(&[1, 2], 1), None, &mut cache).unwrap();
+    refused(model.step(&input(&[1, 2], 1), None, &mut cache), &["tokens", "1"], "too many tokens");
     assert_eq!(cache.len(), 2);
-    assert!(model.step(&input(&[3], 1), &mut cache).is_ok());
+    assert!(model.step(&input(&[3], 1), None, &mut cache).is_ok());
     // Nothing to attend to is no reason to fail.
     let masked = Input { mask: Some(&[false, false]), ..input(&[1, 2], 1) };
     let output = model.forward(&masked).unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A decoder that attends to another model too.
-fn decoder() -> RoFormer {
+fn decoder() -> Model {
     model(json!({"is_decoder": true, "add_cross_attention": true}))
 }
 
@@ -70,7 +70,7 @@ fn masks_that_hide_everything_give_finite_outputs() {
         for decoder in [false, true] {
             let config =
                 small(json!({"is_decoder": decoder, "add_cross_attention": decoder, "summary_type": "mean"}));
-            let model = RoFormer::<f32>::from_parameters(parse(&config).unwrap(), head, &Hashed).unwrap();
+            let model = made::<f32>(parse(&config).unwrap(), head, &Hashed).unwrap();
             let mask = [false, false, false, true, false, true];
             let input = Input { ids: &[1, 2, 3, 4, 5, 6], batch: 2, token_types: None, mask: Some(&mask) };
             let encoded = Encoded { hidden: &[0.5; 64], mask: Some(&[false; 4]) };
@@ -95,7 +95,7 @@ fn outputs_do_not_depend_on_what_ran_before_or_beside() {
     let numbers = [0.25, f32::NAN, f32::INFINITY, -1.0].repeat(400);
     let lengths = [1, 100, 3, 64, 7, 65, 2, 33];
     let tokens: Vec<u32> = (0..100).map(|i| i * 7 % 40).collect();
-    let run = |model: &RoFormer, length: usize| {
+    let run = |model: &Model, length: usize| {
         bits(model.forward_with(&ids(&tokens[..length]), Encoded { hidden: &[0.5; 32], mask: None }))
     };
     let wanted = lengths.map(|length| run(&decoder(), length));
@@ -288,8 +288,7 @@ fn ten_million_tokens_are_an_error_where_memory_ends() {
         for batch in [1, 10, 1_000_000] {
             let config =
                 small(json!({"hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072}));
-            let model =
-                RoFormer::<f32>::from_parameters(parse(&config).unwrap(), HeadKind::None, &Zeros).unwrap();
+            let model = made::<f32>(parse(&config).unwrap(), HeadKind::None, &Zeros).unwrap();
             let input = Input { ids: &tokens, batch, token_types: None, mask: None };
             refused(model.forward(&input), &["memory"], batch);
         }
@@ -303,8 +302,7 @@ fn outputs_beyond_memory_are_an_error() {
         let fields = json!({
             "num_hidden_layers": 0, "hidden_size": 256, "num_attention_heads": 128, "intermediate_size": 1,
         });
-        let model =
-            RoFormer::<f32>::from_parameters(parse(&small(fields)).unwrap(), HeadKind::None, &Zeros).unwrap();
+        let model = made::<f32>(parse(&small(fields)).unwrap(), HeadKind::None, &Zeros).unwrap();
         let tokens = vec![1; LARGEST / 4 / 256 + 1];
         refused(model.forward(&ids(&tokens)), &["memory"], "hidden states");
     });
@@ -316,9 +314,7 @@ fn scores_beyond_memory_are_an_error() {
         let fields = json!({
             "num_hidden_layers": 0, "hidden_size": 2, "num_attention_heads": 1, "vocab_size": 1 << 20,
         });
-        let model =
-            RoFormer::<f32>::from_parameters(parse(&small(fields)).unwrap(), HeadKind::MaskedLm, &Zeros)
-                .unwrap();
+        let model = made::<f32>(parse(&small(fields)).unwrap(), HeadKind::MaskedLm, &Zeros).unwrap();
         let tokens = vec![1; LARGEST / 4 / (1 << 20) + 1];
         refused(model.forward(&ids(&tokens)), &["memory"], "scores");
     });
@@ -366,7 +362,7 @@ impl Splits {
     }
 
     /// Compares steps with a cache, `[batch, count, width]` each, with all at once, `[batch, length, width]`.
-    fn check(&self, model: &RoFormer) -> std::result::Result<(), TestCaseError> {
+    fn check(&self, model: &Model) -> std::result::Result<(), TestCaseError> {
         let length: usize = self.steps.iter().sum();
         let hidden: Vec<f32> = (0..self.batch * self.encoded.unwrap_or(0) * 16)
             .map(|i| (i * 37 % 64) as f32 / 32.0 - 1.0)
@@ -416,7 +412,7 @@ proptest! {
     #[test]
     fn steps_of_any_sizes_give_what_one_pass_gives(splits in splits()) {
         thread_local! {
-            static MODELS: [RoFormer; 2] = [decoder(), model(json!({"is_decoder": true, "rotary_value": true}))];
+            static MODELS: [Model; 2] = [decoder(), model(json!({"is_decoder": true, "rotary_value": true}))];
         }
         MODELS.with(|[crossed, plain]| {
             splits.check(crossed)?;

@@ -9,9 +9,9 @@ mod folder;
 mod input;
 
 use proptest::prelude::*;
-use roformer::model::{
-    Cache, Call, Encoded, Hashed, HeadKind, Input, Output, Parameters, RoFormer, RoFormerConfig, Scores,
-};
+use roformer::blueprint::{Blueprint, HeadKind};
+use roformer::model::{Cache, Call, Encoded, Hashed, Input, Model, Output, Parameters, Scores};
+use roformer::ops::Real;
 use roformer::{Error, Result, weights};
 use safetensors::SafeTensors;
 use serde_json::{Value, json};
@@ -142,12 +142,17 @@ fn small(fields: Value) -> Value {
     config
 }
 
-fn parse(config: &Value) -> Result<RoFormerConfig> {
-    RoFormerConfig::from_json(config.to_string().as_bytes())
+fn parse(config: &Value) -> Result<Blueprint> {
+    Blueprint::from_config(config.to_string().as_bytes())
 }
 
-fn model(fields: Value) -> RoFormer {
-    RoFormer::from_parameters(parse(&small(fields)).unwrap(), HeadKind::CausalLm, &Hashed).unwrap()
+/// A model with a head, whatever its file names.
+fn made<T: Real>(blueprint: Blueprint, head: HeadKind, source: &impl Parameters<T>) -> Result<Model<T>> {
+    Model::from_parameters(Blueprint { head, ..blueprint }, source)
+}
+
+fn model(fields: Value) -> Model {
+    made(parse(&small(fields)).unwrap(), HeadKind::CausalLm, &Hashed).unwrap()
 }
 
 fn ids(ids: &[u32]) -> Input<'_> {

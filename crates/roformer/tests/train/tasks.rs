@@ -6,7 +6,8 @@ use roformer::encoding::Encoding;
 use roformer::pipeline::Generate;
 use roformer::tokenizer::{Kind, Tokenizer};
 use roformer::train::{
-    Choice, Data, End, Event, FormName, Goal, Layout, Request, Run, Settings, Start, Trainer, side_by_side,
+    Attention, Choice, Data, End, Event, Features, FormName, Goal, Layout, Request, Run, Settings, Start,
+    Trainer, side_by_side,
 };
 use serde_json::{Map, Value};
 use std::fs;
@@ -61,15 +62,26 @@ fn the_model_reads_and_writes_every_character() {
     }
 }
 
-/// The loss that the loaded model gives is the trained one's: no transposed weight, no other pairing.
+/// The loss that the loaded model gives is the trained one's, for every encoding and attention that can be trained: no
+/// transposed weight, no other pairing, no other table.
 #[test]
 fn the_loaded_model_has_the_loss_of_the_trained_one() {
     let folder = Folder::new("same-loss");
     let data = request(folder.put("text", text().as_bytes()));
+    let mut settings = Vec::new();
     for form in FormName::ALL {
-        let out = folder.0.join(form.name());
-        let settings = Settings { form, eval_batches: 1000, ..small() };
-        let mut run = begin(&out, &settings, &data).unwrap();
+        for encoding in Encoding::all() {
+            let one = Settings { form, encoding: encoding.label(), eval_batches: 1000, ..small() };
+            for features in Features::ALL.into_iter().filter(|_| encoding.check_linear().is_ok()) {
+                settings.push(Settings { attention: Attention::Linear, features, steps: 2, ..one.clone() });
+            }
+            let steps = if encoding.name() == "rotary" { one.steps } else { 2 };
+            settings.push(Settings { steps, ..one });
+        }
+    }
+    for (number, settings) in settings.iter().enumerate() {
+        let out = folder.0.join(number.to_string());
+        let mut run = begin(&out, settings, &data).unwrap();
         run.go(go_on).unwrap();
         let trained = run.last().unwrap().loss;
         let model = roformer::model::Model::load(out.join("last")).unwrap();
@@ -80,27 +92,31 @@ fn the_loaded_model_has_the_loss_of_the_trained_one() {
             let block = &kept[start..start + settings.block];
             let input = roformer::model::Input { ids: block, batch: 1, token_types: None, mask: None };
             let scores = model.forward(&input).unwrap().logits.unwrap().scores;
-            for (row, scores) in scores.chunks(model.vocab_size()).enumerate() {
+            for (row, scores) in scores.chunks(model.blueprint().vocabulary).enumerate() {
                 let total: f64 = scores.iter().map(|&x| f64::from(x).exp()).sum();
                 sum += total.ln() - f64::from(scores[kept[start + row + 1] as usize]);
                 count += 1.0;
             }
         }
-        assert!((sum / count - trained).abs() < 1e-5, "{form:?}: {} but {trained}", sum / count);
+        assert!((sum / count - trained).abs() < 1e-5, "{settings:?}: {} but {trained}", sum / count);
     }
 }
 
+/// A model with another encoding has a type of its own, and writes here as any other does.
 #[test]
-fn other_encodings_are_not_loaded_as_rotary_ones() {
+fn a_model_with_another_encoding_writes() {
     let folder = Folder::new("encodings");
     let data = request(folder.put("text", text().as_bytes()));
-    let out = folder.0.join("alibi");
-    let settings = Settings { encoding: "alibi".into(), steps: 2, ..small() };
-    begin(&out, &settings, &data).unwrap().go(go_on).unwrap();
-    let config: Value = serde_json::from_slice(&fs::read(out.join("last/config.json")).unwrap()).unwrap();
-    assert_eq!(config["position_encoding"], "alibi");
-    let error = Pipeline::open(out.join("last")).err().unwrap().to_string();
-    assert!(error.contains("roformer-alibi"), "{error}");
+    for (encoding, attention) in [("alibi", Attention::Softmax), ("learned", Attention::Linear)] {
+        let out = folder.0.join(encoding);
+        let settings = Settings { encoding: encoding.into(), attention, steps: 2, ..small() };
+        begin(&out, &settings, &data).unwrap().go(go_on).unwrap();
+        let config: Value = serde_json::from_slice(&fs::read(out.join("last/config.json")).unwrap()).unwrap();
+        assert_eq!(config["position_encoding"], encoding);
+        let pipeline = Pipeline::open(out.join("last")).unwrap();
+        let how = Generate { max_tokens: settings.block - 4, ..Generate::default() };
+        assert!(!pipeline.generate("The", &how, |_| {}).unwrap().is_empty());
+    }
 }
 
 /// Sentences of two kinds, that a model can tell apart by their words.
@@ -377,7 +393,10 @@ fn a_config_file_gives_the_sizes() {
     let settings = Settings { steps: 2, ..small() };
     let out = folder.0.join("out");
     let mut run = Run::begin(&out, &settings, &Start::Config(path.clone()), &data, |_| {}).unwrap();
-    assert_eq!((run.trainer().network().width, run.trainer().network().key_heads), (48, 2));
+    assert_eq!(
+        (run.trainer().network().blueprint.width, run.trainer().network().blueprint.key_heads),
+        (48, 2)
+    );
     run.go(go_on).unwrap();
     assert!(Pipeline::open(out.join("last")).is_ok());
     // A vocabulary that the text does not fit.

@@ -4,7 +4,7 @@ use super::dictionaries::NESTED;
 use super::fields::Fields;
 use super::models::{Head, Partial};
 use super::{Context, Reader};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What turns in a head.
 pub(super) struct Turning {
@@ -45,7 +45,7 @@ impl Reader<'_> {
         let top = &ctx.top;
         let head = ctx.model.as_ref().map_or(Head::Derived, |model| model.head);
         if let Head::Joined(slice) = head {
-            let count = |key| Ok(top.count(key)?.unwrap_or(slice as u64) as usize);
+            let count = |key| Ok::<_, Error>(top.count(key)?.unwrap_or(slice as u64) as usize);
             let joined = count("qk_nope_head_dim")?.saturating_add(count("qk_rope_head_dim")?);
             return Ok((joined, top.path("qk_rope_head_dim")));
         }

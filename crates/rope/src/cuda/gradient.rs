@@ -1,16 +1,13 @@
 //! The gradient with respect to the frequencies, on a GPU.
 
-use super::buffer::{Buffer, Slice};
-use super::device::Device;
-use super::launch::{Tensor, Work, launch, pointer};
-use super::module::Number;
-use super::stream::Stream;
+use super::kernels::Number;
+use super::launch::{self, Sums, Tensor};
 use super::table::Rows;
 use super::view::View;
 use crate::error::{Error, Result};
 use crate::position::Covered;
 use crate::rope::Rope;
-use crate::rotate::Turn;
+use gpu::{Buffer, Device, Slice, Stream};
 
 /// Slices of the tokens that are summed side by side. The same on every chip, so that sums have the same order.
 const SLICES: usize = 512;
@@ -38,12 +35,12 @@ impl FrequencyGradient {
 
     /// The sums `[pairs]`, copied once the stream's work so far is done.
     pub fn download(&self, stream: &Stream) -> Result<Vec<f64>> {
-        self.total.download(stream)
+        Ok(self.total.download(stream)?)
     }
 
     /// Sets the sums to 0, in the stream's order.
     pub fn zero(&mut self, stream: &Stream) -> Result<()> {
-        self.total.as_mut_slice().zero(stream)
+        Ok(self.total.as_mut_slice().zero(stream)?)
     }
 }
 
@@ -63,10 +60,10 @@ impl Rows<'_> {
             return Err(Error::shape("frequency_gradient", dy.shape.to_string(), y.shape.to_string()));
         }
         let rope = self.table.rope();
-        let pairs = rope.pairs();
-        if gradient.total.len() != pairs {
+        if gradient.total.len() != rope.pairs() {
             let got = format!("a gradient of {}", gradient.total.len());
-            return Err(Error::shape("frequency_gradient", got, format!("one value a pair: {pairs}")));
+            let expected = format!("one value a pair: {}", rope.pairs());
+            return Err(Error::shape("frequency_gradient", got, expected));
         }
         let Covered::Range { start, .. } = self.table.covered() else {
             return Err(Error::argument("positions", "listed one by one", "those of a range table"));
@@ -77,24 +74,9 @@ impl Rows<'_> {
             return Ok(());
         }
         // The kernel reads y as queries and dy as keys, and writes neither.
-        let read = |x: &View<T>| Tensor {
-            shape: x.shape,
-            source: x.pointer,
-            from: x.strides,
-            target: 0,
-            to: x.strides,
-        };
-        let work = Work::new::<T>(self, Turn::Forward, &read(y), Some(&read(dy)))?;
-        let kernels = self.table.device.all_kernels();
-        let slices = SLICES.min(tokens);
-        let across = pairs.min(128);
-        let (sums, total) = (gradient.sums.pointer(), gradient.total.pointer());
-        let columns = pairs.div_ceil(across);
-        let arguments = &mut [pointer(&work), pointer(&sums), pointer(&start)];
-        let sum = kernels.gradient::<T>(rope.pairing().output());
-        launch(stream, sum, [slices, columns, 1], [across, 1, 1], 0, arguments)?;
-        let (slices, pairs) = (slices as u32, pairs as u32);
-        let arguments = &mut [pointer(&sums), pointer(&total), pointer(&slices), pointer(&pairs)];
-        launch(stream, kernels.gradient_total, [columns, 1, 1], [across, 1, 1], 0, arguments)
+        let read = [Tensor::read(y), Tensor::read(dy)];
+        let FrequencyGradient { total, sums } = gradient;
+        let mut sums = Sums { slices: sums.as_mut_slice(), total: total.as_mut_slice() };
+        launch::gradient::<T>(self, stream, read, start, SLICES.min(tokens), &mut sums)
     }
 }

@@ -1,16 +1,13 @@
 //! From a rotation to a launch: which kernel, how many threads, and its one argument. Nothing is allocated.
 
-use super::driver::check;
-use super::module::{Function, Number};
-use super::stream::Stream;
+use super::kernels::Number;
 use super::table::Rows;
 use super::view::{View, ViewMut};
 use crate::error::{Error, Result};
 use crate::kernel::view::{Shape, Strides};
 use crate::pairing::Order;
 use crate::rotate::Turn;
-use cudarc::driver::sys;
-use std::ffi::c_void;
+use gpu::{Size, SliceMut, Stream};
 
 /// Threads of a block, at most. What is best was measured (docs/gpu.md): a token's 40 heads of 128 in 16 bits, in halves.
 const THREADS: usize = 320;
@@ -23,19 +20,24 @@ const MOST: usize = 65_535;
 /// Threads that a block may have along its third axis.
 const MOST_DEEP: usize = 64;
 
-/// Queries or keys: where they are read and where they are written, as addresses.
+/// Queries or keys: where they are read and where they are written, as addresses that views vouch for.
 #[derive(Clone, Copy)]
 pub(super) struct Tensor {
-    pub shape: Shape,
-    pub source: u64,
-    pub from: Strides,
-    pub target: u64,
-    pub to: Strides,
+    shape: Shape,
+    source: u64,
+    from: Strides,
+    target: u64,
+    to: Strides,
 }
 
 impl Tensor {
     pub fn in_place<T>(x: &ViewMut<T>) -> Tensor {
         Tensor { shape: x.shape, source: x.pointer, from: x.strides, target: x.pointer, to: x.strides }
+    }
+
+    /// Read, and not written.
+    pub fn read<T>(x: &View<T>) -> Tensor {
+        Tensor { shape: x.shape, source: x.pointer, from: x.strides, target: 0, to: x.strides }
     }
 
     pub fn between<T>(x: &View<T>, y: &ViewMut<T>) -> Tensor {
@@ -164,15 +166,17 @@ pub(super) fn rotate<T: Number>(
     let lanes = if wide { pairs / chunk } else { pairs };
 
     let mut work = Work::new::<T>(rows, turn, q, k)?;
-    let kernels = rows.table.device.all_kernels();
+    let kernels = &rows.table.kernels;
     if in_place && from != to && !(lanes <= 32 && lanes.is_power_of_two()) {
         // A warp a vector, as many as fit in the shared memory that every chip has.
         let vector = 2 * pairs * size_of::<f32>();
         let warps = (32 * 1024 / vector).clamp(1, 8);
         let vectors = (batch * length).saturating_mul(q.shape.heads + k.map_or(0, |k| k.shape.heads));
         let blocks = vectors.div_ceil(warps).min(64 * rows.table.device.multiprocessors());
-        let (function, shared) = (kernels.reorder::<T>(from), warps * vector);
-        return launch(stream, function, [blocks, 1, 1], [32, warps, 1], shared, &mut [pointer(&work)]);
+        let size = Size::new(blocks, [32, warps]).shared(warps * vector);
+        // SAFETY: the kernel's argument; what it leads to lies within views and a table that are there, and buffers are not
+        // freed before the GPU is done with them, or that their maker promised.
+        return Ok(unsafe { kernels.reorder::<T>(from).launch(stream, size, (work,)) }?);
     }
     let copies = if wide { beyond * size / WIDE } else { beyond };
     (work.lanes, work.copies) = (lanes as u32, narrow("head_dim", copies)?);
@@ -198,45 +202,42 @@ pub(super) fn rotate<T: Number>(
         return Err(Error::shape("a launch", q.shape.to_string(), expected));
     }
     let function = kernels.rotate::<T>(from, to, wide, in_place);
-    launch(stream, function, grid, [across, together, tokens], 0, &mut [pointer(&work)])
+    let size = Size::grid(grid, [across, together, tokens]);
+    // SAFETY: as above.
+    Ok(unsafe { function.launch(stream, size, (work,)) }?)
 }
 
-/// A kernel's argument as the driver takes it.
-pub(super) fn pointer<A>(argument: &A) -> *mut c_void {
-    std::ptr::from_ref(argument).cast_mut().cast()
+/// Where the gradient of frequencies goes: sums over slices of the tokens `[slices, pairs]`, and their total `[pairs]`.
+pub(super) struct Sums<'a> {
+    pub slices: SliceMut<'a, f64>,
+    pub total: SliceMut<'a, f64>,
 }
 
-/// Launches a kernel. Its arguments are read before this returns.
-#[inline]
-pub(super) fn launch(
+/// Sums the gradient of frequencies over `slices` slices of the tokens, then the slices. Shapes and devices have been checked.
+/// `start` is the table's first position.
+pub(super) fn gradient<T: Number>(
+    rows: &Rows,
     stream: &Stream,
-    function: Function,
-    grid: [usize; 3],
-    block: [usize; 3],
-    shared: usize,
-    arguments: &mut [*mut c_void],
+    [y, dy]: [Tensor; 2],
+    start: i64,
+    slices: usize,
+    sums: &mut Sums,
 ) -> Result<()> {
-    let _current = stream.device().enter()?;
-    let ([x, y, z], [across, down, deep]) = (grid.map(|size| size as u32), block.map(|size| size as u32));
-    // SAFETY: the arguments are those that the kernel has in kernels.cu, made by the callers in this folder; what they
-    // point to lies within views and tables that live, or that the caller of an unsafe function promised; buffers are
-    // not freed before the GPU is done with them.
-    let result = unsafe {
-        let none = std::ptr::null_mut();
-        let raw = stream.raw();
-        sys::cuLaunchKernel(
-            function.0,
-            x,
-            y,
-            z,
-            across,
-            down,
-            deep,
-            shared as u32,
-            raw,
-            arguments.as_mut_ptr(),
-            none,
-        )
-    };
-    check("a launch", result)
+    let rope = rows.table.rope();
+    let pairs = rope.pairs();
+    assert!(sums.total.len() == pairs && sums.slices.len() >= slices * pairs, "sums of all pairs");
+    let work = Work::new::<T>(rows, Turn::Forward, &y, Some(&dy))?;
+    let kernels = &rows.table.kernels;
+    let across = pairs.min(128);
+    let columns = pairs.div_ceil(across);
+    let sum = kernels.gradient::<T>(rope.pairing().output());
+    let [first, second] =
+        [[slices, columns, 1], [columns, 1, 1]].map(|grid| Size::grid(grid, [across, 1, 1]));
+    let (parts, total) = (sums.slices.pointer(), sums.total.pointer());
+    // SAFETY: as in `rotate`; the sums have a number for each slice and pair, the total one for each pair.
+    unsafe {
+        sum.launch(stream, first, (work, parts, start))?;
+        kernels.gradient_total.launch(stream, second, (parts, total, slices as u32, pairs as u32))?;
+    }
+    Ok(())
 }

@@ -20,27 +20,24 @@
 //! # Ok::<(), rope::Error>(())
 //! ```
 //!
-//! The driver's library is loaded when the first device is asked for; nothing is linked. How it works and how fast it
-//! is: docs/gpu.md in the repository. `kernels.cu` are the kernels, and all that is unsafe is in this folder.
+//! Devices, streams, graphs and memory are those of the crate `rope-gpu`, whose errors become this crate's with `?`. The driver's
+//! library is loaded when the first device is asked for; nothing is linked. How it works and how fast it is: docs/gpu.md in the
+//! repository. `kernels.cu` are the kernels.
 
-mod buffer;
-mod device;
-mod driver;
 mod gradient;
+mod kernels;
+#[allow(unsafe_code, reason = "launches kernels")]
 mod launch;
-mod module;
-mod nvrtc;
 mod rotate;
-mod search;
-mod stream;
 mod table;
+#[allow(unsafe_code, reason = "views of foreign memory are their maker's promise")]
 mod view;
 
-pub use buffer::{Buffer, Plain, Slice, SliceMut};
-pub use device::{Current, Device};
+pub use gpu::{
+    Buffer, Current, Device, Error, Event, Function, Graph, Module, Plain, Slice, SliceMut, Stream,
+    library_folders,
+};
 pub use gradient::FrequencyGradient;
-pub use module::{Function, Module, Number};
-pub use search::library_folders;
-pub use stream::{Event, Graph, Stream};
+pub use kernels::{Number, kernels};
 pub use table::{Ids, Positions, Rows, Table};
 pub use view::{View, ViewMut};

@@ -1,14 +1,13 @@
 //! Rotating queries and keys on a GPU: the interface of the CPU's `rotate.rs`, with a stream.
 
-use super::device::Device;
+use super::kernels::Number;
 use super::launch::{self, Tensor};
-use super::module::Number;
-use super::stream::Stream;
 use super::table::Rows;
 use super::view::{View, ViewMut};
 use crate::Shape;
 use crate::error::{Error, Result};
 use crate::rotate::Turn;
+use gpu::{Device, Stream};
 
 impl Rows<'_> {
     /// Rotates every vector of `x` in place. Returns when the work is in the stream.
@@ -77,7 +76,7 @@ impl Rows<'_> {
     #[inline]
     pub(super) fn on(&self, stream: &Stream, views: [Option<&Device>; 4]) -> Result<()> {
         self.table.device.same(stream.device(), "a stream")?;
-        views.into_iter().flatten().try_for_each(|device| self.table.device.same(device, "a view"))
+        Ok(views.into_iter().flatten().try_for_each(|device| self.table.device.same(device, "a view"))?)
     }
 }
 

@@ -1,18 +1,19 @@
 //! A table in a GPU's memory, and the rows of it that the tokens of an input take.
 
-use super::buffer::{Buffer, Slice};
-use super::device::Device;
-use super::stream::Stream;
+use super::kernels::Kernels;
 use crate::error::{Error, Result};
 use crate::position::Covered;
 use crate::rope::{Frequencies, Rope};
 use crate::rotate::Turn;
 use crate::{Positions as HostPositions, Shape};
+use gpu::{Buffer, Device, Slice, Stream};
+use std::fmt;
+use std::sync::Arc;
 
 /// A [`Table`](crate::Table) in the memory of a GPU: the same numbers, made by the processor and copied.
-#[derive(Debug)]
 pub struct Table {
     pub(super) device: Device,
+    pub(super) kernels: Arc<Kernels>,
     rope: Rope,
     covered: Covered,
     frequencies: Frequencies,
@@ -49,9 +50,9 @@ ids_from!(i32 => I32, i64 => I64, u32 => U32);
 impl<'a> Ids<'a> {
     fn parts(&self) -> (Option<&'a Device>, u64, usize, IdType) {
         match *self {
-            Ids::I32(ids) => (ids.device, ids.pointer, ids.len, IdType::I32),
-            Ids::I64(ids) => (ids.device, ids.pointer, ids.len, IdType::I64),
-            Ids::U32(ids) => (ids.device, ids.pointer, ids.len, IdType::U32),
+            Ids::I32(ids) => (ids.device(), ids.pointer(), ids.len(), IdType::I32),
+            Ids::I64(ids) => (ids.device(), ids.pointer(), ids.len(), IdType::I64),
+            Ids::U32(ids) => (ids.device(), ids.pointer(), ids.len(), IdType::U32),
         }
     }
 }
@@ -112,12 +113,21 @@ pub(super) struct Lookup {
     pub by_batch: bool,
 }
 
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Table { device, rope, covered, .. } = self;
+        let mut all = f.debug_struct("Table");
+        all.field("device", device).field("rope", rope).field("covered", covered).finish_non_exhaustive()
+    }
+}
+
 impl Table {
-    /// Copies a table to a GPU.
+    /// Copies a table to a GPU, and loads the kernels where this is the device's first.
     pub fn new(device: &Device, table: &crate::Table<f32>) -> Result<Table> {
         let pairs = table.rope().pairs();
         Ok(Table {
             device: device.clone(),
+            kernels: Kernels::of(device)?,
             rope: table.rope().clone(),
             covered: table.covered(),
             frequencies: table.frequencies().clone(),

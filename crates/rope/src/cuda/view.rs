@@ -1,10 +1,9 @@
 //! Tensors of queries or keys in a GPU's memory: an address, a shape and strides, as on the CPU.
 
-use super::buffer::{Slice, SliceMut};
-use super::device::Device;
-use super::module::Number;
+use super::kernels::Number;
 use crate::error::Result;
 use crate::kernel::view::{Shape, Strides, bhld, blhd, disjoint, strided};
+use gpu::{Device, Slice, SliceMut};
 use std::marker::PhantomData;
 
 /// Queries or keys to read.
@@ -30,23 +29,23 @@ impl<'a, T: Number> View<'a, T> {
     /// A tensor `[batch, length, heads, head_dim]` that fills the slice or buffer.
     pub fn blhd(data: impl Into<Slice<'a, T>>, shape: [usize; 4]) -> Result<Self> {
         let data = data.into();
-        let (shape, strides) = blhd(data.len, shape)?;
-        Ok(View { device: data.device, pointer: data.pointer, shape, strides, borrow: PhantomData })
+        let (shape, strides) = blhd(data.len(), shape)?;
+        Ok(View { device: data.device(), pointer: data.pointer(), shape, strides, borrow: PhantomData })
     }
 
     /// A tensor `[batch, heads, length, head_dim]` that fills the slice or buffer.
     pub fn bhld(data: impl Into<Slice<'a, T>>, shape: [usize; 4]) -> Result<Self> {
         let data = data.into();
-        let (shape, strides) = bhld(data.len, shape)?;
-        Ok(View { device: data.device, pointer: data.pointer, shape, strides, borrow: PhantomData })
+        let (shape, strides) = bhld(data.len(), shape)?;
+        Ok(View { device: data.device(), pointer: data.pointer(), shape, strides, borrow: PhantomData })
     }
 
     /// A tensor of shape `[batch, length, heads, head_dim]` whose neighbours along batch, length and heads are
     /// `strides` elements apart. Elements may repeat (a stride of 0).
     pub fn strided(data: impl Into<Slice<'a, T>>, shape: [usize; 4], strides: [usize; 3]) -> Result<Self> {
         let data = data.into();
-        let (shape, strides) = strided(data.len, shape, strides)?;
-        Ok(View { device: data.device, pointer: data.pointer, shape, strides, borrow: PhantomData })
+        let (shape, strides) = strided(data.len(), shape, strides)?;
+        Ok(View { device: data.device(), pointer: data.pointer(), shape, strides, borrow: PhantomData })
     }
 
     /// As [`strided`](View::strided), from an address: for tensors of other libraries.
@@ -70,23 +69,23 @@ impl<'a, T: Number> ViewMut<'a, T> {
     /// A tensor `[batch, length, heads, head_dim]` that fills the slice or buffer.
     pub fn blhd(data: impl Into<SliceMut<'a, T>>, shape: [usize; 4]) -> Result<Self> {
         let data = data.into();
-        let (shape, strides) = blhd(data.len, shape)?;
-        Ok(ViewMut { device: data.device, pointer: data.pointer, shape, strides, borrow: PhantomData })
+        let (shape, strides) = blhd(data.len(), shape)?;
+        Ok(ViewMut { device: data.device(), pointer: data.pointer(), shape, strides, borrow: PhantomData })
     }
 
     /// A tensor `[batch, heads, length, head_dim]` that fills the slice or buffer.
     pub fn bhld(data: impl Into<SliceMut<'a, T>>, shape: [usize; 4]) -> Result<Self> {
         let data = data.into();
-        let (shape, strides) = bhld(data.len, shape)?;
-        Ok(ViewMut { device: data.device, pointer: data.pointer, shape, strides, borrow: PhantomData })
+        let (shape, strides) = bhld(data.len(), shape)?;
+        Ok(ViewMut { device: data.device(), pointer: data.pointer(), shape, strides, borrow: PhantomData })
     }
 
     /// A tensor of shape `[batch, length, heads, head_dim]` whose neighbours along batch, length and heads are
     /// `strides` elements apart, for example the q and k part of a fused QKV row. Vectors that overlap are an error.
     pub fn strided(data: impl Into<SliceMut<'a, T>>, shape: [usize; 4], strides: [usize; 3]) -> Result<Self> {
         let data = data.into();
-        let (shape, strides) = disjoint(strided(data.len, shape, strides)?)?;
-        Ok(ViewMut { device: data.device, pointer: data.pointer, shape, strides, borrow: PhantomData })
+        let (shape, strides) = disjoint(strided(data.len(), shape, strides)?)?;
+        Ok(ViewMut { device: data.device(), pointer: data.pointer(), shape, strides, borrow: PhantomData })
     }
 
     /// As [`strided`](ViewMut::strided), from an address: for tensors of other libraries.

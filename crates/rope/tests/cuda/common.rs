@@ -2,24 +2,16 @@
 
 use rope::cuda::{Device, Number, Stream};
 use rope::{Element, Pairing, Rope, Schedule, Turn, Yarn, bf16, f16};
-use std::io::Write;
 use std::sync::OnceLock;
 
 pub const PAIRINGS: [Pairing; 3] = [Pairing::Half, Pairing::Interleaved, Pairing::InterleavedToHalf];
 pub const TURNS: [Turn; 3] = [Turn::Forward, Turn::Inverse, Turn::Backward];
 
-/// The GPU and a stream of it; says so where there is none.
+/// The GPU and a stream of it; says so where there is none, or fails where one is required.
 pub fn gpu() -> Option<(Device, Stream)> {
-    static FOUND: OnceLock<Result<Device, String>> = OnceLock::new();
-    match FOUND.get_or_init(|| Device::new(0).map_err(|error| error.to_string())) {
-        Ok(device) => Some((device.clone(), device.stream().unwrap())),
-        Err(why) => {
-            let test = std::thread::current().name().unwrap_or("a test").to_string();
-            // Past the harness, which would show it only for tests that fail.
-            let _ = writeln!(std::io::stderr(), "{test} skipped: {why}");
-            None
-        }
-    }
+    static FOUND: OnceLock<Result<Device, gpu::Error>> = OnceLock::new();
+    let device = gpu::testing::or_skip(FOUND.get_or_init(|| Device::new(0)).as_ref())?;
+    Some((device.clone(), device.stream().unwrap()))
 }
 
 /// Numbers from a seed (splitmix64).

@@ -1,11 +1,12 @@
 //! Errors: each one line, with the value; and the GPU works on.
 
 use crate::common::*;
+use rope::cuda::Error;
 use rope::cuda::{Buffer, Device, FrequencyGradient, Ids, Positions, Table, View, ViewMut};
-use rope::{Error, Pairing, Positions as HostPositions, Turn, bf16};
+use rope::{Pairing, Positions as HostPositions, Turn, bf16};
 
 #[track_caller]
-fn refused<T>(result: rope::Result<T>, words: &[&str]) {
+fn refused<T, E: std::fmt::Display>(result: Result<T, E>, words: &[&str]) {
     let message = match result {
         Ok(_) => panic!("accepted"),
         Err(error) => error.to_string(),
@@ -45,7 +46,7 @@ fn more_memory_than_there_is() {
     for len in [total as usize, usize::MAX / 2, usize::MAX] {
         let bytes = len as u128 * 4;
         let error = device.zeros::<f32>(len).err().unwrap();
-        assert!(matches!(error, Error::DeviceMemory { bytes: asked, .. } if asked == bytes), "{error}");
+        assert!(matches!(error, Error::Memory { bytes: asked, .. } if asked == bytes), "{error}");
         refused(Err::<(), _>(error), &[&bytes.to_string(), "free"]);
     }
     // It works on.

@@ -43,7 +43,11 @@ fn recorded_work_runs_again() {
     let mut buffer = device.upload(&x).unwrap();
     let mut graph = {
         let mut view = ViewMut::blhd(&mut buffer, [1, 64, 2, 128]).unwrap();
-        stream.capture(|| table.at(Positions::From(0))?.rotate(&stream, Turn::Forward, &mut view)).unwrap()
+        let mut record =
+            || stream.capture(|| table.at(Positions::From(0))?.rotate(&stream, Turn::Forward, &mut view));
+        // The driver gives a recording up when another thread asks for memory in the meantime, as other tests do.
+        let mut tries = (0..1000).map(|_| record());
+        tries.find_map(Result::ok).expect("a recording that nothing disturbs")
     };
     same(&buffer.download(&stream).unwrap(), &x, "recorded, not run");
     let (before, after) = (Event::new(&device).unwrap(), Event::new(&device).unwrap());

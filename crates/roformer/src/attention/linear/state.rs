@@ -38,6 +38,21 @@ impl<T: Real> State<T> {
         &self.z
     }
 
+    /// Heads of a sequence.
+    pub fn heads(&self) -> usize {
+        self.heads
+    }
+
+    /// The state of one sequence, `batch` times over; `None` if there is not enough memory.
+    pub fn repeat(&self, batch: usize) -> Option<Self> {
+        assert_eq!(self.batch, 1, "the state of one sequence");
+        let State { heads, features, value_dim, .. } = *self;
+        let mut state = State::new(&Shape { batch, length: 0, heads, features, value_dim })?;
+        state.s.chunks_exact_mut(self.s.len()).for_each(|s| s.copy_from_slice(&self.s));
+        state.z.chunks_exact_mut(self.z.len()).for_each(|z| z.copy_from_slice(&self.z));
+        Some(state)
+    }
+
     /// Forgets all tokens.
     pub fn reset(&mut self) {
         self.s.fill(T::ZERO);

@@ -1,8 +1,9 @@
 //! The same model on a GPU, its results checked against the processor's.
 
 use crate::bench::{median, quantile, seconds};
+use crate::blueprint::Blueprint;
 use crate::error::{Error, Result};
-use crate::model::{Hashed, HeadKind, Input, RoFormer, RoFormerConfig};
+use crate::model::{Hashed, Input, Model};
 use crate::ops::cuda::{Arithmetic, Cuda};
 
 /// Batch and length of each line.
@@ -62,10 +63,10 @@ fn bound(arithmetic: Arithmetic) -> f64 {
 pub fn run(number: usize, arithmetic: Arithmetic, mut report: impl FnMut(Line)) -> Result<()> {
     let gpu = Cuda::new(number, arithmetic)?;
     report(Line::Device { name: gpu.device().name().to_string(), origin: gpu.origin() });
-    let config = RoFormerConfig::from_json(br#"{"model_type": "roformer", "vocab_size": 12000}"#)?;
-    let (hidden, wide, layers) = (config.hidden_size, config.intermediate_size, config.num_hidden_layers);
-    let processor = RoFormer::<f32>::from_parameters(config.clone(), HeadKind::None, &Hashed)?;
-    let model = RoFormer::<f32, Cuda>::on(gpu.clone(), config, HeadKind::None, &Hashed)?;
+    let blueprint = Blueprint::from_config(br#"{"model_type": "roformer", "vocab_size": 12000}"#)?;
+    let (hidden, wide, layers) = (blueprint.width, blueprint.wide, blueprint.layers);
+    let processor = Model::<f32>::from_parameters(blueprint.clone(), &Hashed)?;
+    let model = Model::<f32, Cuda>::on(gpu.clone(), blueprint, &Hashed)?;
     for (batch, length) in SHAPES {
         let ids: Vec<u32> = (0..batch * length).map(|i| (i * 7919 % 12_000) as u32).collect();
         let input = Input { ids: &ids, batch, token_types: None, mask: None };

@@ -73,7 +73,7 @@ pub enum Line {
 /// that is wrong is an error.
 pub fn run(mut report: impl FnMut(Line)) -> Result<()> {
     let device = Device::new(0)?;
-    report(Line::Device { name: device.name().to_string(), kernels: device.kernels().to_string() });
+    report(Line::Device { name: device.name().to_string(), kernels: cuda::kernels(&device)? });
     let stream = device.stream()?;
     for pairing in [Pairing::Half, Pairing::Interleaved] {
         for [batch, length] in SHAPES {
@@ -190,7 +190,7 @@ fn one_token<T: Number + cuda::Number>(stream: &Stream, pairing: Pairing) -> Res
         let kernel = f64::from(end.milliseconds_since(&start)?) * 1e3 / LAUNCHES as f64;
         let mut outcome = Ok(());
         let call = seconds(|| {
-            outcome = (0..CALLS).try_for_each(|_| rotate(CACHE - 1)).and_then(|()| stream.synchronise());
+            outcome = (0..CALLS).try_for_each(|_| rotate(CACHE - 1)).and_then(|()| Ok(stream.synchronise()?));
         });
         outcome?;
         if round >= 2 {

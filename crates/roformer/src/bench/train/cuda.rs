@@ -73,7 +73,7 @@ fn measure(gpu: &Cuda, shape: [usize; 6]) -> Result<Sample> {
     let [batch, length, width, layers, vocabulary, head_dim] = shape;
     let plain = network([batch, length, width, layers, vocabulary]);
     let heads = width / head_dim;
-    let network = Network { heads, key_heads: heads, head_dim, ..plain };
+    let network = plain.with(|own| (own.heads, own.key_heads, own.head_dim) = (heads, heads, head_dim));
     let tokens = (batch * length) as f64;
     let flops = flops(shape);
 
@@ -148,7 +148,7 @@ impl Trainer {
         let layout = learner.layout().clone();
         layout.initialise(1, learner.parameters_mut()?);
         let tokens = batch * length;
-        let vocabulary = network.vocabulary as u64;
+        let vocabulary = network.blueprint.vocabulary as u64;
         let ids =
             |seed: u64| (0..tokens as u64).map(|index| (mix(seed ^ index) % vocabulary) as u32).collect();
         let batch = Batch { ids: ids(1 << 32), targets: ids(2 << 32), ..Batch::default() };

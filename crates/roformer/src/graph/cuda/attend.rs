@@ -7,6 +7,7 @@ use crate::ops::Real;
 use crate::ops::cuda::product::Storage;
 use crate::ops::cuda::training::attention::{self, Attention, Gradients, Rows};
 use crate::ops::cuda::training::tensor;
+use gpu::Span;
 
 impl<T: Real> Softmax<T> {
     pub(in crate::graph) fn lower_to(&self, lowering: &mut Lowering) -> Lowered {
@@ -15,16 +16,23 @@ impl<T: Real> Softmax<T> {
         let place = lowering.place(joined);
         let [bias, query, key, value] = [&terms.bias, &terms.query, &terms.key, &terms.value];
         let mut rows = |term: &Option<TableTerm>, is_bias: bool| {
-            term.as_ref().map(|term| Rows {
-                values: lowering.place(term.table).address,
-                rows: if is_bias { term.table.width } else { term.table.rows },
-                heads: if is_bias { heads } else { term.table.width / head_dim },
-                index: lowering.constant(&term.index),
+            term.as_ref().map(|term| {
+                let rows = if is_bias { term.table.width } else { term.table.rows };
+                assert!(
+                    term.index.iter().all(|&row| (row as usize) < rows),
+                    "a table has the rows of its index"
+                );
+                Rows {
+                    values: lowering.place(term.table).span,
+                    rows,
+                    heads: if is_bias { heads } else { term.table.width / head_dim },
+                    index: lowering.constant(&term.index),
+                }
             })
         };
         let [bias, query, key, value] =
             [rows(bias, true), rows(query, false), rows(key, false), rows(value, false)];
-        let vectors = |value: Option<Value>| value.map_or(0, |value| lowering.place(value).address);
+        let vectors = |value: Option<Value>| value.map_or(Span::NOTHING, |value| lowering.place(value).span);
         let (content, position) = (vectors(terms.content), vectors(terms.position));
         let work = Attention {
             arithmetic: place.storage.arithmetic(),
@@ -35,7 +43,7 @@ impl<T: Real> Softmax<T> {
             head_dim,
             is_causal,
             scale: terms.scale.unwrap_or_else(|| 1.0 / (head_dim as f64).sqrt()) as f32,
-            joined: place.address,
+            joined: place.span,
             out: lowering.make(self.out, place.storage),
             lse: lowering.make(self.lse, Storage::F32),
             mask: lowering.mask(batch, length),
@@ -51,9 +59,14 @@ impl<T: Real> Softmax<T> {
         };
         // Tensor cores where they can be had.
         let (is_tensor, has_terms) = (tensor::fits(&work), work.has_terms());
-        lowering.forward(move |gpu| match is_tensor {
-            true => tensor::forward(gpu.training()?.tensor()?, gpu.queue(), &work),
-            false => attention::forward(gpu.training()?.attention(has_terms)?, gpu.queue(), &work),
+        lowering.forward(move |gpu| {
+            // SAFETY: indices below the number of rows, as was asserted.
+            unsafe {
+                match is_tensor {
+                    true => tensor::forward(gpu.training()?.tensor()?, gpu, &work),
+                    false => attention::forward(gpu.training()?.attention(has_terms)?, gpu, &work),
+                }
+            }
         });
         let out = self.out;
         let learned = [
@@ -68,18 +81,25 @@ impl<T: Real> Softmax<T> {
             let Some(dy) = lowering.slope(out) else { return Ok(()) };
             let [content, position, bias, query, key, value] = learned.map(|value| {
                 let learned = value.filter(|&value| !lowering.is_constant(value));
-                learned.map_or(0, |value| lowering.add_to(value))
+                learned.map_or(Span::NOTHING, |value| lowering.add_to(value))
             });
-            // Set: nothing else reads the joined rows.
-            let (joined, _) = lowering.contribute(joined);
             let bytes = if is_tensor { tensor::scratch(&work) } else { attention::scratch(&work) };
             let scratch = lowering.scratch(bytes);
-            let given = Gradients { out: dy, joined, content, position, bias, query, key, value, scratch };
-            lowering.backward(move |gpu| match is_tensor {
-                true => tensor::backward(gpu.training()?.tensor()?, gpu.queue(), &work, &given),
-                false => {
-                    attention::backward(gpu.training()?.attention(has_terms)?, gpu.queue(), &work, &given)
-                }
+            lowering.set_gradient(joined, |lowering, joined| {
+                let given =
+                    Gradients { out: dy, joined, content, position, bias, query, key, value, scratch };
+                lowering.backward(move |gpu| {
+                    // SAFETY: as above.
+                    unsafe {
+                        match is_tensor {
+                            true => tensor::backward(gpu.training()?.tensor()?, gpu, &work, &given),
+                            false => {
+                                let kernels = gpu.training()?.attention(has_terms)?;
+                                attention::backward(kernels, gpu, &work, &given)
+                            }
+                        }
+                    }
+                });
             });
             Ok(())
         }))

@@ -1,22 +1,22 @@
 //! Linear layers, sums, columns, and values that are given.
 
 use super::{Lowered, Lowering};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::graph::Value;
 use crate::graph::dense::{Columns, Concatenate, Constant, Every, Lift, Linear, Sum};
 use crate::ops::Real;
-use crate::ops::cuda::Cuda;
-use crate::ops::cuda::product::{Epilogue, Key, Places, Storage};
-use crate::ops::cuda::training::Launched;
+use crate::ops::cuda::product::{Epilogue, Key, Storage};
 use crate::ops::cuda::training::rows::{self, Codes};
+use crate::ops::cuda::training::{Launcher, Spans};
+use gpu::Span;
 
 /// A product of tokens' rows and a weight, or one of the two of its way back.
 #[derive(Clone, Copy)]
 pub(super) struct Product {
     pub key: Key,
-    pub places: Places,
+    pub places: Spans,
     /// The bias in `f32`, where there is one.
-    pub bias: u64,
+    pub bias: Span,
 }
 
 impl Product {
@@ -24,9 +24,9 @@ impl Product {
     pub fn forward(
         storage: Storage,
         [rows, inputs, outputs]: [usize; 3],
-        x: u64,
-        weight: u64,
-        out: u64,
+        x: Span,
+        weight: Span,
+        out: Span,
     ) -> Self {
         let key = Key {
             rows,
@@ -38,17 +38,18 @@ impl Product {
             result: storage,
             epilogue: Epilogue::Nothing,
         };
-        let places = Places { left: x, right: weight, bias: 0, added: out, share: 0.0, out };
-        Product { key, places, bias: 0 }
+        let bias = Span::NOTHING;
+        let places = Spans { left: x, right: weight, bias, added: out, share: 0.0, out };
+        Product { key, places, bias }
     }
 
     /// dx `[rows, inputs]` = dy `[rows, outputs]` · weight, or added to what is there.
     pub fn to_input(
         storage: Storage,
         [rows, inputs, outputs]: [usize; 3],
-        dy: u64,
-        weight: u64,
-        (dx, accumulate): (u64, bool),
+        dy: Span,
+        weight: Span,
+        (dx, accumulate): (Span, bool),
     ) -> Self {
         let mut product = Self::forward(storage, [rows, outputs, inputs], dy, weight, dx);
         product.key.is_right_turned = false;
@@ -60,9 +61,9 @@ impl Product {
     pub fn to_weight(
         storage: Storage,
         [rows, inputs, outputs]: [usize; 3],
-        dy: u64,
-        x: u64,
-        dweight: u64,
+        dy: Span,
+        x: Span,
+        dweight: Span,
     ) -> Self {
         let mut product = Self::forward(storage, [outputs, rows, inputs], dy, x, dweight);
         (product.key.is_left_turned, product.key.is_right_turned) = (true, false);
@@ -71,22 +72,22 @@ impl Product {
         product
     }
 
-    pub fn launch(&self, gpu: &Cuda) -> Launched {
+    pub fn launch(&self, gpu: &Launcher) -> Result<()> {
         let Product { key, places, bias } = *self;
-        if gpu.products().multiply(key, places)? {
+        if gpu.multiply(key, &places)? {
             return Ok(());
         }
         let plain = Key { epilogue: Epilogue::Nothing, ..key };
-        if plain == key || !gpu.products().multiply(plain, places)? {
+        if plain == key || !gpu.multiply(plain, &places)? {
             let Key { rows, columns, depth, .. } = key;
             let why = format!("cuBLASLt has no product [{rows}, {depth}] · [{depth}, {columns}]");
-            return Err(Error::Device(why).into());
+            return Err(Error::Device(why));
         }
         // Shapes that cuBLASLt has no bias for.
         let codes = Codes { codes: bias, rows: 1, width: key.columns };
         let out = rows::Columns { rows: places.out, width: key.columns, first: 0 };
-        let (kernels, queue) = (&gpu.training()?.rows, gpu.queue());
-        rows::add_codes(kernels, queue, key.result.arithmetic(), places.out, &codes, &out, key.rows)
+        let kernels = &gpu.training()?.rows;
+        rows::add_codes(kernels, gpu, key.result.arithmetic(), places.out, &codes, &out, key.rows)
     }
 }
 
@@ -95,7 +96,7 @@ impl Linear {
         let Linear { x, weight, bias, residual, out } = *self;
         let sizes = [x.rows, x.width, out.width];
         let place = lowering.place(x);
-        let (storage, input) = (place.storage, place.address);
+        let (storage, input) = (place.storage, place.span);
         let factor = lowering.factor(weight, storage);
         let result = lowering.make(out, storage);
         let mut product = Product::forward(storage, sizes, input, factor, result);
@@ -105,7 +106,7 @@ impl Linear {
             product.bias = lowering.parameter(bias);
         }
         if let Some(residual) = residual {
-            product.places.added = lowering.place(residual).address;
+            product.places.added = lowering.place(residual).span;
             product.places.share = 1.0;
         }
         lowering.forward(move |gpu| product.launch(gpu));
@@ -140,15 +141,15 @@ impl Sum {
         let is_code = second.storage == Storage::F32 && (a.rows != b.rows || storage != Storage::F32);
         let (texts, width) = (a.rows / b.rows, a.width);
         if is_code {
-            let codes = Codes { codes: second.address, rows: b.rows, width };
+            let codes = Codes { codes: second.span, rows: b.rows, width };
             lowering.forward(move |gpu| {
                 let columns = rows::Columns { rows: result, width, first: 0 };
-                let (kernels, queue) = (&gpu.training()?.rows, gpu.queue());
-                rows::add_codes(kernels, queue, storage.arithmetic(), first.address, &codes, &columns, texts)
+                let kernels = &gpu.training()?.rows;
+                rows::add_codes(kernels, gpu, storage.arithmetic(), first.span, &codes, &columns, texts)
             });
         } else {
             let len = out.size();
-            lowering.forward(move |gpu| gpu.add(storage, first.address, second.address, result, len));
+            lowering.forward(move |gpu| gpu.add(storage, first.span, second.span, result, len));
         }
         Ok(Box::new(move |lowering| {
             let Some(dy) = lowering.slope(out) else { return Ok(()) };
@@ -157,17 +158,17 @@ impl Sum {
                 let codes = Codes { codes, rows: b.rows, width };
                 lowering.backward(move |gpu| {
                     let columns = rows::Columns { rows: dy, width, first: 0 };
-                    let (kernels, queue) = (&gpu.training()?.rows, gpu.queue());
+                    let kernels = &gpu.training()?.rows;
                     let arithmetic = storage.arithmetic();
-                    rows::add_codes_backward(kernels, queue, arithmetic, &columns, &codes, texts, accumulate)
+                    rows::add_codes_backward(kernels, gpu, arithmetic, &columns, &codes, texts, accumulate)
                 });
             } else if !is_code {
                 let (sum, accumulate) = lowering.contribute(b);
                 let columns = |rows| rows::Columns { rows, width, first: 0 };
                 let (from, to, size) = (columns(dy), columns(sum), [a.rows, width]);
                 lowering.backward(move |gpu| {
-                    let (kernels, queue) = (&gpu.training()?.rows, gpu.queue());
-                    rows::copy_columns(kernels, queue, storage.arithmetic(), &from, &to, size, accumulate)
+                    let kernels = &gpu.training()?.rows;
+                    rows::copy_columns(kernels, gpu, storage.arithmetic(), &from, &to, size, accumulate)
                 });
             }
             lowering.hand_over(out, a);
@@ -186,27 +187,27 @@ impl Concatenate {
         let columns = move |rows, first| rows::Columns { rows, width: out.width, first };
         let own = move |rows| rows::Columns { rows, width: x.width, first: 0 };
         lowering.forward(move |gpu| {
-            let (kernels, queue) = (&gpu.training()?.rows, gpu.queue());
-            let (from, size) = (own(input.address), [x.rows, x.width]);
-            rows::copy_columns(kernels, queue, arithmetic, &from, &columns(result, 0), size, false)?;
-            let codes = Codes { codes: code.address, rows: codes.rows, width: codes.width };
-            rows::add_codes(kernels, queue, arithmetic, 0, &codes, &columns(result, x.width), texts)
+            let kernels = &gpu.training()?.rows;
+            let (from, size) = (own(input.span), [x.rows, x.width]);
+            rows::copy_columns(kernels, gpu, arithmetic, &from, &columns(result, 0), size, false)?;
+            let codes = Codes { codes: code.span, rows: codes.rows, width: codes.width };
+            rows::add_codes(kernels, gpu, arithmetic, Span::NOTHING, &codes, &columns(result, x.width), texts)
         });
         Ok(Box::new(move |lowering| {
             let Some(dy) = lowering.slope(out) else { return Ok(()) };
             let (dx, accumulate) = lowering.contribute(x);
             lowering.backward(move |gpu| {
-                let (kernels, queue) = (&gpu.training()?.rows, gpu.queue());
+                let kernels = &gpu.training()?.rows;
                 let (from, size) = (columns(dy, 0), [x.rows, x.width]);
-                rows::copy_columns(kernels, queue, arithmetic, &from, &own(dx), size, accumulate)
+                rows::copy_columns(kernels, gpu, arithmetic, &from, &own(dx), size, accumulate)
             });
             if !lowering.is_constant(codes) {
                 let (gradient, accumulate) = lowering.contribute(codes);
                 let gradient = Codes { codes: gradient, rows: codes.rows, width: codes.width };
                 lowering.backward(move |gpu| {
-                    let (kernels, queue) = (&gpu.training()?.rows, gpu.queue());
+                    let kernels = &gpu.training()?.rows;
                     let from = columns(dy, x.width);
-                    rows::add_codes_backward(kernels, queue, arithmetic, &from, &gradient, texts, accumulate)
+                    rows::add_codes_backward(kernels, gpu, arithmetic, &from, &gradient, texts, accumulate)
                 });
             }
             Ok(())
@@ -237,16 +238,16 @@ fn lower_columns(lowering: &mut Lowering, x: Value, [width, first]: [usize; 2], 
     let arithmetic = place.storage.arithmetic();
     let result = lowering.make(out, place.storage);
     lowering.forward(move |gpu| {
-        let (kernels, queue) = (&gpu.training()?.rows, gpu.queue());
-        rows::copy_columns(kernels, queue, arithmetic, &columns(place.address), &own(result), size, false)
+        let kernels = &gpu.training()?.rows;
+        rows::copy_columns(kernels, gpu, arithmetic, &columns(place.span), &own(result), size, false)
     });
     Ok(Box::new(move |lowering| {
         let Some(dy) = lowering.slope(out) else { return Ok(()) };
         // Other columns may get their part from others.
         let dx = lowering.add_to(x);
         lowering.backward(move |gpu| {
-            let (kernels, queue) = (&gpu.training()?.rows, gpu.queue());
-            rows::copy_columns(kernels, queue, arithmetic, &own(dy), &columns(dx), size, true)
+            let kernels = &gpu.training()?.rows;
+            rows::copy_columns(kernels, gpu, arithmetic, &own(dy), &columns(dx), size, true)
         });
         Ok(())
     }))

@@ -3,6 +3,7 @@
 use super::lowering::Lowering;
 use crate::graph::{Batch, IGNORE};
 use crate::ops::cuda::training::Scalars;
+use gpu::Span;
 
 /// Fills bytes from a batch.
 type Fill = Box<dyn Fn(&Batch, &mut [u8]) + Send>;
@@ -45,8 +46,11 @@ fn write(numbers: impl IntoIterator<Item = u32>, out: &mut [u8]) {
     }
 }
 
-/// Rows in the order of their ids; those with the same id in their own order.
+/// Rows in the order of their ids, which are below the size of the vocabulary; those with the same id in their own order.
 fn in_order(ids: &[u32], vocabulary: usize, out: &mut [u8]) {
+    // Kernels read the row of each id.
+    let is_known = |&id: &u32| (id as usize) < vocabulary;
+    assert!(ids.len() * 4 == out.len() && ids.iter().all(is_known), "an id of the vocabulary for each row");
     let mut starts = vec![0u32; vocabulary + 1];
     for &id in ids {
         starts[id as usize + 1] += 1;
@@ -73,7 +77,7 @@ impl Lowering<'_> {
         name: impl Into<String>,
         bytes: usize,
         fill: impl Fn(&Batch, &mut [u8]) + Send + 'static,
-    ) -> u64 {
+    ) -> Span {
         let (name, feeds) = (name.into(), &mut self.feeds);
         let offset = match feeds.all.iter().find(|feed| feed.name == name) {
             Some(feed) => feed.offset,
@@ -84,11 +88,11 @@ impl Lowering<'_> {
                 offset
             }
         };
-        self.inputs + offset as u64
+        self.inputs.from(offset).first(bytes)
     }
 
     /// Ids or segments, and the rows in their order: both `[count]`.
-    pub(crate) fn ids(&mut self, is_type: bool, count: usize, vocabulary: usize) -> [u64; 2] {
+    pub(crate) fn ids(&mut self, is_type: bool, count: usize, vocabulary: usize) -> [Span; 2] {
         if is_type {
             let ids = self.feed("types", 4 * count, move |batch, out| write(types(batch, count), out));
             let order = self.feed("types in order", 4 * count, move |batch, out| {
@@ -102,16 +106,19 @@ impl Lowering<'_> {
         [ids, order]
     }
 
-    /// Targets `[count]`.
-    pub(crate) fn targets(&mut self, count: usize) -> u64 {
-        self.feed("targets", 4 * count, |batch, out| {
+    /// Targets `[count]`, each of them a class or [`IGNORE`].
+    pub(crate) fn targets(&mut self, count: usize, classes: usize) -> Span {
+        self.feed("targets", 4 * count, move |batch, out| {
             let targets = batch.targets.iter().copied();
+            // A kernel reads the score of each.
+            let is_class = |target: u32| target == IGNORE || (target as usize) < classes;
+            assert!(targets.clone().all(is_class), "targets among the classes");
             write(targets.chain(std::iter::repeat(IGNORE)), out);
         })
     }
 
     /// Which tokens are real: words of 64 bits, `[texts, ⌈length / 64⌉]`.
-    pub(crate) fn mask(&mut self, texts: usize, length: usize) -> u64 {
+    pub(crate) fn mask(&mut self, texts: usize, length: usize) -> Span {
         let words = length.div_ceil(64);
         self.feed("mask", 8 * texts * words, move |batch, out| {
             for (index, out) in out.chunks_exact_mut(8).enumerate() {
@@ -126,7 +133,7 @@ impl Lowering<'_> {
     }
 
     /// Where tokens stand, `[length]`.
-    pub(crate) fn positions(&mut self, length: usize) -> u64 {
+    pub(crate) fn positions(&mut self, length: usize) -> Span {
         self.feed("positions", 4 * length, move |batch, out| {
             let given = &batch.positions;
             let place = |index: usize| given.get(index).copied().unwrap_or(index as u32);

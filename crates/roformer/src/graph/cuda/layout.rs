@@ -1,6 +1,7 @@
 //! Where parameters lie on a GPU: in the processor's order, each tensor aligned.
 
 use crate::graph::{Parameter, Parameters};
+use gpu::Span;
 use std::ops::Range;
 
 /// Numbers to which each tensor is aligned: 256 bytes of `bf16`, and whole words of a bit each.
@@ -65,14 +66,14 @@ impl Layout {
 /// The buffers of parameters, each of [`Layout::len`] numbers.
 #[derive(Clone, Copy)]
 pub(crate) struct Buffers {
-    pub parameters: u64,
-    /// In `bf16`, or 0 where that is not what is computed in.
-    pub copies: u64,
-    pub gradients: u64,
-    pub first: u64,
-    pub second: u64,
+    pub parameters: Span,
+    /// In `bf16`, or nothing where that is not what is computed in.
+    pub copies: Span,
+    pub gradients: Span,
+    pub first: Span,
+    pub second: Span,
     /// A bit for each: whether it decays.
-    pub decays: u64,
+    pub decays: Span,
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::attention::linear::Map;
 use crate::graph::linear::{Features, Linear};
 use crate::ops::Real;
 use crate::ops::cuda::training::{features, linear};
+use gpu::Span;
 
 impl<T: Real> Features<T> {
     pub(in crate::graph) fn lower_to(&self, lowering: &mut Lowering) -> Lowered {
@@ -21,10 +22,10 @@ impl<T: Real> Features<T> {
         };
         let mut work = features::Work {
             map,
-            x: place.address,
+            x: place.span,
             y: lowering.make(out, place.storage),
             mask: lowering.mask(batch, self.length),
-            scratch: 0,
+            scratch: Span::NOTHING,
             batch,
             length: self.length,
             heads: self.heads,
@@ -34,20 +35,13 @@ impl<T: Real> Features<T> {
         work.scratch = lowering.scratch(features::scratch(&work));
         let arithmetic = place.storage.arithmetic();
         lowering.forward(move |gpu| {
-            features::forward(&gpu.training()?.linear()?.features, gpu.queue(), arithmetic, &work)
+            features::forward(&gpu.training()?.linear()?.features, gpu, arithmetic, &work)
         });
         Ok(Box::new(move |lowering| {
             let Some(dy) = lowering.slope(out) else { return Ok(()) };
             let dx = lowering.contribute(x);
             lowering.backward(move |gpu| {
-                features::backward(
-                    &gpu.training()?.linear()?.features,
-                    gpu.queue(),
-                    arithmetic,
-                    &work,
-                    dy,
-                    dx,
-                )
+                features::backward(&gpu.training()?.linear()?.features, gpu, arithmetic, &work, dy, dx)
             });
             Ok(())
         }))
@@ -60,7 +54,7 @@ impl<T: Real> Linear<T> {
         let places = inputs.map(|input| lowering.place(input));
         let (storage, arithmetic) = (places[4].storage, places[4].storage.arithmetic());
         let work = linear::Work {
-            inputs: places.map(|place| place.address),
+            inputs: places.map(|place| place.span),
             mask: lowering.mask(shape.batch, shape.length),
             out: lowering.make(out, storage),
             batch: shape.batch,
@@ -70,16 +64,15 @@ impl<T: Real> Linear<T> {
             value_dim: shape.value_dim,
             is_causal: self.is_causal,
         };
-        lowering.forward(move |gpu| {
-            linear::forward(&gpu.training()?.linear()?.linear, gpu.queue(), arithmetic, &work)
-        });
+        lowering
+            .forward(move |gpu| linear::forward(&gpu.training()?.linear()?.linear, gpu, arithmetic, &work));
         Ok(Box::new(move |lowering| {
             let Some(dout) = lowering.slope(out) else { return Ok(()) };
             // Where two are the same value, the first sets its gradient and the second adds to it.
             let gradients = inputs.map(|input| lowering.contribute(input));
             let back = linear::Back { dout, gradients, scratch: lowering.scratch(linear::scratch(&work)) };
             lowering.backward(move |gpu| {
-                linear::backward(&gpu.training()?.linear()?.linear, gpu.queue(), arithmetic, &work, &back)
+                linear::backward(&gpu.training()?.linear()?.linear, gpu, arithmetic, &work, &back)
             });
             Ok(())
         }))

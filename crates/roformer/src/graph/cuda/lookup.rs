@@ -14,7 +14,10 @@ impl Tokens {
         let vocabulary = table.range().len() / width;
         let [ids, order] = lowering.ids(is_type, count, vocabulary);
         let (factor, result) = (lowering.factor(table, storage), lowering.make(out, storage));
-        lowering.forward(move |gpu| gpu.look_up_rows(storage, [factor, ids, result], count, width));
+        lowering.forward(move |gpu| {
+            // SAFETY: ids without a row of the table are refused where they are put in order.
+            unsafe { gpu.look_up_rows(storage, [factor, ids, result], count, width) }
+        });
         Ok(Box::new(move |lowering| {
             let Some(dy) = lowering.slope(out) else { return Ok(()) };
             let work = Scatter {
@@ -23,10 +26,13 @@ impl Tokens {
                 order,
                 table: lowering.parameter_gradient(table),
                 scratch: lowering.scratch(Scatter::scratch(count, width)),
-                count: count as u32,
-                width: width as u32,
+                count,
+                width,
             };
-            lowering.backward(move |gpu| gpu.scatter_rows(storage, &work));
+            lowering.backward(move |gpu| {
+                // SAFETY: as above; the order is made from the ids, and has each row once.
+                unsafe { gpu.scatter_rows(storage, &work) }
+            });
             Ok(())
         }))
     }
@@ -41,7 +47,9 @@ impl<T: Real> Positions<T> {
         let named = lowering.feed("rows of positions", 12 * length, move |batch, bytes| {
             for (index, bytes) in bytes.chunks_exact_mut(12).enumerate() {
                 let rows = rows_of(place(&batch.positions, index));
-                for (bytes, (row, _)) in bytes.chunks_exact_mut(4).zip(rows) {
+                for (bytes, (row, weight)) in bytes.chunks_exact_mut(4).zip(rows) {
+                    // A kernel reads every row with a weight.
+                    assert!((row as usize) < table.rows || weight as f32 == 0.0, "rows of the table");
                     bytes.copy_from_slice(&row.to_ne_bytes());
                 }
             }
@@ -57,22 +65,27 @@ impl<T: Real> Positions<T> {
         });
         let result = lowering.make(out, Storage::F32);
         let work = rows::Positions {
-            table: lowering.place(table).address,
+            table: lowering.place(table).span,
             rows: named,
             weights,
             out: result,
-            length: length as u32,
-            width: table.width as u32,
+            length,
+            width: table.width,
         };
-        lowering.forward(move |gpu| rows::position_rows(&gpu.training()?.rows, gpu.queue(), &work));
+        lowering.forward(move |gpu| {
+            // SAFETY: rows without an entry of the table are refused where a batch brings them.
+            unsafe { rows::position_rows(&gpu.training()?.rows, gpu, &work) }
+        });
         Ok(Box::new(move |lowering| {
             let Some(dy) = lowering.slope(out) else { return Ok(()) };
             if lowering.is_constant(table) {
                 return Ok(());
             }
             let work = rows::Positions { table: lowering.add_to(table), out: dy, ..work };
-            lowering
-                .backward(move |gpu| rows::position_rows_backward(&gpu.training()?.rows, gpu.queue(), &work));
+            lowering.backward(move |gpu| {
+                // SAFETY: as above.
+                unsafe { rows::position_rows_backward(&gpu.training()?.rows, gpu, &work) }
+            });
             Ok(())
         }))
     }

@@ -8,6 +8,7 @@ use crate::ops::Real;
 use crate::ops::cuda::product::{Epilogue, Storage};
 use crate::ops::cuda::training::loss::Entropy;
 use crate::ops::cuda::training::{Scalars, pairs};
+use gpu::Span;
 use std::mem::offset_of;
 
 /// Scores that exist at a time: half a gigabyte of `f32`.
@@ -29,11 +30,12 @@ impl<T: Real> Vocabulary<T> {
             Storage::Bf16 => lowering.memory(block * vocabulary * storage.size()),
         };
         let losses = lowering.memory(x.rows * size_of::<f32>());
-        let (targets, scalars, total) = (lowering.targets(x.rows), lowering.scalars(), lowering.loss());
+        let (targets, scalars, total) =
+            (lowering.targets(x.rows, vocabulary), lowering.scalars(), lowering.loss());
         let factor = lowering.factor(weight, storage);
         let wide = bias.map(|bias| lowering.parameter(bias));
         let rows_of = move |first: usize| (x.rows - first).min(block);
-        let input = move |first: usize| place.address + (first * x.width * storage.size()) as u64;
+        let input = move |first: usize| place.span.from(first * x.width * storage.size());
 
         let forward = move |first: usize| {
             let sizes = [rows_of(first), x.width, vocabulary];
@@ -44,42 +46,44 @@ impl<T: Real> Vocabulary<T> {
             }
             product
         };
-        let entropy = move |first: usize, slopes: u64| Entropy {
+        let entropy = move |first: usize, slopes: Span| Entropy {
             scores,
             slopes,
-            targets: targets + 4 * first as u64,
-            losses: losses + 4 * first as u64,
+            targets: targets.from(4 * first),
+            losses: losses.from(4 * first),
             scalars,
-            rows: rows_of(first) as u32,
-            classes: vocabulary as u32,
+            rows: rows_of(first),
+            classes: vocabulary,
         };
         lowering.evaluate(move |gpu| {
             for first in (0..x.rows).step_by(block) {
                 forward(first).launch(gpu)?;
-                gpu.entropy(Storage::F32, storage, &entropy(first, 0))?;
+                // SAFETY: targets beyond the classes are refused where a batch brings them.
+                unsafe { gpu.entropy(Storage::F32, storage, &entropy(first, Span::NOTHING))? };
             }
             gpu.mean_loss(losses, x.rows, scalars, total)
         });
         Ok(Box::new(move |lowering| {
-            // Set, not added to: nothing else reads x.
-            let (dx, _) = lowering.contribute(x);
             let dweight = lowering.parameter_gradient(weight);
-            for first in (0..x.rows).step_by(block) {
-                let sizes = [rows_of(first), x.width, vocabulary];
-                let dx = dx + (first * x.width * storage.size()) as u64;
-                let to_input = Product::to_input(storage, sizes, slopes, factor, (dx, false));
-                let to_weight = Product::to_weight(storage, sizes, slopes, input(first), dweight);
-                lowering.backward(move |gpu| {
-                    forward(first).launch(gpu)?;
-                    gpu.entropy(Storage::F32, storage, &entropy(first, slopes))?;
-                    to_input.launch(gpu)?;
-                    to_weight.launch(gpu)
-                });
-                if let Some(bias) = bias {
-                    let dbias = lowering.parameter_gradient(bias);
-                    lowering.sum_columns(storage, slopes, [rows_of(first), vocabulary], dbias);
+            lowering.set_gradient(x, |lowering, dx| {
+                for first in (0..x.rows).step_by(block) {
+                    let sizes = [rows_of(first), x.width, vocabulary];
+                    let dx = dx.from(first * x.width * storage.size());
+                    let to_input = Product::to_input(storage, sizes, slopes, factor, (dx, false));
+                    let to_weight = Product::to_weight(storage, sizes, slopes, input(first), dweight);
+                    lowering.backward(move |gpu| {
+                        forward(first).launch(gpu)?;
+                        // SAFETY: as above.
+                        unsafe { gpu.entropy(Storage::F32, storage, &entropy(first, slopes))? };
+                        to_input.launch(gpu)?;
+                        to_weight.launch(gpu)
+                    });
+                    if let Some(bias) = bias {
+                        let dbias = lowering.parameter_gradient(bias);
+                        lowering.sum_columns(storage, slopes, [rows_of(first), vocabulary], dbias);
+                    }
                 }
-            }
+            });
             lowering.backward(move |gpu| gpu.mean_loss(losses, x.rows, scalars, total));
             Ok(())
         }))
@@ -92,25 +96,29 @@ impl Classes {
         let place = lowering.place(scores);
         let (storage, rows) = (place.storage, scores.rows);
         let losses = lowering.memory(rows * size_of::<f32>());
-        let (targets, scalars, total) = (lowering.targets(rows), lowering.scalars(), lowering.loss());
-        let entropy = move |slopes: u64| Entropy {
-            scores: place.address,
+        let (targets, scalars, total) =
+            (lowering.targets(rows, scores.width), lowering.scalars(), lowering.loss());
+        let entropy = move |slopes: Span| Entropy {
+            scores: place.span,
             slopes,
             targets,
             losses,
             scalars,
-            rows: rows as u32,
-            classes: scores.width as u32,
+            rows,
+            classes: scores.width,
         };
         lowering.evaluate(move |gpu| {
-            gpu.entropy(storage, storage, &entropy(0))?;
+            // SAFETY: targets beyond the classes are refused where a batch brings them.
+            unsafe { gpu.entropy(storage, storage, &entropy(Span::NOTHING))? };
             gpu.mean_loss(losses, rows, scalars, total)
         });
         Ok(Box::new(move |lowering| {
-            let (slopes, _) = lowering.contribute(scores);
-            lowering.backward(move |gpu| {
-                gpu.entropy(storage, storage, &entropy(slopes))?;
-                gpu.mean_loss(losses, rows, scalars, total)
+            lowering.set_gradient(scores, |lowering, slopes| {
+                lowering.backward(move |gpu| {
+                    // SAFETY: as above.
+                    unsafe { gpu.entropy(storage, storage, &entropy(slopes))? };
+                    gpu.mean_loss(losses, rows, scalars, total)
+                });
             });
             Ok(())
         }))
@@ -138,34 +146,29 @@ impl<T: Real> PairLoss<T> {
         });
         let (loss, scalars, total) = (lowering.memory(4), lowering.scalars(), lowering.loss());
         let mut work = pairs::Work {
-            vectors: place.address,
+            vectors: place.span,
             rows,
             width: vectors.width,
             counts,
             scores,
             is_scored,
             loss,
-            scratch: 0,
+            scratch: Span::NOTHING,
         };
         // The way back goes on with it.
         work.scratch = lowering.memory(pairs::scratch(&work));
         lowering.forward(move |gpu| {
-            pairs::forward(&gpu.training()?.linear()?.pairs, gpu.queue(), arithmetic, &work)?;
+            pairs::forward(&gpu.training()?.linear()?.pairs, gpu, arithmetic, &work)?;
             // One number, which is the mean already.
             gpu.mean_loss(loss, 1, scalars, total)
         });
         Ok(Box::new(move |lowering| {
-            let (slopes, _) = lowering.contribute(vectors);
-            let scale = scalars + offset_of!(Scalars, scale) as u64;
-            lowering.backward(move |gpu| {
-                pairs::backward(
-                    &gpu.training()?.linear()?.pairs,
-                    gpu.queue(),
-                    arithmetic,
-                    &work,
-                    scale,
-                    slopes,
-                )
+            let scale = scalars.from(offset_of!(Scalars, scale));
+            lowering.set_gradient(vectors, |lowering, slopes| {
+                lowering.backward(move |gpu| {
+                    let kernels = &gpu.training()?.linear()?.pairs;
+                    pairs::backward(kernels, gpu, arithmetic, &work, scale, slopes)
+                });
             });
             Ok(())
         }))

@@ -4,17 +4,17 @@ use super::feed::Feeds;
 use super::layout::{Buffers, Layout};
 use crate::error::Result;
 use crate::graph::{Parameter, Value};
-use crate::ops::cuda::memory::bytes;
 use crate::ops::cuda::product::Storage;
-use crate::ops::cuda::training::Launched;
 use crate::ops::cuda::training::sums::Columns;
+use crate::ops::cuda::training::{Launcher, Scalars};
 use crate::ops::cuda::{Arithmetic, Cuda};
+use gpu::{Plain, Span};
 use rope::cuda::Table;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// A piece of work: launches, in the order of the stream.
-pub(crate) type Work = Box<dyn Fn(&Cuda) -> Launched + Send>;
+pub(crate) type Work = Box<dyn Fn(&Launcher) -> Result<()> + Send>;
 
 /// The second half of an operation's lowering: called in reverse order, when all that reads its value has been lowered.
 pub type Backward = Box<dyn FnOnce(&mut Lowering) -> Result<()>>;
@@ -24,6 +24,8 @@ pub type Lowered = Result<Backward>;
 
 /// The address to lower to where memory is only counted.
 pub(super) const COUNTING: u64 = 1 << 40;
+/// Bytes of memory whose size is not known while it is counted.
+const ANY: usize = 1 << 50;
 
 /// When a piece of the forward pass is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +42,7 @@ const ALIGNMENT: usize = 256;
 /// Where a value lies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    pub address: u64,
+    pub span: Span,
     pub storage: Storage,
 }
 
@@ -49,9 +51,9 @@ pub(crate) struct Place {
 enum Gradient {
     /// Nothing has come back to the value yet.
     Nothing,
-    Held(u64),
+    Held(Span),
     /// That of a parameter, which is always there to be added to.
-    Parameter(u64),
+    Parameter(Span),
     /// The value never changes.
     Constant,
 }
@@ -69,10 +71,10 @@ struct Arena {
 }
 
 impl Arena {
-    fn take(&mut self, bytes: usize) -> u64 {
+    fn take(&mut self, bytes: usize) -> Span {
         let at = self.base + self.used as u64;
         self.used += bytes.next_multiple_of(ALIGNMENT);
-        at
+        Span::new(at, bytes)
     }
 }
 
@@ -83,18 +85,18 @@ pub struct Lowering<'a> {
     values: Vec<Slot>,
     layout: &'a Layout,
     buffers: Buffers,
-    /// Gradients that were used: memory by its numbers of bytes.
-    free: Vec<(usize, u64)>,
+    /// Memory of gradients that were used.
+    free: Vec<Span>,
     forward: Vec<(When, Work)>,
     backward: Vec<Work>,
     pub(super) feeds: Feeds,
-    constants: Vec<(u64, Vec<u8>)>,
+    constants: Vec<(Span, Vec<u8>)>,
     /// The scalars, then all that a batch brings.
-    pub(super) inputs: u64,
+    pub(super) inputs: Span,
     /// The loss (`f32`), then the norm of the gradients (`f64`), 8 bytes each.
-    outputs: u64,
+    outputs: Span,
     /// Memory that an operation uses while it runs, and counters that are 0 between operations.
-    shared: [u64; 2],
+    shared: [Span; 2],
     needs: [usize; 2],
     pub(super) tables: Vec<Arc<Table>>,
 }
@@ -104,12 +106,12 @@ pub(super) struct Finished {
     pub forward: Vec<(When, Work)>,
     pub backward: Vec<Work>,
     pub feeds: Feeds,
-    pub constants: Vec<(u64, Vec<u8>)>,
+    pub constants: Vec<(Span, Vec<u8>)>,
     pub places: Vec<Option<Place>>,
-    pub inputs: u64,
-    pub outputs: u64,
+    pub inputs: Span,
+    pub outputs: Span,
     pub buffers: Buffers,
-    pub scratch: u64,
+    pub scratch: Span,
 }
 
 /// What a lowering needs, found by lowering once without memory.
@@ -132,12 +134,17 @@ impl<'a> Lowering<'a> {
     ) -> Lowering<'a> {
         let mut arena = Arena { base, used: 0 };
         let outputs = arena.take(ALIGNMENT);
-        let inputs = arena.take(known.inputs);
-        let shared = known.shared.map(|bytes| arena.take(bytes));
+        // What is not known yet is as long as anyone asks for.
+        let mut known_or_any = |bytes: usize| {
+            let span = arena.take(bytes);
+            if base == COUNTING { Span::new(span.address(), ANY) } else { span }
+        };
+        let inputs = known_or_any(known.inputs);
+        let shared = known.shared.map(&mut known_or_any);
         let mut floats = || arena.take(layout.len * size_of::<f32>());
         let (parameters, gradients, first, second) = (floats(), floats(), floats(), floats());
         let is_short = gpu.arithmetic() == Arithmetic::Bf16;
-        let copies = if is_short { arena.take(layout.len * 2) } else { 0 };
+        let copies = if is_short { arena.take(layout.len * 2) } else { Span::NOTHING };
         let decays = arena.take(layout.len.div_ceil(8));
         let buffers = Buffers { parameters, copies, gradients, first, second, decays };
         let slot = |&numbers: &usize| Slot { place: None, gradient: Gradient::Nothing, numbers };
@@ -194,23 +201,23 @@ impl<'a> Lowering<'a> {
     }
 
     /// Memory of its own for a value.
-    pub(crate) fn make(&mut self, value: Value, storage: Storage) -> u64 {
-        let address = self.arena.take(value.size() * storage.size());
-        self.values[value.index].place = Some(Place { address, storage });
-        address
+    pub(crate) fn make(&mut self, value: Value, storage: Storage) -> Span {
+        let span = self.arena.take(value.size() * storage.size());
+        self.values[value.index].place = Some(Place { span, storage });
+        span
     }
 
     /// A value that is a parameter: its numbers and its gradient are those of the parameter.
     pub(crate) fn alias(&mut self, value: Value, parameter: Parameter) {
-        let address = self.parameter(parameter);
+        let span = self.parameter(parameter);
         let gradient = Gradient::Parameter(self.parameter_gradient(parameter));
-        let place = Some(Place { address, storage: Storage::F32 });
+        let place = Some(Place { span, storage: Storage::F32 });
         self.values[value.index] = Slot { place, gradient, numbers: value.size() };
     }
 
-    /// A value that never changes, at an address.
-    pub(crate) fn given(&mut self, value: Value, address: u64) {
-        let place = Some(Place { address, storage: Storage::F32 });
+    /// A value that never changes.
+    pub(crate) fn given(&mut self, value: Value, span: Span) {
+        let place = Some(Place { span, storage: Storage::F32 });
         self.values[value.index] = Slot { place, gradient: Gradient::Constant, numbers: value.size() };
     }
 
@@ -225,107 +232,124 @@ impl<'a> Lowering<'a> {
     }
 
     /// A parameter in `f32`.
-    pub(crate) fn parameter(&self, parameter: Parameter) -> u64 {
-        self.buffers.parameters + (self.layout.place(parameter) * size_of::<f32>()) as u64
+    pub(crate) fn parameter(&self, parameter: Parameter) -> Span {
+        self.part(self.buffers.parameters, parameter, size_of::<f32>())
+    }
+
+    /// The numbers of a parameter in a buffer of all of them.
+    fn part(&self, buffer: Span, parameter: Parameter, size: usize) -> Span {
+        buffer.from(self.layout.place(parameter) * size).first(parameter.range().len() * size)
     }
 
     /// A parameter as products read it.
-    pub(crate) fn factor(&self, parameter: Parameter, storage: Storage) -> u64 {
+    pub(crate) fn factor(&self, parameter: Parameter, storage: Storage) -> Span {
         match storage {
             Storage::F32 => self.parameter(parameter),
-            Storage::Bf16 => self.buffers.copies + (self.layout.place(parameter) * 2) as u64,
+            Storage::Bf16 => self.part(self.buffers.copies, parameter, 2),
         }
     }
 
     /// The gradient of a parameter: always added to.
-    pub(crate) fn parameter_gradient(&self, parameter: Parameter) -> u64 {
-        self.buffers.gradients + (self.layout.place(parameter) * size_of::<f32>()) as u64
+    pub(crate) fn parameter_gradient(&self, parameter: Parameter) -> Span {
+        self.part(self.buffers.gradients, parameter, size_of::<f32>())
     }
 
     /// Memory of its own that is 0 at first.
-    pub(crate) fn memory(&mut self, bytes: usize) -> u64 {
+    pub(crate) fn memory(&mut self, bytes: usize) -> Span {
         self.arena.take(bytes)
     }
 
     /// Numbers that never change.
-    pub(crate) fn constant<V: Copy>(&mut self, numbers: &[V]) -> u64 {
-        let address = self.arena.take(size_of_val(numbers));
-        self.constants.push((address, bytes(numbers).to_vec()));
-        address
+    pub(crate) fn constant<V: Plain>(&mut self, numbers: &[V]) -> Span {
+        let span = self.arena.take(size_of_val(numbers));
+        self.constants.push((span, gpu::bytes(numbers).to_vec()));
+        span
     }
 
     /// Memory that an operation may use while it runs; others use it too.
-    pub(crate) fn scratch(&mut self, bytes: usize) -> u64 {
+    pub(crate) fn scratch(&mut self, bytes: usize) -> Span {
         self.share(0, bytes)
     }
 
     /// Memory of 0 that an operation may use while it runs, if it leaves 0 behind.
-    pub(crate) fn counters(&mut self, bytes: usize) -> u64 {
+    pub(crate) fn counters(&mut self, bytes: usize) -> Span {
         self.share(1, bytes)
     }
 
-    fn share(&mut self, index: usize, bytes: usize) -> u64 {
+    fn share(&mut self, index: usize, bytes: usize) -> Span {
         self.needs[index] = self.needs[index].max(bytes);
-        self.shared[index]
+        self.shared[index].first(bytes)
     }
 
     /// Where the loss goes.
-    pub(crate) fn loss(&self) -> u64 {
+    pub(crate) fn loss(&self) -> Span {
         self.outputs
     }
 
-    /// The block of [`Scalars`](crate::ops::cuda::training::Scalars).
-    pub(crate) fn scalars(&self) -> u64 {
-        self.inputs
+    /// The [`Scalars`].
+    pub(crate) fn scalars(&self) -> Span {
+        self.inputs.first(size_of::<Scalars>())
     }
 
     /// Work of the forward pass.
-    pub(crate) fn forward(&mut self, work: impl Fn(&Cuda) -> Launched + Send + 'static) {
+    pub(crate) fn forward(&mut self, work: impl Fn(&Launcher) -> Result<()> + Send + 'static) {
         self.forward.push((When::Always, Box::new(work)));
     }
 
     /// Work of a forward pass that does not go back.
-    pub(crate) fn evaluate(&mut self, work: impl Fn(&Cuda) -> Launched + Send + 'static) {
+    pub(crate) fn evaluate(&mut self, work: impl Fn(&Launcher) -> Result<()> + Send + 'static) {
         self.forward.push((When::Evaluating, Box::new(work)));
     }
 
     /// Work of the way back.
-    pub(crate) fn backward(&mut self, work: impl Fn(&Cuda) -> Launched + Send + 'static) {
+    pub(crate) fn backward(&mut self, work: impl Fn(&Launcher) -> Result<()> + Send + 'static) {
         self.backward.push(Box::new(work));
     }
 
     /// The gradient of a value, if anything has come back to it.
-    pub(crate) fn slope(&self, value: Value) -> Option<u64> {
+    pub(crate) fn slope(&self, value: Value) -> Option<Span> {
         match self.values[value.index].gradient {
             Gradient::Nothing | Gradient::Constant => None,
-            Gradient::Held(address) | Gradient::Parameter(address) => Some(address),
+            Gradient::Held(span) | Gradient::Parameter(span) => Some(span),
         }
     }
 
     /// Where the gradient of a value goes, and whether it is to be added to (`true`) or set.
-    pub(crate) fn contribute(&mut self, value: Value) -> (u64, bool) {
-        if let Some(address) = self.slope(value) {
-            return (address, true);
+    pub(crate) fn contribute(&mut self, value: Value) -> (Span, bool) {
+        if let Some(span) = self.slope(value) {
+            return (span, true);
         }
         assert!(!self.is_constant(value), "what never changes has no gradient");
         let bytes = self.gradient_bytes(value.index);
-        let fitting = self.free.iter().position(|(size, _)| *size == bytes);
-        let address = match fitting {
-            Some(index) => self.free.swap_remove(index).1,
+        let fitting = self.free.iter().position(|span| span.bytes() == bytes);
+        let span = match fitting {
+            Some(index) => self.free.swap_remove(index),
             None => self.arena.take(bytes),
         };
-        self.values[value.index].gradient = Gradient::Held(address);
-        (address, false)
+        self.values[value.index].gradient = Gradient::Held(span);
+        (span, false)
     }
 
     /// Where the gradient of a value goes that is only added to.
-    pub(crate) fn add_to(&mut self, value: Value) -> u64 {
-        let (address, is_there) = self.contribute(value);
+    pub(crate) fn add_to(&mut self, value: Value) -> Span {
+        let (span, is_there) = self.contribute(value);
         if !is_there {
-            let bytes = self.gradient_bytes(value.index);
-            self.backward(move |gpu| gpu.clear(address, bytes));
+            self.backward(move |gpu| gpu.clear(span));
         }
-        address
+        span
+    }
+
+    /// Adds work of the way back that sets the gradient of a value. Where something has come back to the value already, it is set
+    /// beside that, and then added.
+    pub(crate) fn set_gradient(&mut self, value: Value, work: impl FnOnce(&mut Self, Span)) {
+        let (sum, is_there) = self.contribute(value);
+        if !is_there {
+            return work(self, sum);
+        }
+        let (storage, len) = (self.place(value).storage, value.size());
+        let beside = self.memory(len * storage.size());
+        work(self, beside);
+        self.backward(move |gpu| gpu.add(storage, sum, beside, sum, len));
     }
 
     fn gradient_bytes(&self, index: usize) -> usize {
@@ -335,15 +359,15 @@ impl<'a> Lowering<'a> {
 
     /// Makes the gradient of one value that of another of the same size, or adds it. Afterwards the first has none.
     pub(crate) fn hand_over(&mut self, from: Value, to: Value) {
-        let Gradient::Held(address) = self.values[from.index].gradient else { return };
+        let Gradient::Held(span) = self.values[from.index].gradient else { return };
         match self.slope(to) {
             None => {
-                self.values[to.index].gradient = Gradient::Held(address);
+                self.values[to.index].gradient = Gradient::Held(span);
                 self.values[from.index].gradient = Gradient::Nothing;
             }
             Some(sum) => {
                 let (storage, len) = (self.place(to).storage, to.size());
-                self.backward(move |gpu| gpu.add(storage, sum, address, sum, len));
+                self.backward(move |gpu| gpu.add(storage, sum, span, sum, len));
                 self.release(from.index..from.index + 1);
             }
         }
@@ -352,16 +376,17 @@ impl<'a> Lowering<'a> {
     /// Forgets the gradients of some values.
     pub(super) fn release(&mut self, values: Range<usize>) {
         for index in values {
-            if let Gradient::Held(address) = self.values[index].gradient {
-                self.free.push((self.gradient_bytes(index), address));
+            if let Gradient::Held(span) = self.values[index].gradient {
+                self.free.push(span);
                 self.values[index].gradient = Gradient::Nothing;
             }
         }
     }
 
     /// Work that adds the sums of the columns of x `[rows, width]` to out `[width]`, on the way back.
-    pub(crate) fn sum_columns(&mut self, storage: Storage, x: u64, [rows, width]: [usize; 2], out: u64) {
-        let mut work = Columns { storage, x, out, rows, width, scratch: 0, counters: 0 };
+    pub(crate) fn sum_columns(&mut self, storage: Storage, x: Span, [rows, width]: [usize; 2], out: Span) {
+        let mut work =
+            Columns { storage, x, out, rows, width, scratch: Span::NOTHING, counters: Span::NOTHING };
         work.scratch = self.scratch(work.scratch());
         work.counters = self.counters(work.counters());
         self.backward(move |gpu| gpu.sum_columns(&work));

@@ -23,32 +23,37 @@
 //! rows.rs        rows side by side, one vector for each text
 //! ```
 
+#[allow(unsafe_code, reason = "promises that tables have the rows of their indices")]
 mod attend;
 mod dense;
 mod feed;
 mod layout;
 mod linear;
+#[allow(unsafe_code, reason = "promises that tables have the rows of the ids")]
 mod lookup;
+#[allow(unsafe_code, reason = "promises that targets are classes")]
 mod loss;
 mod lowering;
 mod pointwise;
 mod rotate;
 mod rows;
+#[cfg(test)]
+mod tests;
 
 pub use lowering::{Backward, Lowered, Lowering};
 
 use super::{Batch, Builder, IGNORE, Value};
 use crate::error::{Error, Result};
-use crate::ops::cuda::memory::{Block, Shared, bytes, number};
+use crate::ops::cuda::Cuda;
+use crate::ops::cuda::memory::number;
 use crate::ops::cuda::product::Storage;
-use crate::ops::cuda::training::{Launched, Scalars, optimizer};
-use crate::ops::cuda::{Cuda, Fault};
+use crate::ops::cuda::training::{Launcher, Scalars, optimizer};
 use crate::ops::optimizer::AdamW;
 use crate::train::Update;
 use feed::Feeds;
+use gpu::{Block, Graph, Pinned, Span};
 use layout::{Buffers, Layout};
 use lowering::{COUNTING, Finished, Needs, Place, When, Work};
-use rope::cuda::Graph;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 /// Which of the batches of a step one is: gradients are cleared before the first, and the last is followed by the optimizer.
@@ -68,11 +73,11 @@ pub(crate) struct Program {
     places: Vec<Option<Place>>,
     layout: Layout,
     buffers: Buffers,
-    inputs: (u64, Shared),
+    inputs: (Span, Pinned),
     /// The loss (`f32`) and the norm of the gradients (`f64`), 8 bytes each.
-    outputs: (u64, Shared),
+    outputs: (Span, Pinned),
     /// Memory for the optimizer while it runs.
-    scratch: u64,
+    scratch: Span,
     /// `None` once it is given back.
     memory: Option<Block>,
     gpu: Cuda,
@@ -118,19 +123,19 @@ impl Program {
         let gpu = &gpu.beside()?;
         let layout = Layout::new(&builder.parameters);
         let needs = lower(gpu, builder, &layout, COUNTING, Needs::default())?.needs();
-        let memory = Block::zeros(gpu.queue(), needs.bytes).map_err(|fault| match fault {
-            Fault::Memory { bytes, free } => too_much(bytes, free, &layout, batch),
-            Fault::Other(error) => error,
+        let memory = Block::zeros(gpu.queue(), needs.bytes).map_err(|error| match error {
+            gpu::Error::Memory { bytes, free } => too_much(bytes, free, &layout, batch),
+            error => error.into(),
         })?;
         let finished = lower(gpu, builder, &layout, memory.pointer(), needs)?.finish();
         let Finished { forward, backward, feeds, constants, places, inputs, outputs, buffers, scratch } =
             finished;
-        for (place, bytes) in &constants {
-            gpu.queue().upload(*place, bytes)?;
+        for (span, bytes) in &constants {
+            memory.upload(*span, bytes)?;
         }
-        gpu.queue().upload(buffers.decays, &layout.decays(&builder.parameters))?;
-        let inputs = (inputs, Shared::new(gpu.queue(), feeds.bytes())?);
-        let outputs = (outputs, Shared::new(gpu.queue(), OUTPUTS)?);
+        memory.upload(buffers.decays, &layout.decays(&builder.parameters))?;
+        let inputs = (inputs, Pinned::new(gpu.queue(), feeds.bytes())?);
+        let outputs = (outputs.first(OUTPUTS), Pinned::new(gpu.queue(), OUTPUTS)?);
         let (recorded, gpu) = (Vec::new(), gpu.clone());
         Ok(Program {
             recorded,
@@ -150,22 +155,22 @@ impl Program {
 
     /// Runs all operations forward; returns the loss.
     pub fn evaluate(&mut self, batch: &Batch) -> Result<f64> {
-        self.feed(batch, 1.0, None);
+        self.feed(batch, 1.0, None)?;
         self.run(Run::Evaluation)?;
-        Ok(self.results().0)
+        Ok(self.results()?.0)
     }
 
     /// Runs a batch of a step forward and backward, and takes the step after the last, unless something is not finite: returns the
     /// mean loss of the batches so far and, after the last, the norm of their gradient.
     pub fn step(&mut self, batch: &Batch, part: Part, update: &Update) -> Result<(f64, f64)> {
         let is_last = part.index + 1 == part.count;
-        self.feed(batch, 1.0 / part.count as f64, is_last.then_some(update));
+        self.feed(batch, 1.0 / part.count as f64, is_last.then_some(update))?;
         self.run(Run::Batch { is_first: part.index == 0, last: is_last.then_some(update.adam) })?;
-        Ok(self.results())
+        self.results()
     }
 
     /// Puts a batch and the scalars where the GPU can reach them.
-    fn feed(&mut self, batch: &Batch, scale: f64, update: Option<&Update>) {
+    fn feed(&mut self, batch: &Batch, scale: f64, update: Option<&Update>) -> Result<()> {
         let counted = match batch.targets.is_empty() {
             // Pairs of texts count by themselves.
             true => 1,
@@ -184,69 +189,70 @@ impl Program {
             (scalars.decay, scalars.rate) = (numbers.decay, numbers.rate);
             (scalars.root, scalars.clip) = (numbers.root, *clip);
         }
-        let bytes = self.inputs.1.bytes();
+        let bytes = self.inputs.1.bytes()?;
         scalars.write(bytes);
         self.feeds.fill(batch, bytes);
+        Ok(())
     }
 
     /// The loss and the norm.
-    fn results(&mut self) -> (f64, f64) {
-        let bytes = self.outputs.1.bytes();
-        let [a, b, c, d, ..] = *bytes else { return (f64::NAN, f64::NAN) };
+    fn results(&mut self) -> Result<(f64, f64)> {
+        let bytes = self.outputs.1.bytes()?;
+        let [a, b, c, d, ..] = *bytes else { return Ok((f64::NAN, f64::NAN)) };
         let norm = bytes[8..16].try_into().map_or(f64::NAN, f64::from_ne_bytes);
-        (f64::from(f32::from_ne_bytes([a, b, c, d])), norm)
+        Ok((f64::from(f32::from_ne_bytes([a, b, c, d])), norm))
     }
 
-    /// Does a run, the first time as it is, from the second on as it was recorded, and waits for it.
+    /// Does a run and waits for it: also where some of it could not be launched, because what was launched before reads and writes
+    /// memory of the CPU's.
     fn run(&mut self, run: Run) -> Result<()> {
-        match self.recorded.iter().position(|recorded| recorded.run == run) {
-            None => {
-                self.launch(run)?;
-                self.recorded.push(Recorded { run, graph: None, failures: 0 });
-            }
-            Some(index) => {
-                if self.recorded[index].graph.is_none() && self.recorded[index].failures < ATTEMPTS {
-                    // What cannot be recorded, for example because another part of the process disturbs it, is run as it is.
-                    let graph = self.record(run).ok();
-                    self.recorded[index].failures += u32::from(graph.is_none());
-                    self.recorded[index].graph = graph;
-                }
-                match &mut self.recorded[index].graph {
-                    // SAFETY: all memory is the program's, which is borrowed exclusively until the work is done.
-                    Some(graph) => unsafe { graph.launch(&self.gpu.queue().stream)? },
-                    None => self.launch(run)?,
-                }
-            }
+        let launched = self.give(run);
+        let waited = self.gpu.queue().wait();
+        launched?;
+        Ok(waited?)
+    }
+
+    /// Gives a run to the stream, the first time as it is, from the second on as it was recorded.
+    fn give(&mut self, run: Run) -> Result<()> {
+        let Some(index) = self.recorded.iter().position(|recorded| recorded.run == run) else {
+            self.launch(run)?;
+            self.recorded.push(Recorded { run, graph: None, failures: 0 });
+            return Ok(());
+        };
+        if self.recorded[index].graph.is_none() && self.recorded[index].failures < ATTEMPTS {
+            // What cannot be recorded, for example because another part of the process disturbs it, is run as it is.
+            let graph = self.record(run).ok();
+            self.recorded[index].failures += u32::from(graph.is_none());
+            self.recorded[index].graph = graph;
         }
-        Ok(self.gpu.queue().wait()?)
+        match &mut self.recorded[index].graph {
+            Some(graph) => replay(graph, &self.gpu),
+            None => self.launch(run),
+        }
     }
 
     fn record(&self, run: Run) -> Result<Graph> {
         let _held = RECORDING.write().unwrap_or_else(PoisonError::into_inner);
-        let mut fault = None;
-        let recorded = self.gpu.queue().stream.capture(|| {
-            self.launch(run).map_err(|error| {
-                fault = Some(error);
-                rope::Error::Driver { what: "recording a step", message: String::new() }
-            })
-        });
-        match fault {
-            Some(fault) => Err(fault.into()),
-            None => Ok(recorded?),
-        }
+        self.gpu.queue().stream().capture(|| self.launch(run))
+    }
+
+    /// The block that everything lies in.
+    fn memory(&self) -> Result<&Block> {
+        self.memory.as_ref().ok_or_else(|| Error::Device("a step after its memory was given back".into()))
     }
 
     /// Gives the work of a run to the stream.
-    fn launch(&self, run: Run) -> Launched {
-        let (gpu, Buffers { parameters, copies, gradients, first, second, decays }) =
-            (&self.gpu, self.buffers);
-        self.inputs.1.send(self.inputs.0)?;
+    fn launch(&self, run: Run) -> Result<()> {
+        let (memory, Buffers { parameters, copies, gradients, first, second, decays }) =
+            (self.memory()?, self.buffers);
+        let gpu = &Launcher::new(&self.gpu, memory);
+        self.inputs.1.send(memory, self.inputs.0)?;
         let begins = !matches!(run, Run::Batch { is_first: false, .. });
         if begins {
-            gpu.clear(self.outputs.0, OUTPUTS)?;
+            gpu.clear(self.outputs.0)?;
         }
         if let Run::Batch { is_first: true, .. } = run {
-            gpu.clear(gradients, self.layout.len * size_of::<f32>())?;
+            gpu.clear(gradients)?;
         }
         let is_evaluation = run == Run::Evaluation;
         for (when, work) in &self.forward {
@@ -260,17 +266,18 @@ impl Program {
         if let Run::Batch { last: Some(adam), .. } = run {
             let len = self.layout.len;
             let buffers = optimizer::Buffers { parameters, gradients, first, second, copies, decays, len };
-            let places = [self.inputs.0, self.outputs.0, self.outputs.0 + 8, self.scratch];
-            gpu.update(&buffers, &adam, places)?;
+            let spans = [self.inputs.0, self.outputs.0, self.outputs.0.from(8), self.scratch];
+            gpu.update(&buffers, &adam, spans)?;
         }
-        Ok(self.outputs.1.receive(self.outputs.0)?)
+        Ok(self.outputs.1.receive(memory, self.outputs.0)?)
     }
 
     /// Takes parameters.
     pub fn set_parameters(&mut self, numbers: &[f32]) -> Result<()> {
         self.put(self.buffers.parameters, numbers)?;
-        if self.buffers.copies != 0 {
-            self.gpu.shorten(self.buffers.parameters, self.buffers.copies, self.layout.len)?;
+        if !self.buffers.copies.is_nothing() {
+            let gpu = Launcher::new(&self.gpu, self.memory()?);
+            gpu.shorten(self.buffers.parameters, self.buffers.copies, self.layout.len)?;
         }
         Ok(())
     }
@@ -297,30 +304,30 @@ impl Program {
         self.take(self.buffers.second, second)
     }
 
-    fn put(&self, place: u64, numbers: &[f32]) -> Result<()> {
+    fn put(&self, span: Span, numbers: &[f32]) -> Result<()> {
         let _held = not_while_recording();
-        Ok(self.gpu.queue().upload(place, bytes(&self.layout.spread(numbers)))?)
+        Ok(self.memory()?.upload(span, &self.layout.spread(numbers))?)
     }
 
-    fn take(&self, place: u64, out: &mut [f32]) -> Result<()> {
-        let numbers = self.numbers(place, Storage::F32, self.layout.len)?;
+    fn take(&self, span: Span, out: &mut [f32]) -> Result<()> {
+        let numbers = self.numbers(span, Storage::F32, self.layout.len)?;
         self.layout.gather(&numbers, out);
         Ok(())
     }
 
-    fn numbers(&self, place: u64, storage: Storage, len: usize) -> Result<Vec<f32>> {
+    fn numbers(&self, span: Span, storage: Storage, len: usize) -> Result<Vec<f32>> {
         let _held = not_while_recording();
-        let mut bytes = vec![0; len * storage.size()];
-        self.gpu.queue().download(place, &mut bytes)?;
+        let mut bytes = vec![0u8; len * storage.size()];
+        self.memory()?.download(span, &mut bytes)?;
         Ok(bytes.chunks_exact(storage.size()).map(number).collect())
     }
 
     /// Copies a value back, as the last run left it.
     pub fn value(&self, value: Value) -> Result<Vec<f32>> {
         let place = self.places[value.index];
-        let Place { address, storage } =
+        let Place { span, storage } =
             place.ok_or_else(|| Error::Device("a value that is not computed on a GPU".into()))?;
-        self.numbers(address, storage, value.size())
+        self.numbers(span, storage, value.size())
     }
 }
 
@@ -335,6 +342,13 @@ impl Drop for Program {
         self.backward.clear();
         self.memory = None;
     }
+}
+
+/// Runs what was recorded.
+#[allow(unsafe_code, reason = "promises that the memory of what was recorded is there")]
+fn replay(graph: &mut Graph, gpu: &Cuda) -> Result<()> {
+    // SAFETY: all memory is the program's, which is borrowed exclusively until the work has been waited for.
+    Ok(unsafe { graph.launch(gpu.queue().stream()) }?)
 }
 
 /// All operations as work on a GPU, in a block of memory.

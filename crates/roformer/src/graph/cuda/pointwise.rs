@@ -6,6 +6,7 @@ use crate::graph::pointwise::{Activate, Dropout, Gate, Norm};
 use crate::graph::rows::Scaled;
 use crate::ops::Real;
 use crate::ops::cuda::training::norm::{self, NormGradients};
+use gpu::Span;
 
 impl<T: Real> Norm<T> {
     pub(in crate::graph) fn lower_to(&self, lowering: &mut Lowering) -> Lowered {
@@ -13,10 +14,10 @@ impl<T: Real> Norm<T> {
         let place = lowering.place(x);
         let work = norm::Norm {
             storage: place.storage,
-            x: place.address,
+            x: place.span,
             weight: lowering.parameter(weight),
             constant: 1.0,
-            bias: bias.map_or(0, |bias| lowering.parameter(bias)),
+            bias: bias.map_or(Span::NOTHING, |bias| lowering.parameter(bias)),
             is_layer: bias.is_some(),
             epsilon: self.epsilon,
             rows: x.rows,
@@ -25,7 +26,7 @@ impl<T: Real> Norm<T> {
         forward(lowering, work, out);
         Ok(Box::new(move |lowering| {
             let dweight = lowering.parameter_gradient(weight);
-            let dbias = bias.map_or(0, |bias| lowering.parameter_gradient(bias));
+            let dbias = bias.map_or(Span::NOTHING, |bias| lowering.parameter_gradient(bias));
             backward(lowering, work, x, out, [dweight, dbias]);
             Ok(())
         }))
@@ -38,10 +39,10 @@ impl<T: Real> Scaled<T> {
         let place = lowering.place(x);
         let work = norm::Norm {
             storage: place.storage,
-            x: place.address,
-            weight: 0,
+            x: place.span,
+            weight: Span::NOTHING,
             constant: self.weight.first().map_or(1.0, |weight| weight.to_f64() as f32),
-            bias: 0,
+            bias: Span::NOTHING,
             is_layer: false,
             epsilon: self.epsilon,
             rows: x.rows,
@@ -49,7 +50,7 @@ impl<T: Real> Scaled<T> {
         };
         forward(lowering, work, out);
         Ok(Box::new(move |lowering| {
-            backward(lowering, work, x, out, [0, 0]);
+            backward(lowering, work, x, out, [Span::NOTHING; 2]);
             Ok(())
         }))
     }
@@ -60,7 +61,7 @@ fn forward(lowering: &mut Lowering, work: norm::Norm, out: Value) {
     lowering.forward(move |gpu| gpu.norm_rows(&work, result));
 }
 
-fn backward(lowering: &mut Lowering, work: norm::Norm, x: Value, out: Value, [dweight, dbias]: [u64; 2]) {
+fn backward(lowering: &mut Lowering, work: norm::Norm, x: Value, out: Value, [dweight, dbias]: [Span; 2]) {
     let Some(dy) = lowering.slope(out) else { return };
     let dx = lowering.contribute(x);
     let (scratch, counter) = (lowering.scratch(work.scratch()), lowering.counters(size_of::<u32>()));
@@ -73,12 +74,10 @@ impl Activate {
         let Activate { x, activation, out } = *self;
         let (place, len) = (lowering.place(x), x.size());
         let result = lowering.make(out, place.storage);
-        lowering
-            .forward(move |gpu| gpu.activate(place.storage, activation, place.address, result, len, false));
+        lowering.forward(move |gpu| gpu.activate(place.storage, activation, place.span, result, len, false));
         Ok(Box::new(move |lowering| {
             let Some(dy) = lowering.slope(out) else { return Ok(()) };
-            lowering
-                .backward(move |gpu| gpu.activate(place.storage, activation, place.address, dy, len, true));
+            lowering.backward(move |gpu| gpu.activate(place.storage, activation, place.span, dy, len, true));
             lowering.hand_over(out, x);
             Ok(())
         }))
@@ -90,12 +89,12 @@ impl Gate {
         let Gate { x, out } = *self;
         let (place, len, width) = (lowering.place(x), out.size(), out.width);
         let result = lowering.make(out, place.storage);
-        lowering.forward(move |gpu| gpu.gate(place.storage, place.address, result, len, width));
+        lowering.forward(move |gpu| gpu.gate(place.storage, place.span, result, len, width));
         Ok(Box::new(move |lowering| {
             let Some(dy) = lowering.slope(out) else { return Ok(()) };
-            // Nothing else reads x.
-            let (dx, _) = lowering.contribute(x);
-            lowering.backward(move |gpu| gpu.gate_back(place.storage, [place.address, dy, dx], len, width));
+            lowering.set_gradient(x, |lowering, dx| {
+                lowering.backward(move |gpu| gpu.gate_back(place.storage, [place.span, dy, dx], len, width));
+            });
             Ok(())
         }))
     }
@@ -106,7 +105,7 @@ impl Dropout {
         let Dropout { x, probability, site } = *self;
         let (place, len, scalars) = (lowering.place(x), x.size(), lowering.scalars());
         lowering
-            .forward(move |gpu| gpu.drop_some(place.storage, place.address, len, probability, site, scalars));
+            .forward(move |gpu| gpu.drop_some(place.storage, place.span, len, probability, site, scalars));
         Ok(Box::new(move |lowering| {
             let Some(dx) = lowering.slope(x) else { return Ok(()) };
             lowering.backward(move |gpu| gpu.drop_some(place.storage, dx, len, probability, site, scalars));

@@ -34,33 +34,33 @@ impl<T: Real> Rotate<T> {
         let (x, frequencies) = (self.x, self.frequencies);
         let Columns { first, heads, length, .. } = self.columns;
         let place = lowering.place(x);
-        let (address, arithmetic) = (place.address, place.storage.arithmetic());
+        let (span, arithmetic) = (place.span, place.storage.arithmetic());
         let positions = lowering.positions(length);
         let heads = Heads { positions, batch: x.rows / length, length, width: x.width, first, heads };
         let table = lowering.table(&self.table, frequencies.is_none())?;
-        let given = frequencies.map(|value| lowering.place(value).address);
+        let given = frequencies.map(|value| lowering.place(value).span);
         let turned = table.clone();
         lowering.forward(move |gpu| {
-            let (Some(table), queue) = (&turned, gpu.queue()) else { return Ok(()) };
+            let Some(table) = &turned else { return Ok(()) };
             if let Some(given) = given {
-                rotation::fill(&gpu.training()?.rotation, queue, given, table)?;
+                rotation::fill(&gpu.training()?.rotation, gpu, given, table)?;
             }
-            rotation::turn(queue, arithmetic, table, Turn::Forward, address, &heads)
+            rotation::turn(gpu, arithmetic, table, Turn::Forward, span, &heads)
         });
         let scratch = rotation::scratch(self.table.rope().pairs());
         Ok(Box::new(move |lowering| {
             let Some(dy) = lowering.slope(x) else { return Ok(()) };
             let slopes = frequencies.map(|value| {
                 let (gradient, scratch) = (lowering.add_to(value), lowering.scratch(scratch));
-                Slopes { y: address, dy, gradient, scratch }
+                Slopes { y: span, dy, gradient, scratch }
             });
             lowering.backward(move |gpu| {
-                let (Some(table), queue) = (&table, gpu.queue()) else { return Ok(()) };
+                let Some(table) = &table else { return Ok(()) };
                 if let Some(slopes) = &slopes {
                     let kernels = &gpu.training()?.rotation;
-                    rotation::frequency_gradient(kernels, queue, arithmetic, table, slopes, &heads)?;
+                    rotation::frequency_gradient(kernels, gpu, arithmetic, table, slopes, &heads)?;
                 }
-                rotation::turn(queue, arithmetic, table, Turn::Backward, dy, &heads)
+                rotation::turn(gpu, arithmetic, table, Turn::Backward, dy, &heads)
             });
             Ok(())
         }))

@@ -16,10 +16,10 @@ impl<const N: usize> Beside<N> {
         let columns = move |rows, first| Columns { rows, width: out.width, first };
         let own = |rows, part: Value| Columns { rows, width: part.width, first: 0 };
         for (part, &first) in parts.iter().zip(&firsts) {
-            let (from, size) = (own(lowering.place(*part).address, *part), [part.rows, part.width]);
+            let (from, size) = (own(lowering.place(*part).span, *part), [part.rows, part.width]);
             lowering.forward(move |gpu| {
-                let (kernels, queue) = (&gpu.training()?.rows, gpu.queue());
-                rows::copy_columns(kernels, queue, arithmetic, &from, &columns(result, first), size, false)
+                let kernels = &gpu.training()?.rows;
+                rows::copy_columns(kernels, gpu, arithmetic, &from, &columns(result, first), size, false)
             });
         }
         Ok(Box::new(move |lowering| {
@@ -28,8 +28,8 @@ impl<const N: usize> Beside<N> {
                 let (sum, accumulate) = lowering.contribute(*part);
                 let (to, size) = (own(sum, *part), [part.rows, part.width]);
                 lowering.backward(move |gpu| {
-                    let (kernels, queue) = (&gpu.training()?.rows, gpu.queue());
-                    rows::copy_columns(kernels, queue, arithmetic, &columns(dy, first), &to, size, accumulate)
+                    let kernels = &gpu.training()?.rows;
+                    rows::copy_columns(kernels, gpu, arithmetic, &columns(dy, first), &to, size, accumulate)
                 });
             }
             Ok(())
@@ -56,15 +56,15 @@ fn lower_pool(lowering: &mut Lowering, pool: Pool, x: Value, length: usize, out:
     let (batch, width) = (out.rows, x.width);
     let texts = Texts { mask: lowering.mask(batch, length), batch, length, width };
     lowering.forward(move |gpu| {
-        let (kernels, queue) = (&gpu.training()?.rows, gpu.queue());
-        rows::pool(kernels, queue, arithmetic, pool, &texts, place.address, result)
+        let kernels = &gpu.training()?.rows;
+        rows::pool(kernels, gpu, arithmetic, pool, &texts, place.span, result)
     });
     Ok(Box::new(move |lowering| {
         let Some(dy) = lowering.slope(out) else { return Ok(()) };
         let (dx, accumulate) = lowering.contribute(x);
         lowering.backward(move |gpu| {
-            let (kernels, queue) = (&gpu.training()?.rows, gpu.queue());
-            rows::pool_backward(kernels, queue, arithmetic, pool, &texts, dy, dx, accumulate)
+            let kernels = &gpu.training()?.rows;
+            rows::pool_backward(kernels, gpu, arithmetic, pool, &texts, dy, dx, accumulate)
         });
         Ok(())
     }))

@@ -6,6 +6,7 @@
 use super::super::run::{Settings, Trained, give, join};
 use super::super::tasks::{Example, Task};
 use super::{TEST, test_example};
+use crate::blueprint::Blueprint;
 use crate::encoding::{Encoding, Sizes, Terms};
 use crate::error::Result;
 use crate::graph::{Attend, Builder, Columns, Graph, Init, Value};
@@ -17,32 +18,32 @@ const TEXTS: usize = 16;
 /// The mean of a_(i, i−r) over texts, heads and all queries i that have a key at the distance r, `[layer][r]`, for texts of
 /// the longest trained length. Empty for linear attention, whose weights are no shares of anything.
 pub fn by_distance(trained: &Trained, settings: &Settings, task: &dyn Task) -> Result<Vec<Vec<f64>>> {
-    if trained.network.mixing != Mixing::Softmax {
+    if trained.network.blueprint.mixing != Mixing::Softmax {
         return Ok(Vec::new());
     }
     let (tokens, longest) = (task.tokens(settings.train_length), settings.longest(task));
     let example = |row| test_example(settings, task, settings.train_length, row);
     let examples: Vec<Example> = (0..TEXTS as u64).map(example).collect();
     let mut batch = join(&examples, tokens);
-    let encode = trained.network.encoding.as_encode::<f32>();
+    let encode = trained.network.blueprint.encoding.as_encode::<f32>();
     batch.positions = encode.positions(tokens, settings.seed ^ TEST, 0).unwrap_or_default();
     let mut layers = Vec::new();
-    for layer in 0..trained.network.layers {
+    for layer in 0..trained.network.blueprint.layers {
         // What enters a layer is what a model of as many layers as are before it gives.
-        let below = Network { layers: layer, ..trained.network.clone() };
+        let below = trained.network.with(|own| own.layers = layer);
         let mut laid = trained.lay_out(&below, TEXTS, tokens, longest)?;
         laid.set(batch.clone())?;
         laid.graph.forward();
         let hidden: Vec<f64> =
             laid.graph.value(laid.hidden).iter().map(|&number| f64::from(number)).collect();
         let mut means = vec![0.0; tokens];
-        for first in (0..tokens).step_by(trained.network.head_dim) {
+        for first in (0..tokens).step_by(trained.network.blueprint.head_dim) {
             let (mut graph, weights) = weights(trained, layer, &hidden, [tokens, longest, first])?;
             graph.batch().positions = batch.positions.clone();
             graph.forward();
             add(graph.value(weights), &trained.network, [tokens, first], &mut means);
         }
-        let heads = (TEXTS * trained.network.heads) as f64;
+        let heads = (TEXTS * trained.network.blueprint.heads) as f64;
         let mean = |(distance, sum): (usize, f64)| sum / (heads * (tokens - distance) as f64);
         layers.push(means.into_iter().enumerate().map(mean).collect());
     }
@@ -58,7 +59,7 @@ fn weights(
     [tokens, longest, first]: [usize; 3],
 ) -> Result<(Graph<f32>, Value)> {
     let network = &trained.network;
-    let Network { width, heads, head_dim, .. } = *network;
+    let Blueprint { width, heads, head_dim, .. } = network.blueprint;
     let sizes = Sizes { batch: TEXTS, length: tokens, longest, width, heads, head_dim, is_causal: true };
     let mut builder = Builder::<f32>::default();
     let x = builder.constant(hidden.len() / width, width, hidden);
@@ -69,7 +70,7 @@ fn weights(
     let joined = 3 * heads * head_dim;
     let weight = add("self_attn.in_proj_weight", &[joined, width]);
     let bias = add("self_attn.in_proj_bias", &[joined]);
-    let read = builder.layer_norm(x, norm, shift, network.epsilon);
+    let read = builder.layer_norm(x, norm, shift, network.blueprint.norms.epsilon);
     let projected = builder.linear(read, weight, Some(bias), joined);
     let mut marks = vec![0.0; tokens * joined];
     for key in first..tokens.min(first + head_dim) {
@@ -79,7 +80,7 @@ fn weights(
     }
     let marks = builder.constant(tokens, joined, &marks);
     let projected = builder.sum(projected, marks);
-    let terms = network.encoding.as_encode::<f32>().terms(&mut builder, layer, &sizes);
+    let terms = network.blueprint.encoding.as_encode::<f32>().terms(&mut builder, layer, &sizes);
     rotate(&mut builder, projected, &terms, network, &sizes)?;
     let terms = Terms { rotation: None, value: None, ..terms };
     let (batch, key_heads, is_causal, dropout) = (TEXTS, heads, true, 0.0);
@@ -112,7 +113,7 @@ fn rotate(
     sizes: &Sizes,
 ) -> Result<()> {
     let Some(turned) = &terms.rotation else { return Ok(()) };
-    let positions = match &network.encoding {
+    let positions = match &network.blueprint.encoding {
         Encoding::Randomised(randomised) => randomised.range,
         _ => sizes.longest,
     };
@@ -126,7 +127,7 @@ fn rotate(
 
 /// Adds weights of keys from `first` on to the sums by distance.
 fn add(weights: &[f32], network: &Network, [tokens, first]: [usize; 2], sums: &mut [f64]) {
-    let Network { heads, head_dim, .. } = *network;
+    let Blueprint { heads, head_dim, .. } = network.blueprint;
     for (row, weights) in weights.chunks(heads * head_dim).enumerate() {
         let query = row % tokens;
         for weights in weights.chunks(head_dim) {

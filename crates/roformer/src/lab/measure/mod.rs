@@ -47,8 +47,11 @@ pub fn accuracy(
         let counted = rows.min(settings.examples - tested);
         batch.targets[counted * tokens..].fill(IGNORE);
         let targets = batch.targets.clone();
-        let positions =
-            network.encoding.as_encode::<f32>().positions(tokens, settings.seed ^ TEST, tested as u64);
+        let positions = network.blueprint.encoding.as_encode::<f32>().positions(
+            tokens,
+            settings.seed ^ TEST,
+            tested as u64,
+        );
         laid.set(Batch { positions: positions.unwrap_or_default(), ..batch })?;
         let mean = laid.graph.forward();
         let said = answers(trained, laid.graph.value(laid.hidden));
@@ -83,7 +86,7 @@ pub fn test_example(settings: &Settings, task: &dyn Task, length: usize, row: u6
 
 /// The token that the model finds most likely after each place: `hidden` `[rows, width]` → `[rows]`.
 pub fn answers(trained: &Trained, hidden: &[f32]) -> Vec<u32> {
-    let (width, vocabulary) = (trained.network.width, trained.network.vocabulary);
+    let (width, vocabulary) = (trained.network.blueprint.width, trained.network.blueprint.vocabulary);
     let find = |name: &str| trained.layout.find(name).map(|parameter| &trained.parameters[parameter.range()]);
     let rows = hidden.len() / width;
     let mut scores = vec![0.0; rows * vocabulary];

@@ -5,7 +5,6 @@ use super::super::tasks::Task;
 use super::accuracy;
 use crate::encoding::{Encoding, Rotary};
 use crate::error::{Error, Result};
-use crate::network::Network;
 use rope::{Schedule, Yarn};
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +23,7 @@ pub struct Swapped {
 /// for others. A rule stretches by as much as the text is longer than those of training.
 pub fn swaps(trained: &Trained, settings: &Settings, task: &dyn Task) -> Result<Vec<Swapped>> {
     let Encoding::Rotary(rotary @ Rotary { schedule: Schedule::Default, is_learned: false, .. }) =
-        &trained.network.encoding
+        &trained.network.blueprint.encoding
     else {
         return Ok(Vec::new());
     };
@@ -40,7 +39,7 @@ pub fn swaps(trained: &Trained, settings: &Settings, task: &dyn Task) -> Result<
             ("dynamic", Schedule::DynamicNtk { factor, trained_length: original }),
         ] {
             let encoding = Encoding::Rotary(Rotary { schedule, ..rotary.clone() });
-            let network = Network { encoding, ..trained.network.clone() };
+            let network = trained.network.with(|own| own.encoding = encoding);
             let reached = match accuracy(trained, &network, settings, task, length) {
                 // A rule that cannot be had for so few frequencies is left out.
                 Err(Error::Rope(_)) => continue,

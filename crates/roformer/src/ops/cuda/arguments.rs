@@ -1,6 +1,7 @@
 //! The arguments of the kernels, as the structs of `kernels/` have them. Addresses are 0 where there is nothing.
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub(super) struct Embed {
     pub words: u64,
     pub kinds: u64,
@@ -29,6 +30,7 @@ pub(super) struct Norm {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub(super) struct Copy {
     pub from: u64,
     pub to: u64,
@@ -42,6 +44,7 @@ pub(super) struct Copy {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub(super) struct Finish {
     pub x: u64,
     pub bias: u64,
@@ -51,6 +54,7 @@ pub(super) struct Finish {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub(super) struct Gate {
     pub x: u64,
     pub out: u64,
@@ -59,6 +63,7 @@ pub(super) struct Gate {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub(super) struct Attend {
     pub q: u64,
     pub k: u64,

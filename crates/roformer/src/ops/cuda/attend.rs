@@ -1,12 +1,11 @@
 //! Attention: which kernel, how many blocks, and its arguments.
 
 use super::arguments::Attend;
-use super::kernels::{Size, launch};
-use super::{Buffer, Cuda, Fault};
+use super::{Buffer, Cuda};
 use crate::attention::softmax::{Mask, Reach, Shape};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::ops::{Part, Real};
-use rope::cuda::Function;
+use gpu::{Function, Size};
 
 /// Bytes for queries, and for two tiles of 64 keys and values, of bf16.
 pub(super) fn tensor_shared(queries: usize, width: usize) -> usize {
@@ -19,8 +18,8 @@ pub(super) fn plain_shared(width: usize) -> usize {
 }
 
 /// A kernel with what it takes.
-struct Choice {
-    kernel: Function,
+struct Choice<'a> {
+    kernel: &'a Function,
     queries: usize,
     threads: usize,
     shared: usize,
@@ -33,21 +32,10 @@ impl Cuda {
         [q, k, v]: [Part<'_, Buffer<T>>; 3],
         mask: &Mask,
         out: &Buffer<T>,
-    ) -> Result<(), Fault> {
+    ) -> Result<()> {
         let Shape { batch, queries, keys, heads, key_heads, head_dim } = *shape;
-        assert_eq!(out.len, batch * queries * heads * head_dim, "the shape of an attention");
-        assert!(key_heads > 0 && heads.is_multiple_of(key_heads), "heads share key heads evenly");
-        assert!(mask.keys.is_none_or(|mask| mask.len() == batch * keys), "a mask has an entry for every key");
-        if let Reach::Prefix(prefixes) = mask.reach {
-            assert_eq!(prefixes.len(), batch, "a prefix for every sequence");
-        }
+        let places = self.places(shape, [&q, &k, &v], mask, out);
         let size = self.0.arithmetic.size();
-        let place = |part: &Part<'_, Buffer<T>>, tokens: usize, heads: usize| {
-            let last = batch.saturating_sub(1) * part.sequence + tokens.saturating_sub(1) * part.token;
-            let end = part.offset + last + heads * head_dim;
-            assert!(batch * tokens == 0 || end <= part.buffer.len, "vectors within their memory");
-            if batch * tokens == 0 { 0 } else { part.buffer.at(part.offset, size) }
-        };
         if out.len == 0 {
             return Ok(());
         }
@@ -56,7 +44,6 @@ impl Cuda {
             fits.ok_or_else(|| Error::Device(format!("an attention of {value} is too long for a GPU")))
         };
         let steps = [&q, &k, &v].map(|part| [part.token as u64, part.sequence as u64]);
-        let places = [place(&q, queries, heads), place(&k, keys, key_heads), place(&v, keys, key_heads)];
         let is_aligned = head_dim.is_multiple_of(8)
             && steps.iter().flatten().all(|step| step.is_multiple_of(8))
             && places.iter().all(|place| place.is_multiple_of(16));
@@ -84,13 +71,38 @@ impl Cuda {
             scale: (1.0 / (head_dim as f64).sqrt()) as f32,
         };
         let blocks = blocks.saturating_mul(batch * heads);
-        let size = Size { blocks, threads: [choice.threads, 1], shared: choice.shared };
+        let size = Size::new(blocks, [choice.threads, 1]).shared(choice.shared);
         // SAFETY: all vectors were checked to lie within their buffers, the mask and the prefixes have the shape's sizes.
-        unsafe { launch(&self.0.queue, choice.kernel, size, &work) }
+        Ok(unsafe { choice.kernel.launch(self.0.queue.stream(), size, (work,)) }?)
+    }
+
+    /// The addresses of queries, keys and values, which are checked to lie within their buffers; so are mask and results.
+    pub(super) fn places<T: Real>(
+        &self,
+        shape: &Shape,
+        [q, k, v]: [&Part<'_, Buffer<T>>; 3],
+        mask: &Mask,
+        out: &Buffer<T>,
+    ) -> [u64; 3] {
+        let Shape { batch, queries, keys, heads, key_heads, head_dim } = *shape;
+        assert_eq!(out.len, batch * queries * heads * head_dim, "the shape of an attention");
+        assert!(key_heads > 0 && heads.is_multiple_of(key_heads), "heads share key heads evenly");
+        assert!(mask.keys.is_none_or(|mask| mask.len() == batch * keys), "a mask has an entry for every key");
+        if let Reach::Prefix(prefixes) = mask.reach {
+            assert_eq!(prefixes.len(), batch, "a prefix for every sequence");
+        }
+        let size = self.0.arithmetic.size();
+        let place = |part: &Part<'_, Buffer<T>>, tokens: usize, heads: usize| {
+            let last = batch.saturating_sub(1) * part.sequence + tokens.saturating_sub(1) * part.token;
+            let end = part.offset + last + heads * head_dim;
+            assert!(batch * tokens == 0 || end <= part.buffer.len, "vectors within their memory");
+            if batch * tokens == 0 { 0 } else { part.buffer.at(part.offset, size) }
+        };
+        [place(q, queries, heads), place(k, keys, key_heads), place(v, keys, key_heads)]
     }
 
     /// Tensor cores for bf16 where rows begin at multiples of 16 bytes, else f32 arithmetic.
-    fn choose(&self, head_dim: usize, is_aligned: bool) -> Result<Choice, Fault> {
+    fn choose(&self, head_dim: usize, is_aligned: bool) -> Result<Choice<'_>> {
         let size = self.0.arithmetic.size();
         let choice = if size == 2 && is_aligned && head_dim <= 128 {
             let (index, width, queries) = match head_dim {
@@ -99,7 +111,7 @@ impl Cuda {
                 _ => (2, 128, 64),
             };
             let shared = tensor_shared(queries, width);
-            Choice { kernel: self.0.kernels.tensor[index], queries, threads: 128, shared }
+            Choice { kernel: &self.0.kernels.tensor[index], queries, threads: 128, shared }
         } else {
             let (index, width) = match head_dim {
                 0..=64 => (0, 64),
@@ -107,11 +119,11 @@ impl Cuda {
                 129..=256 => (2, 256),
                 _ => {
                     let why = format!("heads of {head_dim} features: a GPU takes up to 256; use the CPU");
-                    return Err(Fault::Other(Error::Device(why)));
+                    return Err(Error::Device(why));
                 }
             };
             Choice {
-                kernel: self.set().attend[index],
+                kernel: &self.set().attend[index],
                 queries: 64,
                 threads: 256,
                 shared: plain_shared(width),

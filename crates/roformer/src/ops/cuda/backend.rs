@@ -1,24 +1,23 @@
 //! The operations of a model, each as one piece of work in the stream.
 
 use super::arguments::{Copy, Embed, Finish, Gate, Norm};
-use super::kernels::{Size, launch, launch_with, narrow};
+use super::kernels::narrow;
 use super::product::{Epilogue, Key, Matrix, Places, Storage};
-use super::{Arithmetic, Buffer, Cuda, Fault};
+use super::{Arithmetic, Buffer, Cuda};
+use crate::attention::linear::{Carried, infer};
 use crate::attention::softmax::{Mask, Shape};
+use crate::blueprint::LinearForm;
 use crate::error::{Error, Result};
-use crate::ops::{Activation, Backend, Part, Real};
+use crate::ops::{Activation, Backend, LinearWork, Part, Real, Terms};
+use gpu::Size;
 use half::bf16;
 use rope::cuda::ViewMut;
 use rope::{Positions, Table, Turn};
 use std::any::Any;
-use std::ffi::c_void;
 use std::marker::PhantomData;
-use std::sync::PoisonError;
 
 /// Bytes of a wide access.
 const WIDE: usize = 16;
-
-type Noted = std::result::Result<(), Fault>;
 
 /// How many numbers a thread takes: 16 bytes where everything is a multiple of that.
 fn chunk(size: usize, strides: &[usize], places: &[u64]) -> usize {
@@ -43,14 +42,16 @@ impl Cuda {
         bias: Option<&Buffer<T>>,
         epsilon: f64,
         [step, offset, heads]: [usize; 3],
-        (sum, out): (u64, u64),
-    ) -> Noted {
+        sum: Option<&Buffer<T>>,
+        out: &Buffer<T>,
+    ) -> Result<()> {
         let (size, width) = (self.size(), weight.len);
         if width == 0 || heads == 0 || x.len == 0 {
             return Ok(());
         }
         assert!(offset + heads * width <= step && x.len.is_multiple_of(step), "shapes of a norm");
-        assert!(residual.is_none_or(|residual| residual.len == x.len), "shapes of a norm");
+        let is_as_x = |other: &Buffer<T>| other.len == x.len;
+        assert!(residual.is_none_or(is_as_x) && sum.is_none_or(is_as_x) && is_as_x(out), "shapes of a norm");
         assert!(bias.is_none_or(|bias| bias.len == width), "shapes of a norm");
         let vectors = x.len / step * heads;
         let work = Norm {
@@ -58,8 +59,8 @@ impl Cuda {
             residual: residual.map_or(0, |residual| residual.at(0, size)),
             weight: weight.at(0, size),
             bias: bias.map_or(0, |bias| bias.at(0, size)),
-            sum,
-            out,
+            sum: sum.map_or(0, |sum| sum.at(0, size)),
+            out: out.at(0, size),
             vectors: vectors as u64,
             step: step as u64,
             offset: offset as u64,
@@ -72,17 +73,17 @@ impl Cuda {
         let is_wide = lane > 32 && turns <= 8;
         let (kernel, launch_size) = if is_wide {
             let index = turns.next_power_of_two().trailing_zeros() as usize;
-            (self.set().norm[index], Size { blocks: vectors.div_ceil(4), threads: [32, 4], shared: 0 })
+            (&self.set().norm[index], Size::new(vectors.div_ceil(4), [32, 4]))
         } else {
             let shared = width * size_of::<f32>();
             if shared > 48 << 10 {
-                self.set().norm_any.allow_shared(self.device(), shared)?;
+                self.set().norm_any.allow_shared(shared)?;
             }
             let threads = width.next_multiple_of(32).min(256);
-            (self.set().norm_any, Size { blocks: vectors, threads: [threads, 1], shared })
+            (&self.set().norm_any, Size::new(vectors, [threads, 1]).shared(shared))
         };
         // SAFETY: the vectors lie within x, and residual, sum and out are as long as x.
-        unsafe { launch(&self.0.queue, kernel, launch_size, &work) }
+        Ok(unsafe { kernel.launch(self.0.queue.stream(), launch_size, (work,)) }?)
     }
 
     fn multiply<T: Real>(
@@ -91,7 +92,7 @@ impl Cuda {
         x: &Buffer<T>,
         activation: Activation,
         out: &Buffer<T>,
-    ) -> Noted {
+    ) -> Result<()> {
         let (size, outputs, inputs) = (self.size(), matrix.outputs, matrix.inputs);
         if out.len == 0 {
             return Ok(());
@@ -126,16 +127,18 @@ impl Cuda {
             epilogue,
         };
         let (mut bias, mut left) = (0, activation);
-        if self.0.products.multiply(key, places)? {
+        // SAFETY: of these sizes: x and out as asserted, the weight and the bias as the matrix was made.
+        if unsafe { self.0.products.multiply(key, places) }? {
             if matches!(epilogue, Epilogue::GeluTanh | Epilogue::BiasGeluTanh) {
                 left = Activation::Identity;
             }
         } else {
             // Shapes that cuBLASLt has no epilogue for.
             let plain = Key { epilogue: Epilogue::Nothing, ..key };
-            if !self.0.products.multiply(plain, places)? {
+            // SAFETY: as above.
+            if !unsafe { self.0.products.multiply(plain, places) }? {
                 let why = format!("cuBLASLt has no product [{rows}, {inputs}] · [{inputs}, {outputs}]");
-                return Err(Error::Device(why).into());
+                return Err(Error::Device(why));
             }
             bias = if matrix.has_bias { places.bias } else { 0 };
         }
@@ -157,9 +160,9 @@ impl Cuda {
                 Activation::Tanh => 5,
             },
         };
-        let kernel = self.set().finish[usize::from(count > 1)];
+        let kernel = &self.set().finish[usize::from(count > 1)];
         // SAFETY: all of out, and a bias as wide as its rows.
-        unsafe { launch(&self.0.queue, kernel, Size::each(out.len / count), &work) }
+        Ok(unsafe { kernel.launch(self.0.queue.stream(), Size::each(out.len / count), (work,)) }?)
     }
 
     fn look_up<T: Real>(
@@ -168,7 +171,7 @@ impl Cuda {
         (kinds, types): (&Buffer<T>, Option<&[u32]>),
         width: usize,
         out: &Buffer<T>,
-    ) -> Noted {
+    ) -> Result<()> {
         if out.len == 0 {
             return Ok(());
         }
@@ -191,9 +194,9 @@ impl Cuda {
             row: narrow(width / count)?,
         };
         state.begin()?;
-        let kernel = self.set().embed[usize::from(count > 1)];
+        let kernel = &self.set().embed[usize::from(count > 1)];
         // SAFETY: ids and types were checked against their tables, and out has a row for each.
-        unsafe { launch(queue, kernel, Size::each(out.len / count), &work) }
+        Ok(unsafe { kernel.launch(self.0.queue.stream(), Size::each(out.len / count), (work,)) }?)
     }
 
     fn turn<T: Real>(
@@ -201,25 +204,32 @@ impl Cuda {
         table: &Table<T>,
         first: i64,
         x: &Buffer<T>,
+        offset: usize,
         shape: [usize; 4],
         steps: [usize; 3],
-    ) -> rope::Result<()> {
-        let Some(table) = (table as &dyn Any).downcast_ref::<Table<f32>>() else { return Ok(()) };
+    ) -> Result<()> {
+        let Some(table) = (table as &dyn Any).downcast_ref::<Table<f32>>() else {
+            return Err(super::wrong_type());
+        };
         let ends = [0, 1, 2].map(|axis| shape[axis].saturating_sub(1) * steps[axis]);
         let is_empty = shape.contains(&0);
-        assert!(is_empty || ends.iter().sum::<usize>() + shape[3] <= x.len, "heads within their buffer");
-        let (mut state, place) = (self.state(), x.at(0, self.size()));
+        assert!(
+            is_empty || offset + ends.iter().sum::<usize>() + shape[3] <= x.len,
+            "heads within their buffer"
+        );
+        let (mut state, place) = (self.state(), x.at(if is_empty { 0 } else { offset }, self.size()));
         let table = state.table(table)?;
-        let (rows, stream) = (table.at(Positions::From(first))?, &self.0.queue.stream);
+        let (rows, stream) = (table.at(Positions::From(first))?, self.0.queue.stream());
         if self.size() == 2 {
             // SAFETY: within the buffer, as checked, which is borrowed exclusively and given back in the stream's order.
             let mut view = unsafe { ViewMut::<bf16>::from_raw(place, shape, steps)? };
-            rows.rotate(stream, Turn::Forward, &mut view)
+            rows.rotate(stream, Turn::Forward, &mut view)?;
         } else {
             // SAFETY: as above.
             let mut view = unsafe { ViewMut::<f32>::from_raw(place, shape, steps)? };
-            rows.rotate(stream, Turn::Forward, &mut view)
+            rows.rotate(stream, Turn::Forward, &mut view)?;
         }
+        Ok(())
     }
 
     fn copy_part<T: Real>(
@@ -228,7 +238,7 @@ impl Cuda {
         to: &Buffer<T>,
         (offset, token, sequence): (usize, usize, usize),
         [batch, tokens, width]: [usize; 3],
-    ) -> Noted {
+    ) -> Result<()> {
         if batch * tokens * width == 0 {
             return Ok(());
         }
@@ -252,9 +262,11 @@ impl Cuda {
             tokens: narrow(tokens)?,
             width: narrow(width / count)?,
         };
-        let kernel = self.0.kernels.copy[if count > 1 { 2 } else { size / 4 }];
+        let kernel = &self.0.kernels.copy[if count > 1 { 2 } else { size / 4 }];
         // SAFETY: both ends were checked.
-        unsafe { launch(&self.0.queue, kernel, Size::each(batch * tokens * width / count), &work) }
+        Ok(unsafe {
+            kernel.launch(self.0.queue.stream(), Size::each(batch * tokens * width / count), (work,))
+        }?)
     }
 }
 
@@ -262,13 +274,14 @@ impl Backend for Cuda {
     type Buffer<T: Real> = Buffer<T>;
     type Matrix<T: Real> = Matrix<T>;
     type Scratch<T: Real> = ();
+    type State<T: Real> = Carried<T>;
 
-    fn zeros<T: Real>(&self, len: usize) -> Option<Buffer<T>> {
-        self.note(self.buffer(len))
+    fn zeros<T: Real>(&self, len: usize) -> Result<Buffer<T>> {
+        self.buffer(len)
     }
 
-    fn fit<T: Real>(&self, buffer: &mut Buffer<T>, len: usize) -> bool {
-        self.note(self.refit(buffer, len)).is_some()
+    fn fit<T: Real>(&self, buffer: &mut Buffer<T>, len: usize) -> Result<()> {
+        self.refit(buffer, len)
     }
 
     fn has_room<T: Real>(&self, _numbers: u128) -> bool {
@@ -276,63 +289,42 @@ impl Backend for Cuda {
         true
     }
 
-    fn settle<R>(&self, outcome: Result<R>) -> Result<R> {
-        let fault = self.0.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match (fault, outcome) {
-            (Some(Fault::Memory { bytes, free }), Err(Error::Memory { what })) => {
-                Err(Error::DeviceMemory { what, bytes, free, fits: None })
-            }
-            (Some(fault), _) => Err(fault.into()),
-            (None, outcome) => outcome,
-        }
-    }
-
-    fn upload<T: Real>(&self, from: &[T], to: &mut Buffer<T>) {
+    fn upload<T: Real>(&self, from: &[T], to: &mut Buffer<T>) -> Result<()> {
         assert_eq!(from.len(), to.len, "as many numbers");
-        self.note(self.store(&to.block, 0, from));
+        self.store(&to.block, 0, from)
     }
 
-    fn download<T: Real>(&self, from: &Buffer<T>, to: &mut [T]) {
-        let mut fetch = || {
-            self.state().end()?;
-            self.fetch(from, to)
-        };
-        self.note(fetch());
+    fn download<T: Real>(&self, from: &Buffer<T>, to: &mut [T]) -> Result<()> {
+        self.state().end()?;
+        self.fetch(from, to)
     }
 
-    fn list<T: Real>(&self, from: &Buffer<T>, len: usize) -> Option<Vec<T>> {
-        let fetch = || {
-            self.state().end()?;
-            self.fetch_list(from, len)
-        };
-        self.note(fetch())?
+    fn list<T: Real>(&self, from: &Buffer<T>, len: usize) -> Result<Vec<T>> {
+        self.state().end()?;
+        self.fetch_list(from, len)
     }
 
-    fn matrix<T: Real>(&self, outputs: usize, inputs: usize) -> Option<Matrix<T>> {
-        let make = || {
-            self.check_type::<T>()?;
-            let (weight, bias) =
-                (self.zero_block(outputs.saturating_mul(inputs))?, self.zero_block(outputs)?);
-            Ok(Matrix { weight, bias, has_bias: false, outputs, inputs, kind: PhantomData })
-        };
-        self.note(make())
+    fn matrix<T: Real>(&self, outputs: usize, inputs: usize) -> Result<Matrix<T>> {
+        self.check_type::<T>()?;
+        let (weight, bias) = (self.zero_block(outputs.saturating_mul(inputs))?, self.zero_block(outputs)?);
+        Ok(Matrix { weight, bias, has_bias: false, outputs, inputs, kind: PhantomData })
     }
 
-    fn set_rows<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, rows: &[T]) {
-        self.note(self.store(&matrix.weight, first * matrix.inputs, rows));
+    fn set_rows<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, rows: &[T]) -> Result<()> {
+        self.store(&matrix.weight, first * matrix.inputs, rows)
     }
 
-    fn set_bias<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, bias: &[T]) {
+    fn set_bias<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, bias: &[T]) -> Result<()> {
         matrix.has_bias = true;
-        self.note(self.store(&matrix.bias, first, bias));
+        self.store(&matrix.bias, first, bias)
     }
 
     fn matrix_bytes<T: Real>(&self, matrix: &Matrix<T>) -> usize {
         matrix.bytes()
     }
 
-    fn scratch<T: Real>(&self) -> Option<()> {
-        Some(())
+    fn scratch<T: Real>(&self) -> Result<()> {
+        Ok(())
     }
 
     fn product<T: Real>(
@@ -341,8 +333,8 @@ impl Backend for Cuda {
         x: &Buffer<T>,
         activation: Activation,
         out: &mut Buffer<T>,
-    ) {
-        self.note(self.multiply(matrix, x, activation, out));
+    ) -> Result<()> {
+        self.multiply(matrix, x, activation, out)
     }
 
     fn layer_norm<T: Real>(
@@ -352,9 +344,8 @@ impl Backend for Cuda {
         weight: &Buffer<T>,
         bias: &Buffer<T>,
         epsilon: f64,
-    ) {
-        let out = x.at(0, self.size());
-        self.note(self.norm(x, residual, weight, Some(bias), epsilon, [weight.len, 0, 1], (0, out)));
+    ) -> Result<()> {
+        self.norm(x, residual, weight, Some(bias), epsilon, [weight.len, 0, 1], None, x)
     }
 
     fn rms_norm<T: Real>(
@@ -363,9 +354,8 @@ impl Backend for Cuda {
         residual: Option<&Buffer<T>>,
         weight: &Buffer<T>,
         epsilon: f64,
-    ) {
-        let out = x.at(0, self.size());
-        self.note(self.norm(x, residual, weight, None, epsilon, [weight.len, 0, 1], (0, out)));
+    ) -> Result<()> {
+        self.norm(x, residual, weight, None, epsilon, [weight.len, 0, 1], None, x)
     }
 
     fn add_rms_norm<T: Real>(
@@ -375,11 +365,9 @@ impl Backend for Cuda {
         weight: &Buffer<T>,
         epsilon: f64,
         out: &mut Buffer<T>,
-    ) {
-        assert_eq!(x.len, out.len, "shapes of a norm");
-        let sum = if delta.is_some() { x.at(0, self.size()) } else { 0 };
-        let places = (sum, out.at(0, self.size()));
-        self.note(self.norm(x, delta, weight, None, epsilon, [weight.len, 0, 1], places));
+    ) -> Result<()> {
+        let sum = delta.is_some().then_some(&*x);
+        self.norm(x, delta, weight, None, epsilon, [weight.len, 0, 1], sum, out)
     }
 
     fn rms_norm_heads<T: Real>(
@@ -388,26 +376,22 @@ impl Backend for Cuda {
         step_offset_heads: [usize; 3],
         weight: &Buffer<T>,
         epsilon: f64,
-    ) {
-        let out = x.at(0, self.size());
-        self.note(self.norm(x, None, weight, None, epsilon, step_offset_heads, (0, out)));
+    ) -> Result<()> {
+        self.norm(x, None, weight, None, epsilon, step_offset_heads, None, x)
     }
 
-    fn swiglu<T: Real>(&self, gate_up: &Buffer<T>, wide: usize, out: &mut Buffer<T>) {
+    fn swiglu<T: Real>(&self, gate_up: &Buffer<T>, wide: usize, out: &mut Buffer<T>) -> Result<()> {
         assert!(
             gate_up.len == 2 * out.len && (out.len == 0 || out.len.is_multiple_of(wide)),
             "shapes of a gate"
         );
         let (size, count) = (self.size(), chunk(self.size(), &[wide], &[]));
-        let gate = || {
-            let (x, chunks) = (gate_up.at(0, size), out.len / count);
-            let row = narrow(wide / count)?;
-            let work = Gate { x, out: out.at(0, size), chunks: chunks as u64, row };
-            let kernel = self.set().swiglu[usize::from(count > 1)];
-            // SAFETY: all of out, and twice as much of gate_up.
-            unsafe { launch(&self.0.queue, kernel, Size::each(chunks), &work) }
-        };
-        self.note(gate());
+        let (x, chunks) = (gate_up.at(0, size), out.len / count);
+        let row = narrow(wide / count)?;
+        let work = Gate { x, out: out.at(0, size), chunks: chunks as u64, row };
+        let kernel = &self.set().swiglu[usize::from(count > 1)];
+        // SAFETY: all of out, and twice as much of gate_up.
+        Ok(unsafe { kernel.launch(self.0.queue.stream(), Size::each(chunks), (work,)) }?)
     }
 
     fn embed<T: Real>(
@@ -416,8 +400,8 @@ impl Backend for Cuda {
         kinds_and_types: (&Buffer<T>, Option<&[u32]>),
         width: usize,
         out: &mut Buffer<T>,
-    ) {
-        self.note(self.look_up(words_and_ids, kinds_and_types, width, out));
+    ) -> Result<()> {
+        self.look_up(words_and_ids, kinds_and_types, width, out)
     }
 
     fn rotate<T: Real>(
@@ -425,10 +409,21 @@ impl Backend for Cuda {
         table: &Table<T>,
         first: i64,
         x: &mut Buffer<T>,
+        offset: usize,
         shape: [usize; 4],
         steps: [usize; 3],
-    ) -> rope::Result<()> {
-        self.turn(table, first, x, shape, steps)
+    ) -> Result<()> {
+        self.turn(table, first, x, offset, shape, steps)
+    }
+
+    fn add_rows<T: Real>(
+        &self,
+        x: &mut Buffer<T>,
+        rows: &Buffer<T>,
+        first: usize,
+        size: [usize; 3],
+    ) -> Result<()> {
+        self.add_code_rows(x, rows, first, size)
     }
 
     fn attend<T: Real>(
@@ -436,10 +431,43 @@ impl Backend for Cuda {
         shape: &Shape,
         qkv: [Part<'_, Buffer<T>>; 3],
         mask: &Mask,
+        terms: &Terms<'_, Buffer<T>>,
         out: &mut Buffer<T>,
         _scratch: &(),
-    ) -> bool {
-        self.note(self.attend_parts(shape, qkv, mask, out)).is_some()
+    ) -> Result<()> {
+        match terms.is_empty() {
+            true => self.attend_parts(shape, qkv, mask, out),
+            false => self.attend_terms(shape, qkv, mask, terms, out),
+        }
+    }
+
+    // The features and sums of linear attention are the CPU's; the products around it are not.
+
+    fn attend_linear<T: Real>(
+        &self,
+        work: &LinearWork<'_, T>,
+        joined: &Buffer<T>,
+        state: Option<&mut Carried<T>>,
+        out: &mut Buffer<T>,
+    ) -> Result<()> {
+        let joined = self.fetch_list(joined, joined.len)?;
+        let mut results = vec![T::ZERO; out.len];
+        infer(work, &joined, state, &mut results)?;
+        self.store(&out.block, 0, &results)
+    }
+
+    fn state<T: Real>(
+        &self,
+        form: LinearForm,
+        batch: usize,
+        heads: usize,
+        head_dim: usize,
+    ) -> Result<Carried<T>> {
+        Carried::new(form.queries, batch, heads, head_dim)
+    }
+
+    fn repeat_state<T: Real>(&self, state: &Carried<T>, batch: usize) -> Result<Carried<T>> {
+        state.repeat(batch)
     }
 
     fn copy<T: Real>(
@@ -448,21 +476,20 @@ impl Backend for Cuda {
         to: &mut Buffer<T>,
         at: (usize, usize, usize),
         size: [usize; 3],
-    ) {
-        self.note(self.copy_part(from, to, at, size));
+    ) -> Result<()> {
+        self.copy_part(from, to, at, size)
     }
 
-    fn mean<T: Real>(&self, x: &Buffer<T>, [batch, tokens, width]: [usize; 3], out: &mut Buffer<T>) {
+    fn mean<T: Real>(
+        &self,
+        x: &Buffer<T>,
+        [batch, tokens, width]: [usize; 3],
+        out: &mut Buffer<T>,
+    ) -> Result<()> {
         assert!(x.len == batch * tokens * width && out.len == batch * width, "shapes of a mean");
-        let work = || {
-            let (from, to) = (x.at(0, self.size()), out.at(0, self.size()));
-            let sizes = [narrow(batch)?, narrow(tokens)?, narrow(width)?];
-            let pointers = [&raw const from, &raw const to].map(|place| place.cast_mut().cast::<c_void>());
-            let sizes = sizes.each_ref().map(|size| std::ptr::from_ref(size).cast_mut().cast::<c_void>());
-            let mut all = [pointers[0], pointers[1], sizes[0], sizes[1], sizes[2]];
-            // SAFETY: the five arguments of the kernel; x and out have these sizes.
-            unsafe { launch_with(&self.0.queue, self.set().mean, Size::each(batch * width), &mut all) }
-        };
-        self.note(work());
+        let (from, to) = (x.at(0, self.size()), out.at(0, self.size()));
+        let all = (from, to, narrow(batch)?, narrow(tokens)?, narrow(width)?);
+        // SAFETY: the five arguments of the kernel; x and out have these sizes.
+        Ok(unsafe { self.set().mean.launch(self.0.queue.stream(), Size::each(batch * width), all) }?)
     }
 }

@@ -1,14 +1,15 @@
-//! The kernels: loaded once, found by name, launched.
+//! The kernels: loaded once, found by name.
 
+use super::Arithmetic;
 use super::attend::{plain_shared, tensor_shared};
-use super::memory::Queue;
-use super::{Arithmetic, Fault};
-use crate::error::Error;
-use rope::cuda::{Device, Function, Module};
+use crate::error::{Error, Result};
+use gpu::{Device, Function, Module};
 
 /// The source, in the order that `make-ptx` has.
 const SOURCE: &str = concat!(
     include_str!("kernels/types.cu"),
+    include_str!("kernels/activation.cu"),
+    include_str!("kernels/statistics.cu"),
     include_str!("kernels/rows.cu"),
     include_str!("kernels/pointwise.cu"),
     include_str!("kernels/attend.cu"),
@@ -17,9 +18,6 @@ const SOURCE: &str = concat!(
 );
 /// What `make-ptx` made of it, for chips from compute capability 8.0 on.
 const PTX: &str = include_str!("kernels.ptx");
-
-/// Threads of a block where each does one thing.
-pub(super) const THREADS: usize = 256;
 
 /// The kernels for one type of numbers. Pairs are for numbers one by one, and for 16 bytes at a time.
 pub(super) struct Set {
@@ -45,12 +43,12 @@ pub(super) struct Kernels {
 }
 
 impl Kernels {
-    pub fn load(device: &Device) -> Result<Kernels, Error> {
-        let module = Module::load(device, SOURCE, PTX)?;
+    pub fn load(device: &Device) -> Result<Kernels> {
+        let module = Module::load(device, SOURCE, PTX, &[])?;
         let find = |name: &str| module.function(name);
-        let set = |kind: &str| -> rope::Result<Set> {
+        let set = |kind: &str| -> gpu::Result<Set> {
             let find = |name: &str| find(&format!("{kind}_{name}"));
-            let pair = |name: &str| Ok::<_, rope::Error>([find(name)?, find(&format!("{name}_wide"))?]);
+            let pair = |name: &str| Ok::<_, gpu::Error>([find(name)?, find(&format!("{name}_wide"))?]);
             let norms = [find("norm_1")?, find("norm_2")?, find("norm_4")?, find("norm_8")?];
             Ok(Set {
                 embed: pair("embed")?,
@@ -72,11 +70,11 @@ impl Kernels {
         // More than 48 KB of shared memory must be asked for. What a chip has not, its launch reports.
         for (index, width) in [64, 128, 256].into_iter().enumerate() {
             for set in [&all.f32, &all.bf16] {
-                let _ = set.attend[index].allow_shared(device, plain_shared(width));
+                let _ = set.attend[index].allow_shared(plain_shared(width));
             }
         }
         for (kernel, (queries, width)) in all.tensor.iter().zip([(128, 32), (128, 64), (64, 128)]) {
-            let _ = kernel.allow_shared(device, tensor_shared(queries, width));
+            let _ = kernel.allow_shared(tensor_shared(queries, width));
         }
         Ok(all)
     }
@@ -90,63 +88,10 @@ impl Kernels {
     }
 }
 
-/// Blocks, threads of a block and bytes of shared memory of a launch.
-pub(super) struct Size {
-    pub blocks: usize,
-    pub threads: [usize; 2],
-    pub shared: usize,
-}
-
-impl Size {
-    /// A thread for each of so many things.
-    pub fn each(count: usize) -> Size {
-        Size { blocks: count.div_ceil(THREADS), threads: [THREADS, 1], shared: 0 }
-    }
-}
-
 /// A number that a kernel takes in 32 bits.
-pub(super) fn narrow(value: usize) -> Result<u32, Fault> {
+pub(super) fn narrow(value: usize) -> Result<u32> {
     let why = || Error::Device(format!("a size of {value} is too large for a GPU; use a smaller batch"));
-    u32::try_from(value).map_err(|_| why().into())
-}
-
-/// Launches a kernel that takes one struct of arguments.
-///
-/// # Safety
-///
-/// The struct is the kernel's, and all memory that it leads to lies within buffers that are there.
-pub(super) unsafe fn launch<A>(
-    queue: &Queue,
-    kernel: Function,
-    size: Size,
-    argument: &A,
-) -> Result<(), Fault> {
-    // SAFETY: as the caller promises.
-    unsafe { launch_with(queue, kernel, size, &mut [std::ptr::from_ref(argument).cast_mut().cast()]) }
-}
-
-/// Launches a kernel with pointers to its arguments.
-///
-/// # Safety
-///
-/// The arguments are the kernel's, and all memory that they lead to lies within buffers that are there.
-pub(super) unsafe fn launch_with(
-    queue: &Queue,
-    kernel: Function,
-    size: Size,
-    arguments: &mut [*mut std::ffi::c_void],
-) -> Result<(), Fault> {
-    let Size { blocks, threads: [across, down], shared } = size;
-    if blocks > i32::MAX as usize {
-        let why = format!("{blocks} blocks of work do not fit in one launch on a GPU; use a smaller batch");
-        return Err(Fault::Other(Error::Device(why)));
-    }
-    if blocks == 0 {
-        return Ok(());
-    }
-    // SAFETY: as the caller promises; buffers are given back in the stream's order, after this work.
-    unsafe { kernel.launch(&queue.stream, [blocks, 1, 1], [across, down, 1], shared, arguments) }?;
-    Ok(())
+    u32::try_from(value).map_err(|_| why())
 }
 
 #[cfg(test)]

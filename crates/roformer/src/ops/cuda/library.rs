@@ -125,7 +125,7 @@ impl Library {
 /// Where the library may be: where the loader looks, then the toolkit, then Python packages.
 fn candidates() -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = NAMES.iter().map(PathBuf::from).collect();
-    for folder in rope::cuda::library_folders() {
+    for folder in gpu::library_folders() {
         all.extend(NAMES.iter().map(|name| folder.join(name)).filter(|path| path.is_file()));
     }
     all

@@ -1,17 +1,26 @@
 //! The operations on an NVIDIA GPU: products by cuBLASLt, rotation by [`rope::cuda`], all else by the kernels of this folder.
 //!
 //! All work of a [`Cuda`] and its clones runs in one stream, in the order in which it was given, so memory is given back
-//! without waiting and small inputs (ids, masks, tables) share theirs. An operation returns when its work is in the stream. One
-//! that fails is remembered, and the call of a model that it belongs to returns its error ([`settle`](super::Backend::settle)).
+//! without waiting and small inputs (ids, masks, tables) share theirs. An operation returns when its work is in the stream, or
+//! why it is not; threads that share a `Cuda` each get the errors of their own calls.
+//!
+//! Driver, memory and launches are those of the crate `rope-gpu`; here are cuBLASLt, the kernels and the operations.
 //!
 //! `kernels/` and `make-ptx` are the kernels and what makes `kernels.ptx` of them, as in [`rope::cuda`].
 
 mod arguments;
+#[allow(unsafe_code, reason = "launches kernels")]
 mod attend;
+#[allow(unsafe_code, reason = "launches kernels")]
 mod backend;
+#[allow(unsafe_code, reason = "launches kernels")]
+mod encodings;
 mod kernels;
+#[allow(unsafe_code, reason = "opens and calls cuBLASLt")]
 mod library;
+#[allow(unsafe_code, reason = "reads numbers of a type that is f32 as such")]
 pub(crate) mod memory;
+#[allow(unsafe_code, reason = "calls cuBLASLt")]
 pub(crate) mod product;
 mod state;
 pub(crate) mod training;
@@ -21,10 +30,10 @@ pub use product::Matrix;
 
 use super::Real;
 use crate::error::{Error, Result};
+use encodings::Encodings;
+use gpu::{Device, Landing, Queue};
 use kernels::{Kernels, Set};
-use memory::{Pinned, Queue};
 use product::{Handle, Products};
-use rope::cuda::Device;
 use state::State;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use training::Training;
@@ -60,11 +69,11 @@ impl Arithmetic {
 /// An NVIDIA GPU that runs models. Cheap to clone; clones share memory and order of work.
 ///
 /// ```no_run
-/// use roformer::model::RoFormer;
+/// use roformer::model::Model;
 /// use roformer::ops::cuda::{Arithmetic, Cuda};
 ///
 /// let gpu = Cuda::new(0, Arithmetic::Bf16)?; // an error in one line where there is no GPU or no cuBLASLt
-/// let model = RoFormer::load_on(gpu, "roformer_chinese_base")?;
+/// let model = Model::load_on(gpu, "roformer_chinese_base")?;
 /// # Ok::<(), roformer::Error>(())
 /// ```
 #[derive(Clone)]
@@ -75,46 +84,10 @@ struct Inner {
     products: Products,
     kernels: Arc<Kernels>,
     training: Arc<OnceLock<Training>>,
+    encodings: OnceLock<Encodings>,
     state: Mutex<State>,
-    pinned: Mutex<Pinned>,
-    fault: Mutex<Option<Fault>>,
+    landing: Mutex<Landing>,
     queue: Arc<Queue>,
-}
-
-/// Why an operation failed.
-pub(crate) enum Fault {
-    /// Memory that was asked for, and what was free, in bytes.
-    Memory {
-        bytes: u128,
-        free: u64,
-    },
-    Other(Error),
-}
-
-impl From<rope::Error> for Fault {
-    fn from(error: rope::Error) -> Self {
-        match error {
-            rope::Error::DeviceMemory { bytes, free } => Fault::Memory { bytes, free },
-            error => Fault::Other(error.into()),
-        }
-    }
-}
-
-impl From<Error> for Fault {
-    fn from(error: Error) -> Self {
-        Fault::Other(error)
-    }
-}
-
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::Memory { bytes, free } => {
-                Error::DeviceMemory { what: "the work", bytes, free, fits: None }
-            }
-            Fault::Other(error) => error,
-        }
-    }
 }
 
 impl Cuda {
@@ -144,8 +117,17 @@ impl Cuda {
         let queue = Arc::new(Queue::new(device)?);
         let products = Products::new(library, &queue, arithmetic)?;
         let state = Mutex::new(State::new(&queue)?);
-        let (pinned, fault) = (Mutex::default(), Mutex::default());
-        Ok(Cuda(Arc::new(Inner { arithmetic, products, kernels, training, state, pinned, fault, queue })))
+        let landing = Mutex::new(Landing::new(&queue));
+        Ok(Cuda(Arc::new(Inner {
+            arithmetic,
+            products,
+            kernels,
+            training,
+            encodings: OnceLock::new(),
+            state,
+            landing,
+            queue,
+        })))
     }
 
     /// The kernels of training, loaded when they are first asked for.
@@ -155,6 +137,15 @@ impl Cuda {
         }
         let loaded = Training::load(self.device())?;
         Ok(self.0.training.get_or_init(|| loaded))
+    }
+
+    /// The kernels of encodings other than rotary, loaded when they are first asked for.
+    fn encodings(&self) -> Result<&Encodings> {
+        if let Some(loaded) = self.0.encodings.get() {
+            return Ok(loaded);
+        }
+        let loaded = Encodings::load(self.device())?;
+        Ok(self.0.encodings.get_or_init(|| loaded))
     }
 
     /// Whether the kernels that every training needs are loaded, or kept on disk from an earlier one. If not,
@@ -175,7 +166,7 @@ impl Cuda {
 
     /// The GPU.
     pub fn device(&self) -> &Device {
-        &self.0.queue.device
+        self.0.queue.device()
     }
 
     /// Where the kernels come from, and which cuBLASLt computes products, in words.
@@ -208,22 +199,17 @@ impl Cuda {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers why an operation failed; the first reason is the one that counts.
-    fn note<R>(&self, outcome: std::result::Result<R, Fault>) -> Option<R> {
-        outcome
-            .map_err(|fault| {
-                self.0.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fault);
-            })
-            .ok()
-    }
-
     /// Refuses numbers that are not `f32`.
-    fn check_type<T: Real>(&self) -> std::result::Result<(), Fault> {
+    fn check_type<T: Real>(&self) -> Result<()> {
         if size_of::<T>() == size_of::<f32>() {
             return Ok(());
         }
-        Err(Fault::Other(Error::Device("f64 is not computed on a GPU; use f32, or the CPU".into())))
+        Err(wrong_type())
     }
+}
+
+fn wrong_type() -> Error {
+    Error::Device("f64 is not computed on a GPU; use f32, or the CPU".into())
 }
 
 impl std::fmt::Debug for Cuda {

@@ -1,10 +1,10 @@
 //! Products by cuBLASLt: one plan for each shape, kept.
 
+use super::Arithmetic;
 use super::library::{Library, Opaque, Proposal};
-use super::memory::{Block, Queue};
-use super::{Arithmetic, Fault};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::ops::Real;
+use gpu::{Block, Device, Queue};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -146,7 +146,7 @@ pub(crate) struct Products {
 pub(crate) struct Handle {
     library: Library,
     handle: Opaque,
-    device: rope::cuda::Device,
+    device: Device,
 }
 
 // SAFETY: cuBLASLt's handle may be used from any thread, and from several at a time.
@@ -164,7 +164,7 @@ impl Drop for Handle {
 }
 
 impl Handle {
-    pub fn new(device: &rope::cuda::Device) -> Result<Handle, Error> {
+    pub fn new(device: &Device) -> Result<Handle> {
         let _current = device.enter()?;
         let (library, handle) = Library::find()?;
         Ok(Handle { library, handle, device: device.clone() })
@@ -177,7 +177,7 @@ unsafe impl Send for Products {}
 unsafe impl Sync for Products {}
 
 impl Products {
-    pub fn new(library: &Arc<Handle>, queue: &Arc<Queue>, arithmetic: Arithmetic) -> Result<Products, Error> {
+    pub fn new(library: &Arc<Handle>, queue: &Arc<Queue>, arithmetic: Arithmetic) -> Result<Products> {
         let workspace = Block::new(queue, WORKSPACE)?;
         let is_quick = arithmetic == Arithmetic::Tf32;
         Ok(Products {
@@ -199,8 +199,13 @@ impl Products {
     }
 
     /// Gives a product to the stream; `false` if cuBLASLt has no algorithm for it.
-    pub fn multiply(&self, key: Key, places: Places) -> Result<bool, Fault> {
-        let _current = self.queue.device.enter()?;
+    ///
+    /// # Safety
+    ///
+    /// The places have memory for the matrices that the key describes, which is there until the work is done and that other
+    /// streams do not write in the meantime. What is added is read where its share is not 0, the bias where the epilogue has one.
+    pub unsafe fn multiply(&self, key: Key, places: Places) -> Result<bool> {
+        let _current = self.queue.device().enter()?;
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         let known = (key, alignment(&places));
         if !plans.contains_key(&known) {
@@ -212,10 +217,11 @@ impl Products {
         }
         let Some(Some(plan)) = plans.get(&known) else { return Ok(false) };
         if key.epilogue.has_bias() {
-            self.set(plan.descriptor, DESCRIPTOR_BIAS, &places.bias)?;
+            // SAFETY: the plan's descriptor, and an address.
+            unsafe { self.set(plan.descriptor, DESCRIPTOR_BIAS, &places.bias)? };
         }
         let one = 1f32;
-        // SAFETY: the plan was made for these sizes, which the caller checked against the memory at these addresses; the
+        // SAFETY: the plan was made for these sizes, which the caller promises memory for; the
         // workspace has as many bytes as the plan may use, and the stream's order keeps its users apart.
         let status = unsafe {
             (self.library.library.multiply)(
@@ -234,7 +240,7 @@ impl Products {
                 plan.algorithm.as_ptr(),
                 self.workspace.pointer(),
                 WORKSPACE,
-                self.queue.stream.pointer(),
+                self.queue.stream().pointer(),
             )
         };
         let Key { rows, columns, depth, .. } = key;
@@ -242,7 +248,7 @@ impl Products {
         self.check(what, status).map(|()| true)
     }
 
-    fn plan(&self, key: Key, places: Places) -> Result<Option<Plan>, Fault> {
+    fn plan(&self, key: Key, places: Places) -> Result<Option<Plan>> {
         let Key { rows, columns, depth, is_left_turned, is_right_turned, factors, result, epilogue } = key;
         let compute = match (self.is_quick, factors) {
             (true, Storage::F32) => COMPUTE_32F_FAST_TF32,
@@ -265,11 +271,14 @@ impl Products {
             // SAFETY: sets the pointer.
             let status = unsafe { (library.descriptor_create)(&mut plan.descriptor, compute, R_32F) };
             self.check(|| "describing a product", status)?;
-            self.set(plan.descriptor, DESCRIPTOR_TRANSPOSE_A, &i32::from(is_right_turned))?;
-            self.set(plan.descriptor, DESCRIPTOR_TRANSPOSE_B, &i32::from(is_left_turned))?;
-            self.set(plan.descriptor, DESCRIPTOR_EPILOGUE, &(epilogue as i32))?;
-            if epilogue.has_bias() {
-                self.set(plan.descriptor, DESCRIPTOR_BIAS, &places.bias)?;
+            // SAFETY: the descriptor was just made; these are numbers of 32 bits, and an address.
+            unsafe {
+                self.set(plan.descriptor, DESCRIPTOR_TRANSPOSE_A, &i32::from(is_right_turned))?;
+                self.set(plan.descriptor, DESCRIPTOR_TRANSPOSE_B, &i32::from(is_left_turned))?;
+                self.set(plan.descriptor, DESCRIPTOR_EPILOGUE, &(epilogue as i32))?;
+                if epilogue.has_bias() {
+                    self.set(plan.descriptor, DESCRIPTOR_BIAS, &places.bias)?;
+                }
             }
             let (width, count) = either(is_right_turned, (columns, depth));
             layout(&mut plan.right, factors, width, count)?;
@@ -289,7 +298,7 @@ impl Products {
     }
 
     /// The algorithm that cuBLASLt thinks best, if it has one.
-    fn choose(&self, plan: &Plan, alignment: Alignment) -> Result<Option<[u64; 8]>, Fault> {
+    fn choose(&self, plan: &Plan, alignment: Alignment) -> Result<Option<[u64; 8]>> {
         let library = &self.library.library;
         let mut preference = std::ptr::null_mut();
         // SAFETY: sets the pointer.
@@ -322,22 +331,25 @@ impl Products {
         Ok((status == 0 && found > 0 && proposal.state == 0).then_some(proposal.algorithm))
     }
 
-    fn set<V>(&self, descriptor: Opaque, attribute: i32, value: &V) -> Result<(), Fault> {
+    /// # Safety
+    ///
+    /// The descriptor lives, and the value is of the attribute's type.
+    unsafe fn set<V>(&self, descriptor: Opaque, attribute: i32, value: &V) -> Result<()> {
         let value = std::ptr::from_ref(value).cast::<c_void>();
         let set = self.library.library.descriptor_set;
-        // SAFETY: the descriptor lives, and the callers give a value of the attribute's size, which is copied.
+        // SAFETY: as the caller promises; the value is copied.
         let status = unsafe { set(descriptor, attribute, value, size_of::<V>()) };
         self.check(|| "describing a product", status)
     }
 
-    fn check<W: ToString>(&self, what: impl FnOnce() -> W, status: i32) -> Result<(), Fault> {
+    fn check<W: ToString>(&self, what: impl FnOnce() -> W, status: i32) -> Result<()> {
         match status {
             0 => Ok(()),
-            _ => Err(Fault::Other(Error::Device(format!(
+            _ => Err(Error::Device(format!(
                 "{} failed in cuBLASLt: {}",
                 what().to_string(),
                 self.library.library.words(status)
-            )))),
+            ))),
         }
     }
 
@@ -360,6 +372,6 @@ impl Drop for Products {
     fn drop(&mut self) {
         let plans = std::mem::take(&mut *self.plans.lock().unwrap_or_else(PoisonError::into_inner));
         plans.into_values().for_each(|plan| self.destroy(plan));
-        let _ = self.queue.stream.synchronise();
+        let _ = self.queue.stream().synchronise();
     }
 }

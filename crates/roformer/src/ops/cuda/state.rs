@@ -1,10 +1,9 @@
 //! What operations share: small inputs on the GPU, tables of rotations, the times of a pass.
 
-use super::Fault;
-use super::memory::{Block, Queue};
 use crate::attention::softmax::{Mask, Reach};
-use crate::error::Error;
-use rope::cuda::{Event, Table};
+use crate::error::Result;
+use gpu::{Block, Event, Plain, Queue};
+use rope::cuda::Table;
 use std::sync::Arc;
 
 /// Tables kept at a time.
@@ -18,6 +17,8 @@ pub(super) struct State {
     /// `[batch, words]`: a bit a key.
     mask: Input<u64>,
     prefixes: Input<u32>,
+    /// Which row of a table each distance takes: of the four tables that an attention may have.
+    indices: [Input<u32>; 4],
     tables: Vec<Table>,
     begin: Event,
     end: Event,
@@ -31,22 +32,20 @@ pub(super) struct Input<V> {
     block: Block,
 }
 
-impl<V: Copy + PartialEq> Input<V> {
-    fn new(queue: &Arc<Queue>) -> Result<Self, Fault> {
+impl<V: Plain + PartialEq> Input<V> {
+    fn new(queue: &Arc<Queue>) -> Result<Self> {
         Ok(Input { now: Vec::new(), block: Block::new(queue, 0)? })
     }
 
     /// The address of these numbers on the GPU. In the stream's order they stay until others are put.
-    pub fn put(&mut self, queue: &Arc<Queue>, numbers: &[V]) -> Result<u64, Fault> {
+    pub fn put(&mut self, queue: &Arc<Queue>, numbers: &[V]) -> Result<u64> {
         if self.now != numbers {
             let bytes = size_of_val(numbers);
             self.now.clear();
             if bytes > self.block.bytes() {
                 self.block = Block::new(queue, bytes.next_power_of_two())?;
             }
-            // SAFETY: whole numbers, which have no padding.
-            let data = unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), bytes) };
-            queue.upload(self.block.pointer(), data)?;
+            self.block.upload(self.block.span(), numbers)?;
             self.now.extend_from_slice(numbers);
         }
         Ok(self.block.pointer())
@@ -60,14 +59,15 @@ fn words(mask: &[bool], keys: usize) -> Vec<u64> {
 }
 
 impl State {
-    pub fn new(queue: &Arc<Queue>) -> Result<State, Error> {
-        let event = || Event::new(&queue.device);
+    pub fn new(queue: &Arc<Queue>) -> Result<State> {
+        let event = || Event::new(queue.device());
         Ok(State {
             queue: queue.clone(),
             ids: Input::new(queue)?,
             types: Input::new(queue)?,
             mask: Input::new(queue)?,
             prefixes: Input::new(queue)?,
+            indices: [Input::new(queue)?, Input::new(queue)?, Input::new(queue)?, Input::new(queue)?],
             tables: Vec::new(),
             begin: event()?,
             end: event()?,
@@ -76,7 +76,7 @@ impl State {
     }
 
     /// The addresses of a mask's words and prefixes, 0 where there are none, and the number of its reach.
-    pub fn mask(&mut self, mask: &Mask, keys: usize) -> Result<(u64, u64, u32), Fault> {
+    pub fn mask(&mut self, mask: &Mask, keys: usize) -> Result<(u64, u64, u32)> {
         let bits = match mask.keys {
             Some(list) => self.mask.put(&self.queue, &words(list, keys))?,
             None => 0,
@@ -92,12 +92,17 @@ impl State {
         })
     }
 
+    /// The address of the rows that distances take, of the table with this number.
+    pub fn index(&mut self, table: usize, rows: &[u32]) -> Result<u64> {
+        self.indices[table].put(&self.queue, rows)
+    }
+
     /// The table on the GPU.
     pub fn table(&mut self, table: &rope::Table<f32>) -> rope::Result<&Table> {
         let index = match self.tables.iter().position(|kept| kept.holds(table)) {
             Some(index) => index,
             None => {
-                let Queue { device, stream, .. } = &*self.queue;
+                let (device, stream) = (self.queue.device(), self.queue.stream());
                 // Steps of a decoder: as many rows of the same rope, at other positions.
                 let same = |kept: &Table| kept.rows() == table.rows() && kept.rope() == table.rope();
                 match self.tables.iter().position(same) {
@@ -117,18 +122,18 @@ impl State {
     }
 
     /// Marks the beginning of a forward pass.
-    pub fn begin(&mut self) -> rope::Result<()> {
+    pub fn begin(&mut self) -> gpu::Result<()> {
         self.marked = (true, false);
-        self.queue.stream.record(&self.begin)
+        self.queue.stream().record(&self.begin)
     }
 
     /// Marks its end, the first time after its beginning.
-    pub fn end(&mut self) -> rope::Result<()> {
+    pub fn end(&mut self) -> gpu::Result<()> {
         if self.marked != (true, false) {
             return Ok(());
         }
         self.marked = (true, true);
-        self.queue.stream.record(&self.end)
+        self.queue.stream().record(&self.end)
     }
 
     pub fn pass_milliseconds(&self) -> Option<f64> {

@@ -1,25 +1,5 @@
 // ---- Number by number: biases, activations, gates -----------------------------------------------------------------
 
-enum Activation { IDENTITY, GELU, GELU_TANH, RELU, SILU, TANH };
-
-template <typename T> __device__ inline float silu(float x) { return x * reciprocal<T>(1 + exponential<T>(-x)); }
-
-template <typename T, int KIND> __device__ inline float activate(float x) {
-    if (KIND == GELU) {
-        float density, below = tail<T>(fabsf(x), density);
-        return x * (x > 0 ? 1 - below : below);
-    }
-    if (KIND == GELU_TANH) {
-        // ½·x·(1 + tanh u) = x / (1 + e^(−2u))
-        float u = 0.7978845608028654f * (x + 0.044715f * x * x * x);
-        return x * reciprocal<T>(1 + exponential<T>(-2 * u));
-    }
-    if (KIND == RELU) return x > 0 ? x : (x != x ? x : 0);
-    if (KIND == SILU) return silu<T>(x);
-    if (KIND == TANH) return tanhf(x);
-    return x;
-}
-
 struct Finish {
     void *x;           // [rows, width], in place
     const void *bias;  // [width] or null
@@ -37,10 +17,10 @@ template <typename T, typename Chunk, int COUNT, int KIND> __device__ void finis
         Chunk other = ((const Chunk *)work.bias)[index % work.row];
         const T *bias = (const T *)&other;
 #pragma unroll
-        for (int i = 0; i < COUNT; i++) narrow(activate<T, KIND>(widen(x[i]) + widen(bias[i])), x[i]);
+        for (int i = 0; i < COUNT; i++) narrow(activate<T, KIND>(widen(x[i]) + widen(bias[i])).y, x[i]);
     } else {
 #pragma unroll
-        for (int i = 0; i < COUNT; i++) narrow(activate<T, KIND>(widen(x[i])), x[i]);
+        for (int i = 0; i < COUNT; i++) narrow(activate<T, KIND>(widen(x[i])).y, x[i]);
     }
     ((Chunk *)work.x)[index] = chunk;
 }
@@ -71,7 +51,7 @@ template <typename T, typename Chunk, int COUNT> __device__ void swiglu(const Ga
     T *gate = (T *)&first;
     const T *up = (const T *)&second;
 #pragma unroll
-    for (int i = 0; i < COUNT; i++) narrow(silu<T>(widen(gate[i])) * widen(up[i]), gate[i]);
+    for (int i = 0; i < COUNT; i++) narrow(activate<T, SILU>(widen(gate[i])).y * widen(up[i]), gate[i]);
     ((Chunk *)work.out)[index] = first;
 }
 

@@ -50,7 +50,6 @@ template <typename T, int N> __device__ void norm_narrow(const Norm &work) {
     if (vector >= work.vectors) return;
     u64 at = place(work, vector);
     float x[N][COUNT];
-    float sum = 0;
 #pragma unroll
     for (int n = 0; n < N; n++) {
         u32 column = (n * 32 + threadIdx.x) * COUNT;
@@ -69,18 +68,9 @@ template <typename T, int N> __device__ void norm_narrow(const Norm &work) {
             for (int i = 0; i < COUNT; i++) narrow(x[n][i], own.x[i]);
             *(Wide<T> *)((T *)work.sum + at + column) = own;
         }
-        for (int i = 0; i < COUNT; i++) sum += x[n][i];
     }
-    float mean = work.bias ? sum_of_lanes(sum) / work.width : 0;
-    float squares = 0;
-#pragma unroll
-    for (int n = 0; n < N; n++) {
-        u32 column = (n * 32 + threadIdx.x) * COUNT;
-        if (column < work.width) {
-            for (int i = 0; i < COUNT; i++) squares += (x[n][i] - mean) * (x[n][i] - mean);
-        }
-    }
-    float scale = 1 / sqrtf(sum_of_lanes(squares) / work.width + work.epsilon);
+    auto numbers = [&](int n, int i) { return x[n][i]; };
+    Statistics known = statistics_of_lanes<N, COUNT>(numbers, work.width, work.bias, work.epsilon);
 #pragma unroll
     for (int n = 0; n < N; n++) {
         u32 column = (n * 32 + threadIdx.x) * COUNT;
@@ -89,7 +79,7 @@ template <typename T, int N> __device__ void norm_narrow(const Norm &work) {
         Wide<T> bias;
         if (work.bias) bias = *(const Wide<T> *)((const T *)work.bias + column);
         for (int i = 0; i < COUNT; i++) {
-            float y = (x[n][i] - mean) * scale * widen(weight.x[i]);
+            float y = (x[n][i] - known.mean) * known.scale * widen(weight.x[i]);
             narrow(work.bias ? y + widen(bias.x[i]) : y, out.x[i]);
         }
         *(Wide<T> *)((T *)work.out + at + column) = out;
@@ -101,20 +91,16 @@ template <typename T> __device__ void norm_any(const Norm &work) {
     extern __shared__ float row[];
     __shared__ float parts[32];
     u64 at = place(work, blockIdx.x);
-    float sum = 0;
     for (u32 i = threadIdx.x; i < work.width; i += blockDim.x) {
         float x = widen(((const T *)work.x)[at + i]);
         if (work.residual) x += widen(((const T *)work.residual)[at + i]);
         if (work.sum) narrow(x, ((T *)work.sum)[at + i]);
         row[i] = x;
-        sum += x;
     }
-    float mean = work.bias ? sum_of_block(sum, parts) / work.width : 0;
-    float squares = 0;
-    for (u32 i = threadIdx.x; i < work.width; i += blockDim.x) squares += (row[i] - mean) * (row[i] - mean);
-    float scale = 1 / sqrtf(sum_of_block(squares, parts) / work.width + work.epsilon);
+    auto numbers = [&](u32 i) { return row[i]; };
+    Statistics known = statistics_of_block(numbers, work.width, work.bias, work.epsilon, parts);
     for (u32 i = threadIdx.x; i < work.width; i += blockDim.x) {
-        float y = (row[i] - mean) * scale * widen(((const T *)work.weight)[i]);
+        float y = (row[i] - known.mean) * known.scale * widen(((const T *)work.weight)[i]);
         if (work.bias) y += widen(((const T *)work.bias)[i]);
         narrow(y, ((T *)work.out)[at + i]);
     }

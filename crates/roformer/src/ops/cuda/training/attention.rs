@@ -6,15 +6,11 @@
 #[cfg(test)]
 mod tests;
 
-use super::super::kernels::{Size, launch};
-use super::super::memory::Queue;
-use super::super::{Arithmetic, Fault};
-use crate::error::Error;
+use super::super::Arithmetic;
+use super::{Launcher, Scalars, THREADS};
+use crate::error::{Error, Result};
 use crate::ops::dropout;
-use rope::cuda::{Device, Function, Module};
-
-/// Threads of a block.
-const THREADS: usize = 256;
+use gpu::{Function, Module, Size, Span};
 
 /// Tiles that there are kernels for, narrow ones first: rows / 16, and features of a head.
 type Tiles = &'static [(usize, usize)];
@@ -30,7 +26,7 @@ const WHOLE: [Tiles; 2] =
 /// The backward's of longer sequences.
 const PARTS: [Tiles; 2] = [&[(4, 32), (4, 64), (2, 128)], &[(4, 64), (2, 128)]];
 
-/// An attention: everything that its forward and its backward both take. Addresses are 0 where there is nothing.
+/// An attention: everything that its forward and its backward both take.
 #[derive(Clone, Copy)]
 pub(crate) struct Attention {
     /// How tokens' numbers are stored: `bf16` as such, else as `f32`.
@@ -50,23 +46,23 @@ pub(crate) struct Attention {
     /// The factor of scores.
     pub scale: f32,
     /// Queries, keys and values side by side, `[batch · length, (heads + 2 · key_heads) · head_dim]`.
-    pub joined: u64,
+    pub joined: Span,
     /// The results, `[batch · length, heads · head_dim]`.
-    pub out: u64,
+    pub out: Span,
     /// The logarithm of each sum of exponentials, `f32` `[batch · length, heads]`; −∞ where nothing is seen.
-    pub lse: u64,
+    pub lse: Span,
     /// `[batch, ⌈length / 64⌉]` words: a bit a key.
-    pub mask: u64,
+    pub mask: Span,
     /// Seed, step and whether this is training.
-    pub scalars: u64,
+    pub scalars: Span,
     /// The chance that a weight is dropped in training.
     pub dropout: f64,
     /// Which of the model's dropouts this is.
     pub site: u64,
     /// u, `f32` `[heads, head_dim]`.
-    pub content: u64,
+    pub content: Span,
     /// v, `f32` `[heads, head_dim]`.
-    pub position: u64,
+    pub position: Span,
     /// b.
     pub bias: Option<Rows>,
     /// R.
@@ -81,36 +77,36 @@ pub(crate) struct Attention {
 #[derive(Clone, Copy)]
 pub(crate) struct Rows {
     /// `f32` `[rows, heads, head_dim]`; of a bias `[heads, rows]`.
-    pub values: u64,
+    pub values: Span,
     /// How many rows.
     pub rows: usize,
     /// All heads, or 1: all share the vectors.
     pub heads: usize,
     /// `u32` `[2 · length − 1]`: the row for each distance from query to key, from the most negative on.
-    pub index: u64,
+    pub index: Span,
 }
 
-/// Where the gradients of an attention are, and go to. Those of terms are `f32` and added to; 0: not wanted.
+/// Where the gradients of an attention are, and go to. Those of terms are `f32` and added to; nothing: not wanted.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Gradients {
     /// Of the results, `[batch · length, heads · head_dim]`.
-    pub out: u64,
+    pub out: Span,
     /// Of queries, keys and values, as they are: set.
-    pub joined: u64,
+    pub joined: Span,
     /// Of [`Attention::content`].
-    pub content: u64,
+    pub content: Span,
     /// Of [`Attention::position`].
-    pub position: u64,
+    pub position: Span,
     /// Of the bias.
-    pub bias: u64,
+    pub bias: Span,
     /// Of the query table.
-    pub query: u64,
+    pub query: Span,
     /// Of the key table.
-    pub key: u64,
+    pub key: Span,
     /// Of the value table.
-    pub value: u64,
+    pub value: Span,
     /// As many bytes as [`scratch`] says.
-    pub scratch: u64,
+    pub scratch: Span,
 }
 
 /// A kernel for tiles of one size.
@@ -134,17 +130,17 @@ pub(crate) struct Kernels {
 
 impl Kernels {
     /// Finds the kernels in a module that was compiled for position terms, or for none.
-    pub fn load(module: &Module, device: &Device, has_terms: bool) -> rope::Result<Kernels> {
+    pub fn load(module: &Module, has_terms: bool) -> gpu::Result<Kernels> {
         let (terms, end) = if has_terms { (Terms::Tables, "_terms") } else { (Terms::None, "") };
         let some = |name: &str, tiles: [Tiles; 2], stored: (usize, usize)| {
             let one = |&(count, width): &(usize, usize)| {
                 let kernel = module.function(&format!("attention_{name}_{count}_{width}{end}"))?;
                 let tiled = Tiled { kernel, rows: 16 * count, width, stored };
                 // More than 48 KB must be asked for. What a chip has not, its launch reports.
-                let _ = kernel.allow_shared(device, tiled.shared(terms));
+                let _ = tiled.kernel.allow_shared(tiled.shared(terms));
                 Ok(tiled)
             };
-            tiles[usize::from(has_terms)].iter().map(one).collect::<rope::Result<Vec<Tiled>>>()
+            tiles[usize::from(has_terms)].iter().map(one).collect::<gpu::Result<Vec<Tiled>>>()
         };
         Ok(Kernels {
             forward: some("forward", FORWARD, (3, 1))?,
@@ -175,13 +171,13 @@ fn whole<'a>(list: &'a [Tiled], work: &Attention) -> Option<&'a Tiled> {
 }
 
 /// The kernel for sequences of many tiles.
-fn parts<'a>(list: &'a [Tiled], work: &Attention) -> Result<&'a Tiled, Fault> {
+fn parts<'a>(list: &'a [Tiled], work: &Attention) -> Result<&'a Tiled> {
     let width = list.iter().map(|tiled| tiled.width).find(|&width| work.head_dim <= width);
     list.iter().rfind(|tiled| Some(tiled.width) == width).ok_or_else(|| {
         let most = list.iter().map(|tiled| tiled.width).max().unwrap_or(0);
         let dim = work.head_dim;
         let why = format!("heads of {dim} features: training on a GPU takes up to {most}; use the CPU");
-        Fault::Other(Error::Device(why))
+        Error::Device(why)
     })
 }
 
@@ -198,7 +194,7 @@ impl Terms {
     fn of(work: &Attention) -> Terms {
         if work.query.is_some() || work.key.is_some() || work.value.is_some() {
             Terms::Tables
-        } else if work.content != 0 || work.bias.is_some() {
+        } else if !work.content.is_nothing() || work.bias.is_some() {
             Terms::Numbers
         } else {
             Terms::None
@@ -255,46 +251,58 @@ struct Arguments {
 const _: () = assert!(size_of::<RowArguments>() == 32 && size_of::<Arguments>() == 280);
 
 /// A size that attention's kernels take.
-pub(super) fn narrow(value: usize) -> Result<u32, Fault> {
+pub(super) fn narrow(value: usize) -> Result<u32> {
     // Twice the length, and a tile, has to be a number of 32 bits with its sign.
     let fits = u32::try_from(value).ok().filter(|&value| value < 1 << 30);
-    fits.ok_or_else(|| Error::Device(format!("an attention of {value} is too long for a GPU")).into())
+    fits.ok_or_else(|| Error::Device(format!("an attention of {value} is too long for a GPU")))
 }
 
 /// The arguments but for the number of tiles; without gradients those of the forward.
-fn arguments(work: &Attention, gradients: Option<&Gradients>) -> Result<Arguments, Fault> {
-    let rows = |rows: &Option<Rows>, gradient: u64| -> Result<RowArguments, Fault> {
+fn arguments(gpu: &Launcher, work: &Attention, gradients: Option<&Gradients>) -> Result<Arguments> {
+    let floats = |count: usize| count * size_of::<f32>();
+    let table = |rows: &Option<Rows>, gradient: Span, width: usize| -> Result<RowArguments> {
         let Some(Rows { values, rows, heads, index }) = *rows else { return Ok(RowArguments::default()) };
-        Ok(RowArguments { values, gradient, index, rows: narrow(rows)?, heads: narrow(heads)? })
+        let numbers = rows * heads * width;
+        Ok(RowArguments {
+            values: gpu.floats(values, numbers)?,
+            gradient: gpu.maybe(gradient, floats(numbers))?,
+            index: gpu.at(index, (2 * work.length).saturating_sub(1) * size_of::<u32>())?,
+            rows: narrow(rows)?,
+            heads: narrow(heads)?,
+        })
     };
+    let vectors = |rows: &Option<Rows>, gradient: Span| table(rows, gradient, work.head_dim);
     let to = gradients.copied().unwrap_or_default();
-    let tables = [work.query, work.key, work.value].map(|table| table.map_or(0, |table| table.values));
     // Within a tile, places are numbers of 32 bits.
     let width = (work.heads + 2 * work.key_heads) * work.head_dim;
     if width >= 1 << 24 {
         let why = format!("{width} numbers for a token: an attention on a GPU takes less than 2^24");
-        return Err(Fault::Other(Error::Device(why)));
+        return Err(Error::Device(why));
     }
-    let vectors = [work.joined, work.out, to.out, to.joined, tables[0], tables[1], tables[2]];
-    let is_wide = work.head_dim.is_multiple_of(4) && vectors.iter().all(|address| address.is_multiple_of(16));
-    Ok(Arguments {
-        joined: work.joined,
-        out: work.out,
-        lse: work.lse,
-        mask: work.mask,
-        scalars: work.scalars,
-        content: work.content,
-        position: work.position,
-        bias: rows(&work.bias, to.bias)?,
-        query: rows(&work.query, to.query)?,
-        key: rows(&work.key, to.key)?,
-        value: rows(&work.value, to.value)?,
-        slope: to.out,
-        given: to.joined,
-        content_gradient: if work.content == 0 { 0 } else { to.content },
+    let Attention { batch, length, heads, head_dim, .. } = *work;
+    let (tokens, size) = (batch * length, work.arithmetic.size());
+    let head = floats(heads * head_dim);
+    let all = Arguments {
+        joined: gpu.at(work.joined, tokens * width * size)?,
+        out: gpu.at(work.out, tokens * heads * head_dim * size)?,
+        lse: gpu.floats(work.lse, tokens * heads)?,
+        mask: gpu.at(work.mask, batch * length.div_ceil(64) * size_of::<u64>())?,
+        scalars: gpu.at(work.scalars, Scalars::DROPOUT)?,
+        content: gpu.maybe(work.content, head)?,
+        position: gpu.maybe(work.position, head)?,
+        bias: table(&work.bias, to.bias, 1)?,
+        query: vectors(&work.query, to.query)?,
+        key: vectors(&work.key, to.key)?,
+        value: vectors(&work.value, to.value)?,
+        slope: gpu.maybe(to.out, tokens * heads * head_dim * size)?,
+        given: gpu.maybe(to.joined, tokens * width * size)?,
+        content_gradient: if work.content.is_nothing() { 0 } else { gpu.maybe(to.content, head)? },
         // Without a table nothing meets v.
-        position_gradient: if work.position == 0 || work.query.is_none() { 0 } else { to.position },
-        delta: to.scratch,
+        position_gradient: match work.position.is_nothing() || work.query.is_none() {
+            true => 0,
+            false => gpu.maybe(to.position, head)?,
+        },
+        delta: gpu.maybe(to.scratch, scratch(work))?,
         site: work.site,
         length: narrow(work.length)?,
         heads: narrow(work.heads)?,
@@ -303,28 +311,36 @@ fn arguments(work: &Attention, gradients: Option<&Gradients>) -> Result<Argument
         tiles: 0,
         is_causal: work.is_causal.into(),
         is_bf16: (work.arithmetic == Arithmetic::Bf16).into(),
-        is_wide: is_wide.into(),
+        is_wide: 0,
         is_dropping: (work.dropout > 0.0).into(),
         threshold: dropout::threshold(work.dropout),
         scale: work.scale,
         keep: (1.0 / (1.0 - work.dropout)) as f32,
-    })
+    };
+    let places =
+        [all.joined, all.out, all.slope, all.given, all.query.values, all.key.values, all.value.values];
+    let is_wide = head_dim.is_multiple_of(4) && places.iter().all(|place| place.is_multiple_of(16));
+    Ok(Arguments { is_wide: is_wide.into(), ..all })
 }
 
 /// Launches a kernel, with blocks for each of so many heads.
-fn run(
-    queue: &Queue,
+///
+/// # Safety
+///
+/// The tables of positions have the rows that their indices name.
+unsafe fn run(
+    gpu: &Launcher,
     tiled: &Tiled,
     work: &Attention,
     heads: usize,
     arguments: &Arguments,
-) -> Result<(), Fault> {
+) -> Result<()> {
     let tiles = work.length.div_ceil(tiled.rows);
     let arguments = Arguments { tiles: narrow(tiles)?, ..*arguments };
     let blocks = work.batch.saturating_mul(heads).saturating_mul(tiles);
-    let size = Size { blocks, threads: [THREADS, 1], shared: tiled.shared(Terms::of(work)) };
-    // SAFETY: the caller's addresses lead to memory of the shapes that the fields have.
-    unsafe { launch(queue, tiled.kernel, size, &arguments) }
+    let size = Size::new(blocks, [THREADS, 1]).shared(tiled.shared(Terms::of(work)));
+    // SAFETY: memory of the shapes that the fields have, and indices as the caller promises.
+    unsafe { gpu.launch(&tiled.kernel, size, (arguments,)) }
 }
 
 impl Attention {
@@ -339,13 +355,18 @@ impl Attention {
 }
 
 /// Launches the forward: results and `lse`.
-pub(crate) fn forward(kernels: &Kernels, queue: &Queue, work: &Attention) -> Result<(), Fault> {
+///
+/// # Safety
+///
+/// The tables of positions have the rows that their indices name.
+pub(crate) unsafe fn forward(kernels: &Kernels, gpu: &Launcher, work: &Attention) -> Result<()> {
     if work.is_empty() {
         return Ok(());
     }
     let list = &kernels.forward;
     let tiled = whole(list, work).map_or_else(|| parts(list, work), Ok)?;
-    run(queue, tiled, work, work.heads, &arguments(work, None)?)
+    // SAFETY: as the caller promises.
+    unsafe { run(gpu, tiled, work, work.heads, &arguments(gpu, work, None)?) }
 }
 
 /// Bytes of memory that [`backward`] needs for itself.
@@ -354,20 +375,30 @@ pub(crate) fn scratch(work: &Attention) -> usize {
 }
 
 /// Launches the backward, after the forward of the same.
-pub(crate) fn backward(
+///
+/// # Safety
+///
+/// The tables of positions have the rows that their indices name.
+pub(crate) unsafe fn backward(
     kernels: &Kernels,
-    queue: &Queue,
+    gpu: &Launcher,
     work: &Attention,
     gradients: &Gradients,
-) -> Result<(), Fault> {
+) -> Result<()> {
     if work.is_empty() {
         return Ok(());
     }
-    let arguments = arguments(work, Some(gradients))?;
+    let arguments = || arguments(gpu, work, Some(gradients));
     if let Some(tiled) = whole(&kernels.backward, work) {
-        return run(queue, tiled, work, work.key_heads, &arguments);
+        // SAFETY: as the caller promises.
+        return unsafe { run(gpu, tiled, work, work.key_heads, &arguments()?) };
     }
-    // By queries first: it leaves the sums of result times gradient to the other.
-    run(queue, parts(&kernels.by_queries, work)?, work, work.heads, &arguments)?;
-    run(queue, parts(&kernels.by_keys, work)?, work, work.key_heads, &arguments)
+    let (by_queries, by_keys) = (parts(&kernels.by_queries, work)?, parts(&kernels.by_keys, work)?);
+    let arguments = arguments()?;
+    // SAFETY: as the caller promises.
+    unsafe {
+        // By queries first: it leaves the sums of result times gradient to the other.
+        run(gpu, by_queries, work, work.heads, &arguments)?;
+        run(gpu, by_keys, work, work.key_heads, &arguments)
+    }
 }

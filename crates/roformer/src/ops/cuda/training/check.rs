@@ -1,12 +1,11 @@
 //! What the tests of the kernels share: a GPU, if there is one, and numbers to give it.
 
-use super::Training;
+use super::{Launcher, Training};
+use crate::error::Result;
 use crate::ops::check::list;
-use crate::ops::cuda::memory::{Block, Queue, bytes};
-use crate::ops::cuda::{Arithmetic, Cuda, Fault};
-use cudarc::driver::sys;
+use crate::ops::cuda::{Arithmetic, Cuda};
+use gpu::{Block, Plain, Queue};
 use half::bf16;
-use std::io::Write;
 use std::sync::{Arc, OnceLock};
 
 /// A GPU with the kernels of training.
@@ -15,23 +14,15 @@ pub(super) struct Gpu {
     pub queue: Arc<Queue>,
 }
 
-/// The first GPU; none, said aloud, where there is none.
+/// The first GPU; none, said aloud, where there is none, or a failure where one is required.
 pub(super) fn gpu() -> Option<&'static Gpu> {
-    static FOUND: OnceLock<Result<Gpu, String>> = OnceLock::new();
-    let find = || -> crate::error::Result<Gpu> {
+    static FOUND: OnceLock<Result<Gpu>> = OnceLock::new();
+    let find = || -> Result<Gpu> {
         let cuda = Cuda::new(0, Arithmetic::F32)?;
         cuda.training()?;
         Ok(Gpu { queue: cuda.queue().clone(), cuda })
     };
-    match FOUND.get_or_init(|| find().map_err(|error| error.to_string())) {
-        Ok(gpu) => Some(gpu),
-        Err(why) => {
-            let test = std::thread::current().name().unwrap_or("a test").to_string();
-            // Past the harness, which would show it only for tests that fail.
-            let _ = writeln!(std::io::stderr(), "{test} skipped: {why}");
-            None
-        }
-    }
+    gpu::testing::or_skip(FOUND.get_or_init(find).as_ref())
 }
 
 /// The two storages.
@@ -49,12 +40,16 @@ impl Gpu {
         self.cuda.training().unwrap()
     }
 
+    /// Where to launch: the blocks of a test live until their numbers have been fetched.
+    pub fn launcher(&self) -> Launcher<'_> {
+        // SAFETY: spans are made from blocks that tests hold, and what a test drops is given back in the stream's order.
+        unsafe { Launcher::anywhere(&self.cuda) }
+    }
+
     /// Memory with numbers of any type.
-    pub fn put<N: Copy>(&self, numbers: &[N]) -> Block {
-        let Ok(block) = Block::new(&self.queue, size_of_val(numbers).max(1)) else {
-            panic!("memory of the GPU")
-        };
-        self.queue.upload(block.pointer(), bytes(numbers)).unwrap();
+    pub fn put<N: Plain>(&self, numbers: &[N]) -> Block {
+        let block = Block::new(&self.queue, size_of_val(numbers).max(1)).unwrap();
+        block.upload(block.span(), numbers).unwrap();
         block
     }
 
@@ -67,16 +62,9 @@ impl Gpu {
     }
 
     /// What memory holds, once all work is done.
-    pub fn get<N: Copy + Default>(&self, block: &Block, len: usize) -> Vec<N> {
+    pub fn get<N: Plain>(&self, block: &Block, len: usize) -> Vec<N> {
         let mut list = vec![N::default(); len];
-        self.queue.stream.synchronise().unwrap();
-        let _current = self.queue.device.enter().unwrap();
-        assert!(len * size_of::<N>() <= block.bytes());
-        // SAFETY: the list has as many bytes as are copied.
-        let result = unsafe {
-            sys::cuMemcpyDtoH_v2(list.as_mut_ptr().cast(), block.pointer(), size_of_val(&list[..]))
-        };
-        assert_eq!(result, sys::CUresult::CUDA_SUCCESS);
+        block.download(block.span(), &mut list).unwrap();
         list
     }
 
@@ -90,10 +78,9 @@ impl Gpu {
 }
 
 /// A launch that worked.
-pub(super) fn done(outcome: Result<(), Fault>) {
-    if let Err(fault) = outcome {
-        panic!("{}", crate::Error::from(fault));
-    }
+#[track_caller]
+pub(super) fn done(outcome: Result<()>) {
+    outcome.unwrap();
 }
 
 /// Checks results against those of the processor: within `units` of rounding, of the largest number.

@@ -1,9 +1,8 @@
 //! Rows of a table by id, and their gradient, whose sums have one order whatever the GPU does first.
 
-use super::{Launched, Storage, Stored, arguments, chunk, launch_list, narrow};
-use crate::ops::cuda::Cuda;
-use crate::ops::cuda::kernels::{Size, launch};
-use rope::cuda::{Function, Module};
+use super::{Launcher, Storage, Stored, chunk, narrow};
+use crate::error::Result;
+use gpu::{Function, Module, Size, Span};
 
 /// Rows of a block, as the kernels have it.
 const GROUP: usize = 32;
@@ -16,7 +15,7 @@ pub(crate) struct Kernels {
 }
 
 impl Kernels {
-    pub fn load(module: &Module) -> rope::Result<Kernels> {
+    pub fn load(module: &Module) -> gpu::Result<Kernels> {
         let find = |name: &str| module.function(name);
         Ok(Kernels {
             gather: [find("gather_2")?, find("gather_4")?, find("gather_16")?],
@@ -26,25 +25,37 @@ impl Kernels {
     }
 }
 
-/// The gradient of looked-up rows; as the kernels' struct.
-#[repr(C)]
+/// The gradient of looked-up rows.
 #[derive(Clone, Copy)]
 pub(crate) struct Scatter {
     /// `[count, width]`
-    pub dy: u64,
+    pub dy: Span,
     /// `[count]`
-    pub ids: u64,
+    pub ids: Span,
     /// `[count]`: rows of dy, those with the lowest id first.
-    pub order: u64,
+    pub order: Span,
     /// `[vocabulary, width]`, added to.
-    pub table: u64,
+    pub table: Span,
     /// As many bytes as [`Scatter::scratch`] says.
-    pub scratch: u64,
-    pub count: u32,
-    pub width: u32,
+    pub scratch: Span,
+    pub count: usize,
+    pub width: usize,
 }
 
-const _: () = assert!(size_of::<Scatter>() == 48);
+/// As the kernels' struct.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Arguments {
+    dy: u64,
+    ids: u64,
+    order: u64,
+    table: u64,
+    scratch: u64,
+    count: u32,
+    width: u32,
+}
+
+const _: () = assert!(size_of::<Arguments>() == 48);
 
 impl Scatter {
     pub fn scratch(count: usize, width: usize) -> usize {
@@ -52,34 +63,59 @@ impl Scatter {
     }
 }
 
-impl Cuda {
+impl Launcher<'_> {
     /// out `[count, width]` = the rows of a table that ids `[count]` name.
-    pub(crate) fn look_up_rows(
+    ///
+    /// # Safety
+    ///
+    /// The table has a row for every id.
+    pub(crate) unsafe fn look_up_rows(
         &self,
         storage: Storage,
-        [table, ids, out]: [u64; 3],
+        [table, ids, out]: [Span; 3],
         count: usize,
         width: usize,
-    ) -> Launched {
+    ) -> Result<()> {
         let wide = chunk(storage, width, &[table, out]);
         let kernels = &self.training()?.embedding;
-        let kernel = kernels.gather[if wide > 1 { 2 } else { storage.size() / 4 }];
+        let kernel = &kernels.gather[if wide > 1 { 2 } else { storage.size() / 4 }];
         let chunks = count * width / wide;
-        let list = arguments![table, ids, out, chunks as u64, narrow(width / wide)?];
-        // SAFETY: ids were checked against the table when they were set, and out has a row for each.
-        unsafe { launch_list(&self.0.queue, kernel, Size::each(chunks), list) }
+        let list = (
+            self.at(table, 0)?,
+            self.at(ids, count * size_of::<u32>())?,
+            self.numbers(out, storage, count * width)?,
+            chunks as u64,
+            narrow(width / wide)?,
+        );
+        // SAFETY: the table has the rows, as the caller promises, and out has one for each id.
+        unsafe { self.launch(kernel, Size::each(chunks), list) }
     }
 
     /// Adds the gradients of rows to those of the table.
-    pub(crate) fn scatter_rows(&self, storage: Storage, work: &Scatter) -> Launched {
+    ///
+    /// # Safety
+    ///
+    /// The table has a row for every id, and the order names each row of dy once.
+    pub(crate) unsafe fn scatter_rows(&self, storage: Storage, work: &Scatter) -> Result<()> {
         let kernels = &self.training()?.embedding;
-        let blocks = (work.count as usize).div_ceil(GROUP);
-        let threads = (work.width as usize).next_multiple_of(32).min(256);
-        let size = || Size { blocks, threads: [threads, 1], shared: 0 };
-        // SAFETY: ids were checked when they were set; the order has each row once; the scratch has two parts a block.
+        let Scatter { count, width, .. } = *work;
+        let blocks = count.div_ceil(GROUP);
+        let threads = width.next_multiple_of(32).min(256);
+        let ids = count * size_of::<u32>();
+        let arguments = Arguments {
+            dy: self.numbers(work.dy, storage, count * width)?,
+            ids: self.at(work.ids, ids)?,
+            order: self.at(work.order, ids)?,
+            table: self.at(work.table, 0)?,
+            scratch: self.at(work.scratch, Scatter::scratch(count, width))?,
+            count: narrow(count)?,
+            width: narrow(width)?,
+        };
+        let size = Size::new(blocks, [threads, 1]);
+        // SAFETY: ids and order are as the caller promises; the scratch has two parts per block.
         unsafe {
-            launch(&self.0.queue, *kernels.scatter.of(storage), size(), work)?;
-            launch(&self.0.queue, kernels.join, size(), work)
+            self.launch(kernels.scatter.of(storage), size, (arguments,))?;
+            self.launch(&kernels.join, size, (arguments,))
         }
     }
 }

@@ -1,12 +1,9 @@
 //! Feature maps of linear attention, as [`Map`](crate::attention::linear::Map) of the processor, on whole batches.
 
-use super::narrow;
-use crate::error::Error;
-use crate::ops::cuda::kernels::{Size, THREADS, launch, launch_with};
-use crate::ops::cuda::memory::Queue;
-use crate::ops::cuda::{Arithmetic, Fault};
-use rope::cuda::{Device, Function, Module};
-use std::ptr::from_ref;
+use super::{Launcher, THREADS, narrow};
+use crate::error::{Error, Result};
+use crate::ops::cuda::Arithmetic;
+use gpu::{Function, Module, Size, Span};
 
 /// Tokens of a block, and numbers of its share of the projections: as in kernels/features.cu.
 const TOKENS: usize = 32;
@@ -26,7 +23,7 @@ pub(crate) enum Map {
     /// FAVOR+ without an eps.
     Favor {
         /// [`Favor::projections`](crate::attention::linear::Favor::projections) `[features, dim]`, as `f32`.
-        projections: u64,
+        projections: Span,
         features: usize,
     },
 }
@@ -35,12 +32,12 @@ pub(crate) enum Map {
 #[derive(Clone, Copy)]
 pub(crate) struct Work {
     pub map: Map,
-    pub x: u64,
-    pub y: u64,
+    pub x: Span,
+    pub y: Span,
     /// `[batch, length / 64 rounded up]`, `u64`: a bit a token. Read for keys alone.
-    pub mask: u64,
+    pub mask: Span,
     /// [`scratch`] bytes; of the way forward.
-    pub scratch: u64,
+    pub scratch: Span,
     pub batch: usize,
     pub length: usize,
     pub heads: usize,
@@ -67,15 +64,15 @@ struct Set {
 pub(crate) struct Kernels([Set; 2]);
 
 impl Kernels {
-    pub fn load(module: &Module, device: &Device) -> rope::Result<Kernels> {
-        let set = |kind: &str| -> rope::Result<Set> {
+    pub fn load(module: &Module) -> gpu::Result<Kernels> {
+        let set = |kind: &str| -> gpu::Result<Set> {
             let find = |name: &str| module.function(&format!("features_{name}_{kind}"));
-            let pair = |name: &str| -> rope::Result<[Function; 2]> {
+            let pair = |name: &str| -> gpu::Result<[Function; 2]> {
                 Ok([find(name)?, module.function(&format!("features_{name}_{kind}_wide"))?])
             };
-            let large = |name: &str| -> rope::Result<Function> {
+            let large = |name: &str| -> gpu::Result<Function> {
                 let kernel = find(name)?;
-                kernel.allow_shared(device, SHARED)?;
+                kernel.allow_shared(SHARED)?;
                 Ok(kernel)
             };
             Ok(Set {
@@ -100,6 +97,7 @@ impl Kernels {
 
 /// As `Features` in kernels/features.cu.
 #[repr(C)]
+#[derive(Clone, Copy)]
 struct Arguments {
     x: u64,
     y: u64,
@@ -129,19 +127,25 @@ pub(crate) fn scratch(work: &Work) -> usize {
 }
 
 impl Work {
-    fn arguments(&self, (dy, dx, accumulate): (u64, u64, bool)) -> Result<Arguments, Fault> {
+    fn arguments(
+        &self,
+        gpu: &Launcher,
+        arithmetic: Arithmetic,
+        (dy, dx, accumulate): (Span, Span, bool),
+    ) -> Result<Arguments> {
         let (projections, features) = match self.map {
-            Map::Favor { projections, features } => (projections, features),
+            Map::Favor { projections, features } => (gpu.floats(projections, features * self.dim)?, features),
             _ => (0, self.dim),
         };
+        let vectors = self.batch * self.length * self.heads * arithmetic.size();
         Ok(Arguments {
-            x: self.x,
-            y: self.y,
-            dy,
-            dx,
+            x: gpu.at(self.x, vectors * self.dim)?,
+            y: gpu.at(self.y, vectors * features)?,
+            dy: gpu.maybe(dy, vectors * features)?,
+            dx: gpu.maybe(dx, vectors * self.dim)?,
             projections,
-            mask: self.mask,
-            largest: self.scratch,
+            mask: gpu.at(self.mask, self.batch * self.length.div_ceil(64) * size_of::<u64>())?,
+            largest: gpu.at(self.scratch, scratch(self))?,
             length: narrow(self.length)?,
             heads: narrow(self.heads)?,
             dim: narrow(self.dim)?,
@@ -156,7 +160,7 @@ impl Work {
     }
 
     /// A block for every head of some tokens.
-    fn size(&self) -> Result<Size, Fault> {
+    fn size(&self) -> Result<Size> {
         let numbers = match self.map {
             Map::Favor { features, .. } => TOKENS * ((features | 1) + (self.dim | 1)) + PART,
             _ => TOKENS * (self.dim | 1),
@@ -165,83 +169,72 @@ impl Work {
         if shared > SHARED {
             let why =
                 format!("features of heads of {} numbers do not fit in a GPU's shared memory", self.dim);
-            return Err(Error::Device(why + "; use fewer, or the CPU").into());
+            return Err(Error::Device(why + "; use fewer, or the CPU"));
         }
         let blocks = self.batch * self.heads * self.length.div_ceil(TOKENS);
-        Ok(Size { blocks, threads: [THREADS, 1], shared })
+        Ok(Size::new(blocks, [THREADS, 1]).shared(shared))
     }
 
     /// All numbers of x, and how many a thread takes: 16 bytes where all addresses allow it.
-    fn each(&self, arithmetic: Arithmetic, places: &[u64]) -> (u64, usize) {
+    fn each(&self, arithmetic: Arithmetic, places: &[Span]) -> (u64, usize) {
         let numbers = self.batch * self.length * self.heads * self.dim;
         let count = 16 / arithmetic.size();
-        let is_wide = numbers.is_multiple_of(count) && places.iter().all(|place| place.is_multiple_of(16));
+        let is_wide = numbers.is_multiple_of(count) && places.iter().all(|place| place.is_aligned(16));
         (numbers as u64, if is_wide { count } else { 1 })
     }
 }
 
 /// y = φ(x).
-pub(crate) fn forward(
-    kernels: &Kernels,
-    queue: &Queue,
-    arithmetic: Arithmetic,
-    work: &Work,
-) -> Result<(), Fault> {
-    let (set, arguments) = (kernels.set(arithmetic), work.arguments((0, 0, false))?);
+pub(crate) fn forward(kernels: &Kernels, gpu: &Launcher, arithmetic: Arithmetic, work: &Work) -> Result<()> {
+    let none = (Span::NOTHING, Span::NOTHING, false);
+    let (set, arguments) = (kernels.set(arithmetic), work.arguments(gpu, arithmetic, none)?);
     let (kernel, largest) = match work.map {
         Map::Elu => {
             let (numbers, count) = work.each(arithmetic, &[work.x, work.y]);
-            let kernel = set.elu[usize::from(count > 1)];
-            let pointers =
-                &mut [from_ref(&arguments).cast_mut().cast(), from_ref(&numbers).cast_mut().cast()];
+            let kernel = &set.elu[usize::from(count > 1)];
             let size = Size::each((numbers as usize).div_ceil(count));
-            // SAFETY: the program's memory, of these sizes.
-            return unsafe { launch_with(queue, kernel, size, pointers) };
+            // SAFETY: memory of these sizes.
+            return unsafe { gpu.launch(kernel, size, (arguments, numbers)) };
         }
-        Map::Softmax => (set.softmax, None),
-        Map::Exp => (set.exp, Some(set.exp_largest)),
-        Map::Favor { .. } => (set.favor, Some(set.favor_largest)),
+        Map::Softmax => (&set.softmax, None),
+        Map::Exp => (&set.exp, Some(&set.exp_largest)),
+        Map::Favor { .. } => (&set.favor, Some(&set.favor_largest)),
     };
-    // SAFETY: the program's memory, of these sizes.
+    // SAFETY: memory of these sizes.
     unsafe {
         if let Some(largest) = largest.filter(|_| work.are_keys) {
-            launch(queue, largest, work.size()?, &arguments)?;
+            gpu.launch(largest, work.size()?, (arguments,))?;
         }
-        launch(queue, kernel, work.size()?, &arguments)
+        gpu.launch(kernel, work.size()?, (arguments,))
     }
 }
 
 /// dx from dy, with x and y as [`forward`] left them. The shift counts as a constant. Sets dx, or adds to it.
 pub(crate) fn backward(
     kernels: &Kernels,
-    queue: &Queue,
+    gpu: &Launcher,
     arithmetic: Arithmetic,
     work: &Work,
-    dy: u64,
-    (dx, accumulate): (u64, bool),
-) -> Result<(), Fault> {
-    let (set, arguments) = (kernels.set(arithmetic), work.arguments((dy, dx, accumulate))?);
-    // SAFETY of all: the program's memory, of these sizes.
+    dy: Span,
+    (dx, accumulate): (Span, bool),
+) -> Result<()> {
+    let (set, arguments) = (kernels.set(arithmetic), work.arguments(gpu, arithmetic, (dy, dx, accumulate))?);
+    // SAFETY of all: memory of these sizes.
     match work.map {
         Map::Elu | Map::Exp => {
             let (numbers, count) = work.each(arithmetic, &[work.x, work.y, dy, dx]);
             let is_elu = u32::from(work.map == Map::Elu);
-            let pointers = &mut [
-                from_ref(&arguments).cast_mut().cast(),
-                from_ref(&numbers).cast_mut().cast(),
-                from_ref(&is_elu).cast_mut().cast(),
-            ];
             let size = Size::each((numbers as usize).div_ceil(count));
             // SAFETY: as above.
-            unsafe { launch_with(queue, set.backward[usize::from(count > 1)], size, pointers) }
+            unsafe { gpu.launch(&set.backward[usize::from(count > 1)], size, (arguments, numbers, is_elu)) }
         }
         Map::Softmax => {
-            let size = Size { shared: 0, ..work.size()? };
+            let size = work.size()?.shared(0);
             // SAFETY: as above.
-            unsafe { launch(queue, set.softmax_backward, size, &arguments) }
+            unsafe { gpu.launch(&set.softmax_backward, size, (arguments,)) }
         }
         // SAFETY: as above.
-        Map::Favor { .. } => unsafe { launch(queue, set.favor_backward, work.size()?, &arguments) },
+        Map::Favor { .. } => unsafe { gpu.launch(&set.favor_backward, work.size()?, (arguments,)) },
     }
 }
 
@@ -279,17 +272,17 @@ mod tests {
             OnProcessor::Elu1 => Map::Elu,
             OnProcessor::Softmax => Map::Softmax,
             OnProcessor::Exp => Map::Exp,
-            OnProcessor::Favor(_) => Map::Favor { projections: projections.pointer(), features },
+            OnProcessor::Favor(_) => Map::Favor { projections: projections.span(), features },
         };
         let (x_there, y_there) =
             (gpu.store(arithmetic, &x), gpu.store(arithmetic, &vec![9.0; rows * features]));
         let mask = gpu.put(&words(&is_real, length));
         let mut work = Work {
             map: on_gpu,
-            x: x_there.pointer(),
-            y: y_there.pointer(),
-            mask: mask.pointer(),
-            scratch: 0,
+            x: x_there.span(),
+            y: y_there.span(),
+            mask: mask.span(),
+            scratch: Span::NOTHING,
             batch,
             length,
             heads,
@@ -297,8 +290,8 @@ mod tests {
             are_keys,
         };
         let scratch = gpu.put(&vec![f32::NAN; scratch(&work) / 4]);
-        work.scratch = scratch.pointer();
-        done(forward(kernels, &gpu.queue, arithmetic, &work));
+        work.scratch = scratch.span();
+        done(forward(kernels, &gpu.launcher(), arithmetic, &work));
         let got = gpu.fetch(arithmetic, &y_there, y.len());
         // An exponent is rounded dim times, and its error is the feature's relative one.
         close(
@@ -316,8 +309,8 @@ mod tests {
                 dx.iter_mut().zip(&before).for_each(|(dx, before)| *dx += before);
             }
             let (dy_there, dx_there) = (gpu.store(arithmetic, &dy), gpu.store(arithmetic, &before));
-            let place = (dx_there.pointer(), accumulate);
-            done(backward(kernels, &gpu.queue, arithmetic, &work, dy_there.pointer(), place));
+            let place = (dx_there.span(), accumulate);
+            done(backward(kernels, &gpu.launcher(), arithmetic, &work, dy_there.span(), place));
             let units = 16.0 * (features as f32).sqrt();
             close(
                 &format!("{what} back"),

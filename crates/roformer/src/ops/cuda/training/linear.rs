@@ -1,12 +1,10 @@
 //! Linear attention of whole sequences and its gradients, as [`attend`](crate::attention::linear::attend) and
 //! [`attend_backward`](crate::attention::linear::attend_backward) of the processor with an ε of 0.
 
-use super::narrow;
-use crate::error::Error;
-use crate::ops::cuda::kernels::{Size, THREADS, launch};
-use crate::ops::cuda::memory::Queue;
-use crate::ops::cuda::{Arithmetic, Fault};
-use rope::cuda::{Device, Function, Module};
+use super::{Launcher, THREADS, narrow};
+use crate::error::{Error, Result};
+use crate::ops::cuda::Arithmetic;
+use gpu::{Function, Module, Size, Span};
 
 /// Bytes of shared memory that a block may have: on compute capability 9.0, on 8.0, on all from 8.0 on.
 const LIMITS: [usize; 3] = [227 << 10, 163 << 10, 99 << 10];
@@ -23,14 +21,13 @@ pub(crate) struct Kernels {
 }
 
 impl Kernels {
-    pub fn load(module: &Module, device: &Device) -> rope::Result<Kernels> {
-        let pair = |kind: &str| -> rope::Result<[Function; 2]> {
+    pub fn load(module: &Module) -> gpu::Result<Kernels> {
+        let pair = |kind: &str| -> gpu::Result<[Function; 2]> {
             let find = |name: &str| module.function(&format!("linear_{name}_{kind}"));
             Ok([find("forward")?, find("backward")?])
         };
         let kernels = [pair("f32")?, pair("bf16")?];
-        let allow =
-            |bytes: usize| kernels.iter().flatten().all(|one| one.allow_shared(device, bytes).is_ok());
+        let allow = |bytes: usize| kernels.iter().flatten().all(|one| one.allow_shared(bytes).is_ok());
         let limit = LIMITS.into_iter().find(|&bytes| allow(bytes)).unwrap_or(48 << 10);
         Ok(Kernels { kernels, limit })
     }
@@ -40,11 +37,11 @@ impl Kernels {
 #[derive(Clone, Copy)]
 pub(crate) struct Work {
     /// qn, kn, qd, kd `[batch · length, heads · features]`, v `[batch · length, heads · value_dim]`; any of them may be the same.
-    pub inputs: [u64; 5],
+    pub inputs: [Span; 5],
     /// `[batch, length / 64 rounded up]`, `u64`: a bit a key.
-    pub mask: u64,
+    pub mask: Span,
     /// As v.
-    pub out: u64,
+    pub out: Span,
     pub batch: usize,
     pub length: usize,
     pub heads: usize,
@@ -57,12 +54,12 @@ pub(crate) struct Work {
 #[derive(Clone, Copy)]
 pub(crate) struct Back {
     /// The gradient of the output.
-    pub dout: u64,
-    /// Addresses of the gradients of the inputs, in their order, and whether they are added to what is there. Those of qn
+    pub dout: Span,
+    /// Where the gradients of the inputs go, in their order, and whether they are added to what is there. Those of qn
     /// and qd may be the same, and those of kn and kd: then their sum is set if either is to be set, else added.
-    pub gradients: [(u64, bool); 5],
+    pub gradients: [(Span, bool); 5],
     /// [`scratch`] bytes.
-    pub scratch: u64,
+    pub scratch: Span,
 }
 
 /// Bytes of scratch that [`backward`] needs.
@@ -72,7 +69,7 @@ pub(crate) fn scratch(work: &Work) -> usize {
 
 /// As `Attention` in kernels/linear.cu.
 #[repr(C)]
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Arguments {
     inputs: [u64; 5],
     mask: u64,
@@ -104,7 +101,7 @@ impl Work {
     }
 
     /// Tokens at a time, and bytes of shared memory.
-    fn choose(&self, limit: usize, is_back: bool) -> Result<(usize, usize), Fault> {
+    fn choose(&self, limit: usize, is_back: bool) -> Result<(usize, usize)> {
         // No more tokens than there are: the smallest chunk that has room for all of them is the largest to consider.
         let longest = CHUNKS.into_iter().rfind(|&chunk| chunk >= self.length).unwrap_or(CHUNKS[0]);
         let fit = |most: usize| {
@@ -114,22 +111,31 @@ impl Work {
         fit(HALF.min(limit)).or_else(|| fit(limit)).ok_or_else(|| {
             let (m, e) = (self.features, self.value_dim);
             let why = format!("linear attention with {m} features and values of {e} numbers a head");
-            Error::Device(why + ": too many for this GPU's shared memory; use fewer, or the CPU").into()
+            Error::Device(why + ": too many for this GPU's shared memory; use fewer, or the CPU")
         })
     }
 
     fn launch(
         &self,
         kernels: &Kernels,
-        queue: &Queue,
+        gpu: &Launcher,
         arithmetic: Arithmetic,
         back: Option<&Back>,
-    ) -> Result<(), Fault> {
+    ) -> Result<()> {
         let (chunk, shared) = self.choose(kernels.limit, back.is_some())?;
+        let vectors = self.batch * self.length * self.heads * arithmetic.size();
+        let bytes = |index: usize| vectors * if index < 4 { self.features } else { self.value_dim };
+        let all = |spans: [Span; 5]| -> Result<[u64; 5]> {
+            let mut places = [0; 5];
+            for (index, (place, span)) in places.iter_mut().zip(spans).enumerate() {
+                *place = gpu.at(span, bytes(index))?;
+            }
+            Ok(places)
+        };
         let mut arguments = Arguments {
-            inputs: self.inputs,
-            mask: self.mask,
-            out: self.out,
+            inputs: all(self.inputs)?,
+            mask: gpu.at(self.mask, self.batch * self.length.div_ceil(64) * size_of::<u64>())?,
+            out: gpu.at(self.out, bytes(4))?,
             length: narrow(self.length)?,
             heads: narrow(self.heads)?,
             features: narrow(self.features)?,
@@ -140,40 +146,37 @@ impl Work {
             ..Arguments::default()
         };
         if let Some(back) = back {
-            (arguments.dout, arguments.kept) = (back.dout, back.scratch);
-            arguments.gradients = back.gradients.map(|(place, _)| place);
+            arguments.dout = gpu.at(back.dout, bytes(4))?;
+            arguments.kept = gpu.at(back.scratch, scratch(self))?;
+            arguments.gradients = all(back.gradients.map(|(span, _)| span))?;
             arguments.accumulate = back.gradients.map(|(_, accumulate)| accumulate.into());
         }
         let wide = |width: usize| (width * arithmetic.size()).is_multiple_of(16);
-        let is_aligned = self.inputs.iter().chain([&arguments.dout]).all(|place| place.is_multiple_of(16));
+        let is_aligned =
+            arguments.inputs.iter().chain([&arguments.dout]).all(|place| place.is_multiple_of(16));
         arguments.is_wide = (is_aligned && wide(self.features) && wide(self.value_dim)).into();
         let kernel =
-            kernels.kernels[usize::from(arithmetic == Arithmetic::Bf16)][usize::from(back.is_some())];
-        let size = Size { blocks: self.batch * self.heads, threads: [THREADS, 1], shared };
-        // SAFETY: the program's memory, of these sizes.
-        unsafe { launch(queue, kernel, size, &arguments) }
+            &kernels.kernels[usize::from(arithmetic == Arithmetic::Bf16)][usize::from(back.is_some())];
+        let size = Size::new(self.batch * self.heads, [THREADS, 1]).shared(shared);
+        // SAFETY: memory of these sizes.
+        unsafe { gpu.launch(kernel, size, (arguments,)) }
     }
 }
 
 /// out_i = Σ_j (qn_i·kn_j) v_j / Σ_j qd_i·kd_j over the keys that i sees; 0 where the denominator is.
-pub(crate) fn forward(
-    kernels: &Kernels,
-    queue: &Queue,
-    arithmetic: Arithmetic,
-    work: &Work,
-) -> Result<(), Fault> {
-    work.launch(kernels, queue, arithmetic, None)
+pub(crate) fn forward(kernels: &Kernels, gpu: &Launcher, arithmetic: Arithmetic, work: &Work) -> Result<()> {
+    work.launch(kernels, gpu, arithmetic, None)
 }
 
 /// The gradients of all inputs. The output is not read.
 pub(crate) fn backward(
     kernels: &Kernels,
-    queue: &Queue,
+    gpu: &Launcher,
     arithmetic: Arithmetic,
     work: &Work,
     back: &Back,
-) -> Result<(), Fault> {
-    work.launch(kernels, queue, arithmetic, Some(back))
+) -> Result<()> {
+    work.launch(kernels, gpu, arithmetic, Some(back))
 }
 
 #[cfg(test)]
@@ -210,9 +213,9 @@ mod tests {
         let (mask, dout) = (gpu.put(&words(&is_real, length)), gpu.store(arithmetic, &dout));
         let place = gpu.store(arithmetic, &vec![9.0; out.len()]);
         let work = Work {
-            inputs: there.each_ref().map(|block| block.pointer()),
-            mask: mask.pointer(),
-            out: place.pointer(),
+            inputs: there.each_ref().map(|block| block.span()),
+            mask: mask.span(),
+            out: place.span(),
             batch,
             length,
             heads,
@@ -220,7 +223,7 @@ mod tests {
             value_dim,
             is_causal: causal,
         };
-        done(forward(kernels, &gpu.queue, arithmetic, &work));
+        done(forward(kernels, &gpu.launcher(), arithmetic, &work));
         let units = if arithmetic == Arithmetic::Bf16 { 2.0 } else { 8.0 * (length as f32).sqrt() + 64.0 };
         close(&what, arithmetic, &gpu.fetch(arithmetic, &place, out.len()), &out, units);
 
@@ -228,14 +231,14 @@ mod tests {
             [7, 8, 9, 10, 11].map(|seed| numbers(arithmetic, seed, tokens * features.max(value_dim)));
         let adds = [false, true, true, false, true];
         let blocks = before.each_ref().map(|before| gpu.store(arithmetic, before));
-        let mut gradients = [0, 1, 2, 3, 4].map(|index| (blocks[index].pointer(), adds[index]));
+        let mut gradients = [0, 1, 2, 3, 4].map(|index| (blocks[index].span(), adds[index]));
         if is_shared {
             // One of the two that share a place sets it.
             (gradients[2].0, gradients[3].0) = (gradients[0].0, gradients[1].0);
         }
         let scratch = gpu.put(&vec![f32::NAN; scratch(&work) / 4]);
-        let back = Back { dout: dout.pointer(), gradients, scratch: scratch.pointer() };
-        done(backward(kernels, &gpu.queue, arithmetic, &work, &back));
+        let back = Back { dout: dout.span(), gradients, scratch: scratch.span() };
+        done(backward(kernels, &gpu.launcher(), arithmetic, &work, &back));
         for index in 0..5 {
             let mut expected = slopes[index].clone();
             if is_shared && index < 4 {
@@ -272,9 +275,9 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_an_error() {
         let sizes = Work {
-            inputs: [0; 5],
-            mask: 0,
-            out: 0,
+            inputs: [Span::NOTHING; 5],
+            mask: Span::NOTHING,
+            out: Span::NOTHING,
             batch: 1,
             length: 100,
             heads: 1,
@@ -283,9 +286,9 @@ mod tests {
             is_causal: true,
         };
         assert!(sizes.choose(LIMITS[0], true).is_ok_and(|(chunk, _)| chunk == 16));
-        let Err(fault) = (Work { features: 512, ..sizes }).choose(LIMITS[0], true) else {
+        let Err(error) = (Work { features: 512, ..sizes }).choose(LIMITS[0], true) else {
             panic!("512 × 128 numbers of f32 are 256 KB")
         };
-        assert!(Error::from(fault).to_string().contains("512 features"));
+        assert!(error.to_string().contains("512 features"));
     }
 }

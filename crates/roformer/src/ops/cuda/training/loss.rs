@@ -1,9 +1,8 @@
 //! Cross-entropy.
 
-use super::{Either, Launched, Storage, arguments, either, launch_list, narrow};
-use crate::ops::cuda::Cuda;
-use crate::ops::cuda::kernels::{Size, launch};
-use rope::cuda::{Function, Module};
+use super::{Either, Launcher, Scalars, Storage, either, narrow};
+use crate::error::Result;
+use gpu::{Function, Module, Size, Span};
 
 /// Classes that a warp looks through; more are for a block.
 const WARP: usize = 1024;
@@ -15,7 +14,7 @@ pub(crate) struct Kernels {
 }
 
 impl Kernels {
-    pub fn load(module: &Module) -> rope::Result<Kernels> {
+    pub fn load(module: &Module) -> gpu::Result<Kernels> {
         let find = |kind: &str| either(module, &format!("{kind}_entropy"));
         Ok(Kernels {
             entropy: [find("f32")?, find("bf16")?, find("mixed")?],
@@ -24,47 +23,74 @@ impl Kernels {
     }
 }
 
-/// −ln softmax(scores) at the targets, row by row; as the kernels' struct.
-#[repr(C)]
+/// −ln softmax(scores) at the targets, row by row.
 #[derive(Clone, Copy)]
 pub(crate) struct Entropy {
     /// `[rows, classes]`
-    pub scores: u64,
-    /// As the scores, and perhaps in their place: their gradient. 0 if it is not wanted.
-    pub slopes: u64,
+    pub scores: Span,
+    /// As the scores, and perhaps in their place: their gradient. Nothing if it is not wanted.
+    pub slopes: Span,
     /// `[rows]`
-    pub targets: u64,
+    pub targets: Span,
     /// `[rows]`, `f32`: 0 for rows that do not count.
-    pub losses: u64,
-    pub scalars: u64,
-    pub rows: u32,
-    pub classes: u32,
+    pub losses: Span,
+    pub scalars: Span,
+    pub rows: usize,
+    pub classes: usize,
 }
 
-const _: () = assert!(size_of::<Entropy>() == 48);
+/// As the kernels' struct.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Arguments {
+    scores: u64,
+    slopes: u64,
+    targets: u64,
+    losses: u64,
+    scalars: u64,
+    rows: u32,
+    classes: u32,
+}
 
-impl Cuda {
-    pub(crate) fn entropy(&self, scores: Storage, slopes: Storage, work: &Entropy) -> Launched {
+const _: () = assert!(size_of::<Arguments>() == 48);
+
+impl Launcher<'_> {
+    /// # Safety
+    ///
+    /// Every target is one of the classes, or says that its row does not count.
+    pub(crate) unsafe fn entropy(&self, scores: Storage, slopes: Storage, work: &Entropy) -> Result<()> {
         let kernels = &self.training()?.loss;
         let index = match (scores, slopes) {
             (Storage::F32, Storage::F32) => 0,
             (Storage::Bf16, _) => 1,
             (Storage::F32, Storage::Bf16) => 2,
         };
-        let (rows, is_wide) = (work.rows as usize, work.classes as usize > WARP);
-        let size = match is_wide {
-            true => Size { blocks: rows, threads: [512, 1], shared: 0 },
-            false => Size { blocks: rows.div_ceil(8), threads: [32, 8], shared: 0 },
+        let (rows, is_wide) = (work.rows, work.classes > WARP);
+        let count = rows * work.classes;
+        let arguments = Arguments {
+            scores: self.numbers(work.scores, scores, count)?,
+            slopes: self.maybe(work.slopes, count * slopes.size())?,
+            targets: self.at(work.targets, rows * size_of::<u32>())?,
+            losses: self.floats(work.losses, rows)?,
+            scalars: self.at(work.scalars, size_of::<Scalars>())?,
+            rows: narrow(rows)?,
+            classes: narrow(work.classes)?,
         };
-        // SAFETY: everything has these rows; targets were checked when they were set.
-        unsafe { launch(&self.0.queue, kernels.entropy[index][usize::from(is_wide)], size, work) }
+        let size = match is_wide {
+            true => Size::new(rows, [512, 1]),
+            false => Size::new(rows.div_ceil(8), [32, 8]),
+        };
+        let kernel = &kernels.entropy[index][usize::from(is_wide)];
+        // SAFETY: everything has these rows; targets are as the caller promises.
+        unsafe { self.launch(kernel, size, (arguments,)) }
     }
 
     /// total += scale·Σ losses/counted: losses `[rows]`.
-    pub(crate) fn mean_loss(&self, losses: u64, rows: usize, scalars: u64, total: u64) -> Launched {
-        let size = Size { blocks: 1, threads: [1024, 1], shared: 0 };
-        let list = arguments![losses, narrow(rows)?, scalars, total];
+    pub(crate) fn mean_loss(&self, losses: Span, rows: usize, scalars: Span, total: Span) -> Result<()> {
+        let size = Size::new(1, [1024, 1]);
+        let (losses, scalars) = (self.floats(losses, rows)?, self.at(scalars, size_of::<Scalars>())?);
+        let list = (losses, narrow(rows)?, scalars, self.floats(total, 1)?);
         // SAFETY: so many losses.
-        unsafe { launch_list(&self.0.queue, self.training()?.loss.mean, size, list) }
+        unsafe { self.launch(&self.training()?.loss.mean, size, list) }
     }
 }

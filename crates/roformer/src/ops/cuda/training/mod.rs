@@ -1,39 +1,55 @@
 //! Kernels of training, one file a part: what the operations of a [`Graph`](crate::graph::Graph) run on a GPU.
 //!
 //! Functions here only launch: they ask for no memory and wait for nothing, so that a step can be recorded once and run again.
+//! What they are given are spans of memory; the [`Launcher`] turns those into addresses, and refuses what does not lie in the
+//! step's block or is too short. What it cannot see, numbers in that memory that name rows of other memory, is `unsafe`.
 //! Numbers of tokens are stored as the GPU's arithmetic says, `f32` or `bf16`; parameters, what depends on them alone, and all
 //! their gradients are `f32`. What changes from step to step is read from memory ([`Scalars`]).
 //!
 //! The kernels are in `kernels/`; `modules.rs` has them compiled for the GPU that is there, each group when it is first needed.
 
+#[allow(unsafe_code, reason = "launches kernels")]
 pub(crate) mod attention;
 #[cfg(test)]
+#[allow(unsafe_code, reason = "promises that the memory of tests is there")]
 mod check;
+#[allow(unsafe_code, reason = "launches kernels")]
 pub(crate) mod embedding;
+#[allow(unsafe_code, reason = "launches kernels")]
 pub(crate) mod features;
+#[allow(unsafe_code, reason = "multiplies what it has checked")]
+mod launcher;
+#[allow(unsafe_code, reason = "launches kernels")]
 pub(crate) mod linear;
+#[allow(unsafe_code, reason = "launches kernels")]
 pub(crate) mod loss;
 mod modules;
+#[allow(unsafe_code, reason = "launches kernels")]
 pub(crate) mod norm;
+#[allow(unsafe_code, reason = "launches kernels")]
 pub(crate) mod optimizer;
+#[allow(unsafe_code, reason = "launches kernels")]
 pub(crate) mod pairs;
+#[allow(unsafe_code, reason = "launches kernels")]
 pub(crate) mod pointwise;
+#[allow(unsafe_code, reason = "launches kernels")]
 pub(crate) mod rotation;
+#[allow(unsafe_code, reason = "launches kernels")]
 pub(crate) mod rows;
+#[allow(unsafe_code, reason = "launches kernels")]
 pub(crate) mod sums;
+#[allow(unsafe_code, reason = "launches kernels")]
 pub(crate) mod tensor;
 
+pub(crate) use launcher::{Launcher, Spans};
 pub(crate) use modules::Training;
 
-use super::kernels::{Size, launch_with, narrow};
-use super::memory::Queue;
+use super::kernels::narrow;
 use super::product::Storage;
-use super::{Cuda, Fault};
-use rope::cuda::{Function, Module};
-use std::ffi::c_void;
+use gpu::{Function, Module, Span};
 
-/// Whether something could be launched.
-pub(crate) type Launched = Result<(), Fault>;
+/// Threads of a block of most kernels.
+const THREADS: usize = 256;
 
 /// What changes from step to step, where kernels read it.
 #[repr(C)]
@@ -57,6 +73,9 @@ pub(crate) struct Scalars {
 const _: () = assert!(size_of::<Scalars>() == 64);
 
 impl Scalars {
+    /// Bytes of seed, step and whether this is training: all that dropout reads.
+    pub const DROPOUT: usize = 20;
+
     /// Writes its bytes to the beginning of some.
     pub fn write(&self, out: &mut [u8]) {
         let Scalars { seed, step, is_training, counted, scale, unused, decay, rate, root, clip } = *self;
@@ -76,7 +95,7 @@ pub(super) struct Stored<K> {
 
 impl<K> Stored<K> {
     /// Finds both, by their names: `f32_` and `bf16_` before what `find` is given.
-    pub fn load(find: impl Fn(&str) -> rope::Result<K>) -> rope::Result<Self> {
+    pub fn load(find: impl Fn(&str) -> gpu::Result<K>) -> gpu::Result<Self> {
         Ok(Stored { f32: find("f32")?, bf16: find("bf16")? })
     }
 
@@ -89,66 +108,15 @@ impl<K> Stored<K> {
 pub(super) type Either = [Function; 2];
 
 /// Finds both.
-pub(super) fn either(module: &Module, name: &str) -> rope::Result<Either> {
+pub(super) fn either(module: &Module, name: &str) -> gpu::Result<Either> {
     Ok([module.function(name)?, module.function(&format!("{name}_wide"))?])
 }
 
-/// An argument of a kernel.
-pub(super) trait Argument {
-    /// Its bytes, in those of a number of 64 bits.
-    fn bits(self) -> u64;
-}
-
-impl Argument for u64 {
-    fn bits(self) -> u64 {
-        self
-    }
-}
-impl Argument for u32 {
-    fn bits(self) -> u64 {
-        u64::from(self)
-    }
-}
-impl Argument for f32 {
-    fn bits(self) -> u64 {
-        u64::from(self.to_bits())
-    }
-}
-
-/// Launches a kernel with these arguments, each of up to 8 bytes.
-///
-/// # Safety
-///
-/// The arguments are the kernel's, and all memory that they lead to lies within buffers that are there.
-pub(super) unsafe fn launch_list<const N: usize>(
-    queue: &Queue,
-    kernel: Function,
-    size: Size,
-    arguments: [u64; N],
-) -> Launched {
-    let mut pointers = arguments.each_ref().map(|bits| std::ptr::from_ref(bits).cast_mut().cast::<c_void>());
-    // SAFETY: as the caller promises; the low bytes of each number are the argument, as on every processor with such a GPU.
-    unsafe { launch_with(queue, kernel, size, &mut pointers) }
-}
-
-/// The arguments of a kernel as a list.
-macro_rules! arguments {
-    ($($argument:expr),* $(,)?) => { [$($crate::ops::cuda::training::Argument::bits($argument)),*] };
-}
-pub(super) use arguments;
-
 /// How many numbers a thread takes: 16 bytes where rows of so many begin at multiples of that, as these addresses do, else 1.
-pub(super) fn chunk(storage: Storage, row: usize, places: &[u64]) -> usize {
+pub(super) fn chunk(storage: Storage, row: usize, places: &[Span]) -> usize {
     let count = 16 / storage.size();
-    let is_wide = row.is_multiple_of(count) && places.iter().all(|place| place.is_multiple_of(16));
+    let is_wide = row.is_multiple_of(count) && places.iter().all(|place| place.is_aligned(16));
     if is_wide { count } else { 1 }
-}
-
-impl Cuda {
-    /// Sets bytes to 0, in the order of the stream.
-    pub(crate) fn clear(&self, place: u64, bytes: usize) -> Launched {
-        Ok(self.0.queue.clear(place, bytes)?)
-    }
 }
 
 #[cfg(test)]

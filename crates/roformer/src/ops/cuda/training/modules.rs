@@ -7,12 +7,14 @@ use super::{
     tensor,
 };
 use crate::error::{Error, Result};
-use rope::cuda::{Device, Module};
+use gpu::{Device, Module};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// What every network needs.
 pub(super) const BASE: &str = concat!(
     include_str!("../kernels/types.cu"),
+    include_str!("../kernels/activation.cu"),
+    include_str!("../kernels/statistics.cu"),
     include_str!("kernels/step.cu"),
     include_str!("kernels/norm.cu"),
     include_str!("kernels/pointwise.cu"),
@@ -64,7 +66,6 @@ pub(crate) struct Training {
     pub(super) sums: sums::Kernels,
     pub rotation: rotation::Kernels,
     pub rows: rows::Kernels,
-    _base: Module,
     /// Without position terms, and with them.
     attention: [Group<attention::Kernels>; 2],
     tensor: Group<tensor::Kernels>,
@@ -79,9 +80,9 @@ pub(crate) struct Linear {
     pub pairs: pairs::Kernels,
 }
 
-/// Kernels, and the module that they are of.
+/// Kernels, which keep the module that they are of.
 struct Group<K> {
-    loaded: OnceLock<(K, Module)>,
+    loaded: OnceLock<K>,
     /// Held while they are compiled, so that nobody else compiles them too.
     compiling: Mutex<()>,
 }
@@ -97,24 +98,24 @@ impl<K> Group<K> {
         &self,
         device: &Device,
         source: impl FnOnce() -> String,
-        find: impl FnOnce(&Module) -> rope::Result<K>,
+        find: impl FnOnce(&Module) -> gpu::Result<K>,
     ) -> Result<&K> {
-        if let Some((kernels, _)) = self.loaded.get() {
+        if let Some(kernels) = self.loaded.get() {
             return Ok(kernels);
         }
         let _held = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((kernels, _)) = self.loaded.get() {
+        if let Some(kernels) = self.loaded.get() {
             return Ok(kernels);
         }
         let module = compile(device, &source())?;
         let kernels = find(&module)?;
-        Ok(&self.loaded.get_or_init(|| (kernels, module)).0)
+        Ok(self.loaded.get_or_init(|| kernels))
     }
 }
 
 /// A module from its source.
 pub(super) fn compile(device: &Device, source: &str) -> Result<Module> {
-    Module::compile(device, source)?.ok_or_else(|| {
+    Module::compile(device, source, &[])?.ok_or_else(|| {
         Error::Device(
             "NVRTC is not found or too old for this GPU, which training on it needs: install the CUDA toolkit's libnvrtc, or \
              the Python package nvidia-cuda-nvrtc (nvidia-cuda-nvrtc-cu12 for CUDA 12), or add its folder to the loader's path; \
@@ -127,22 +128,21 @@ pub(super) fn compile(device: &Device, source: &str) -> Result<Module> {
 impl Training {
     /// Whether [`load`](Self::load) has nothing to compile.
     pub fn is_kept(device: &Device) -> bool {
-        Module::is_kept(device, BASE)
+        Module::is_kept(device, BASE, &[])
     }
 
     /// Compiles what every network needs, or finds it compiled.
     pub fn load(device: &Device) -> Result<Training> {
         let module = compile(device, BASE)?;
         Ok(Training {
-            norm: norm::Kernels::load(&module, device)?,
+            norm: norm::Kernels::load(&module)?,
             pointwise: pointwise::Kernels::load(&module)?,
             embedding: embedding::Kernels::load(&module)?,
             loss: loss::Kernels::load(&module)?,
             optimizer: optimizer::Kernels::load(&module)?,
             sums: sums::Kernels::load(&module)?,
-            rotation: rotation::Kernels::load(&module, device)?,
-            rows: rows::Kernels::load(&module, device)?,
-            _base: module,
+            rotation: rotation::Kernels::load(&module)?,
+            rows: rows::Kernels::load(&module)?,
             attention: Default::default(),
             tensor: Group::default(),
             linear: Group::default(),
@@ -155,13 +155,13 @@ impl Training {
         let device = &self.device;
         let source = || attention_source(has_terms);
         self.attention[usize::from(has_terms)]
-            .get(device, source, |module| attention::Kernels::load(module, device, has_terms))
+            .get(device, source, |module| attention::Kernels::load(module, has_terms))
     }
 
     /// Attention on tensor cores.
     pub fn tensor(&self) -> Result<&tensor::Kernels> {
         let device = &self.device;
-        self.tensor.get(device, || TENSOR.into(), |module| tensor::Kernels::load(module, device))
+        self.tensor.get(device, || TENSOR.into(), tensor::Kernels::load)
     }
 
     /// Linear attention, and the loss of pairs.
@@ -169,9 +169,9 @@ impl Training {
         let device = &self.device;
         let find = |module: &Module| {
             Ok(Linear {
-                features: features::Kernels::load(module, device)?,
-                linear: linear::Kernels::load(module, device)?,
-                pairs: pairs::Kernels::load(module, device)?,
+                features: features::Kernels::load(module)?,
+                linear: linear::Kernels::load(module)?,
+                pairs: pairs::Kernels::load(module)?,
             })
         };
         self.linear.get(device, || LINEAR.into(), find)

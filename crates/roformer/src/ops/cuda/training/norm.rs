@@ -1,9 +1,8 @@
 //! Norms and their gradients.
 
-use super::{Launched, Storage, Stored, arguments, launch_list, narrow};
-use crate::ops::cuda::Cuda;
-use crate::ops::cuda::kernels::{Size, launch};
-use rope::cuda::{Device, Function, Module};
+use super::{Launcher, Storage, Stored, narrow};
+use crate::error::Result;
+use gpu::{Function, Module, Size, Span};
 
 /// Blocks of the way back at most, each of which leaves a part of the sums: about as many as run at a time, by kernel.
 const BLOCKS: [usize; 6] = [396, 264, 264, 132, 264, 132];
@@ -23,8 +22,8 @@ pub(crate) struct Kernels {
 }
 
 impl Kernels {
-    pub fn load(module: &Module, device: &Device) -> rope::Result<Kernels> {
-        let both = |kind: &str, end: String| -> rope::Result<[Function; 2]> {
+    pub fn load(module: &Module) -> gpu::Result<Kernels> {
+        let both = |kind: &str, end: String| -> gpu::Result<[Function; 2]> {
             Ok([
                 module.function(&format!("{kind}_norm_{end}"))?,
                 module.function(&format!("{kind}_norm_back_{end}"))?,
@@ -33,7 +32,7 @@ impl Kernels {
         let any = Stored::load(|kind| both(kind, "any".into()))?;
         for kernels in [&any.f32, &any.bf16] {
             // What a chip has not, its launch reports.
-            let _ = kernels[1].allow_shared(device, 200 << 10);
+            let _ = kernels[1].allow_shared(200 << 10);
         }
         let chunks = |kind: &str| if kind == "bf16" { &CHUNKS[..4] } else { &CHUNKS[..] };
         let narrow =
@@ -70,12 +69,12 @@ const _: () = assert!(size_of::<Arguments>() == 104);
 #[derive(Clone, Copy)]
 pub(crate) struct Norm {
     pub storage: Storage,
-    pub x: u64,
-    /// `[width]`, or 0: `constant` everywhere.
-    pub weight: u64,
+    pub x: Span,
+    /// `[width]`, or nothing: `constant` everywhere.
+    pub weight: Span,
     pub constant: f32,
-    /// `[width]` or 0.
-    pub bias: u64,
+    /// `[width]` or nothing.
+    pub bias: Span,
     /// Whether the mean is taken off.
     pub is_layer: bool,
     pub epsilon: f64,
@@ -87,16 +86,16 @@ pub(crate) struct Norm {
 #[derive(Clone, Copy)]
 pub(crate) struct NormGradients {
     /// The gradient of the result.
-    pub dy: u64,
+    pub dy: Span,
     /// The gradient of x, and whether it is added to.
-    pub dx: (u64, bool),
-    /// Added to, or 0.
-    pub dweight: u64,
-    pub dbias: u64,
+    pub dx: (Span, bool),
+    /// Added to, or nothing.
+    pub dweight: Span,
+    pub dbias: Span,
     /// As many bytes as [`Norm::scratch`] says.
-    pub scratch: u64,
+    pub scratch: Span,
     /// 4 bytes of 0, which are 0 again afterwards.
-    pub counter: u64,
+    pub counter: Span,
 }
 
 impl Norm {
@@ -105,11 +104,17 @@ impl Norm {
         BLOCKS[0] * 2 * self.width * size_of::<f32>()
     }
 
-    fn arguments(&self) -> Result<Arguments, super::Fault> {
+    /// The address of as many numbers as x has.
+    fn place(&self, gpu: &Launcher, span: Span) -> Result<u64> {
+        gpu.numbers(span, self.storage, self.rows * self.width)
+    }
+
+    fn arguments(&self, gpu: &Launcher) -> Result<Arguments> {
+        let vector = self.width * size_of::<f32>();
         Ok(Arguments {
-            x: self.x,
-            weight: self.weight,
-            bias: self.bias,
+            x: self.place(gpu, self.x)?,
+            weight: gpu.maybe(self.weight, vector)?,
+            bias: gpu.maybe(self.bias, vector)?,
             rows: narrow(self.rows)?,
             width: narrow(self.width)?,
             is_layer: u32::from(self.is_layer),
@@ -120,9 +125,10 @@ impl Norm {
     }
 
     /// Which kernel keeps rows in registers, if one does.
-    fn in_registers(&self, places: &[u64]) -> Option<usize> {
+    fn in_registers(&self, places: &[Span]) -> Option<usize> {
         let chunk = super::chunk(self.storage, self.width, places);
-        let is_aligned = self.width.is_multiple_of(4) && [self.weight, self.bias].iter().all(|p| p % 16 == 0);
+        let is_aligned =
+            self.width.is_multiple_of(4) && [self.weight, self.bias].iter().all(|p| p.is_aligned(16));
         if chunk == 1 || !is_aligned || self.width > WIDEST {
             return None;
         }
@@ -131,63 +137,64 @@ impl Norm {
     }
 }
 
-impl Cuda {
+impl Launcher<'_> {
     /// out `[rows, width]` = the norm.
-    pub(crate) fn norm_rows(&self, norm: &Norm, out: u64) -> Launched {
+    pub(crate) fn norm_rows(&self, norm: &Norm, out: Span) -> Result<()> {
         let kernels = &self.training()?.norm;
-        let work = Arguments { out, ..norm.arguments()? };
+        let work = Arguments { out: norm.place(self, out)?, ..norm.arguments(self)? };
         let (kernel, size) = match norm.in_registers(&[norm.x, out]) {
             Some(index) => {
-                let size = Size { blocks: norm.rows.div_ceil(8), threads: [32, 8], shared: 0 };
-                (kernels.narrow.of(norm.storage)[index][0], size)
+                let size = Size::new(norm.rows.div_ceil(8), [32, 8]);
+                (&kernels.narrow.of(norm.storage)[index][0], size)
             }
             None => {
-                let size = Size { blocks: norm.rows, threads: [256, 1], shared: 0 };
-                (kernels.any.of(norm.storage)[0], size)
+                let size = Size::new(norm.rows, [256, 1]);
+                (&kernels.any.of(norm.storage)[0], size)
             }
         };
         // SAFETY: x and out have these rows, weight and bias this width.
-        unsafe { launch(&self.0.queue, kernel, size, &work) }
+        unsafe { self.launch(kernel, size, (work,)) }
     }
 
     /// The way back.
-    pub(crate) fn norm_rows_back(&self, norm: &Norm, given: &NormGradients) -> Launched {
+    pub(crate) fn norm_rows_back(&self, norm: &Norm, given: &NormGradients) -> Result<()> {
         let kernels = &self.training()?.norm;
         let NormGradients { dy, dx, dweight, dbias, scratch, counter } = *given;
+        let vector = norm.width * size_of::<f32>();
         let work = Arguments {
-            dy,
-            dx: dx.0,
+            dy: norm.place(self, dy)?,
+            dx: norm.place(self, dx.0)?,
             accumulate: u32::from(dx.1),
-            dweight,
-            dbias,
-            partials: scratch,
-            counter,
-            ..norm.arguments()?
+            dweight: self.maybe(dweight, vector)?,
+            dbias: self.maybe(dbias, vector)?,
+            partials: 0,
+            counter: self.at(counter, size_of::<u32>())?,
+            ..norm.arguments(self)?
         };
-        let shared = if dweight == 0 { 0 } else { 2 * norm.width * size_of::<f32>() };
+        let shared = if dweight.is_nothing() { 0 } else { 2 * norm.width * size_of::<f32>() };
         let (kernel, size) = match norm.in_registers(&[norm.x, dy, dx.0]) {
             Some(index) if shared <= SHARED => {
-                let size =
-                    Size { blocks: norm.rows.div_ceil(8).min(BLOCKS[index]), threads: [32, 8], shared };
-                (kernels.narrow.of(norm.storage)[index][1], size)
+                let size = Size::new(norm.rows.div_ceil(8).min(BLOCKS[index]), [32, 8]).shared(shared);
+                (&kernels.narrow.of(norm.storage)[index][1], size)
             }
             _ => {
                 let shared = 2 * norm.width * size_of::<f32>();
-                let size = Size { blocks: norm.rows.min(BLOCKS[0]), threads: [256, 1], shared };
-                (kernels.any.of(norm.storage)[1], size)
+                let size = Size::new(norm.rows.min(BLOCKS[0]), [256, 1]).shared(shared);
+                (&kernels.any.of(norm.storage)[1], size)
             }
         };
-        let parts = size.blocks;
-        let has_many = dweight != 0 && parts * 2 * norm.width > FEW;
-        let work = Arguments { counter: if has_many { 0 } else { counter }, ..work };
+        let parts = size.blocks();
+        let has_many = !dweight.is_nothing() && parts * 2 * norm.width > FEW;
+        let partials = self.floats(scratch, parts * 2 * norm.width)?;
+        let work = Arguments { partials, counter: if has_many { 0 } else { work.counter }, ..work };
         // SAFETY: as above; the scratch has a part for each block.
-        unsafe { launch(&self.0.queue, kernel, size, &work) }?;
+        unsafe { self.launch(kernel, size, (work,)) }?;
         if !has_many {
             return Ok(());
         }
-        let size = Size { blocks: (2 * norm.width).div_ceil(32), threads: [256, 1], shared: 0 };
-        let list = arguments![scratch, narrow(parts)?, narrow(norm.width)?, dweight, dbias];
+        let size = Size::new((2 * norm.width).div_ceil(32), [256, 1]);
+        let list = (partials, narrow(parts)?, narrow(norm.width)?, work.dweight, work.dbias);
         // SAFETY: so many parts, which were just made.
-        unsafe { launch_list(&self.0.queue, kernels.parts, size, list) }
+        unsafe { self.launch(&kernels.parts, size, list) }
     }
 }

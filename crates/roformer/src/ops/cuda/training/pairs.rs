@@ -1,11 +1,10 @@
 //! The losses of vectors that come in pairs, as [`Pairs`](crate::ops::similarity::Pairs) of the processor. Whether a batch has
 //! scores is read from the GPU's memory, so that what was recorded serves both kinds of batches.
 
-use super::narrow;
-use crate::ops::cuda::kernels::{Size, THREADS, launch};
-use crate::ops::cuda::memory::Queue;
-use crate::ops::cuda::{Arithmetic, Fault};
-use rope::cuda::{Device, Function, Module};
+use super::{Launcher, THREADS, narrow};
+use crate::error::Result;
+use crate::ops::cuda::Arithmetic;
+use gpu::{Function, Module, Size, Span};
 
 /// Rows and columns of a tile, and rows of a block that sums them one by one: as in kernels/pairs.cu.
 const TILE: usize = 64;
@@ -20,8 +19,8 @@ pub(crate) struct Kernels {
 }
 
 impl Kernels {
-    pub fn load(module: &Module, _device: &Device) -> rope::Result<Kernels> {
-        let pair = |name: &str| -> rope::Result<[Function; 2]> {
+    pub fn load(module: &Module) -> gpu::Result<Kernels> {
+        let pair = |name: &str| -> gpu::Result<[Function; 2]> {
             Ok([
                 module.function(&format!("pairs_{name}_f32"))?,
                 module.function(&format!("pairs_{name}_bf16"))?,
@@ -40,19 +39,19 @@ impl Kernels {
 #[derive(Clone, Copy)]
 pub(crate) struct Work {
     /// `[rows, width]`.
-    pub vectors: u64,
+    pub vectors: Span,
     pub rows: usize,
     pub width: usize,
     /// `[rows / 2]`, `u32`: 1 where a pair counts, else 0. The others may hold anything finite.
-    pub counts: u64,
+    pub counts: Span,
     /// `[rows / 2]`, `f32`; read where `is_scored` leads to something else than 0.
-    pub scores: u64,
+    pub scores: Span,
     /// A `u32`: whether there are scores.
-    pub is_scored: u64,
+    pub is_scored: Span,
     /// An `f32`: where the loss goes.
-    pub loss: u64,
+    pub loss: Span,
     /// [`scratch`] bytes, which the way back finds as the way forward left them.
-    pub scratch: u64,
+    pub scratch: Span,
 }
 
 /// Bytes of scratch.
@@ -62,6 +61,7 @@ pub(crate) fn scratch(work: &Work) -> usize {
 
 /// As `Pairs` in kernels/pairs.cu.
 #[repr(C)]
+#[derive(Clone, Copy)]
 struct Arguments {
     vectors: u64,
     counts: u64,
@@ -81,18 +81,26 @@ struct Arguments {
 const _: () = assert!(size_of::<Arguments>() == 96);
 
 impl Work {
-    fn arguments(&self, scale: u64, gradient: u64) -> Result<Arguments, Fault> {
-        let after = |numbers: usize| self.scratch + (numbers * size_of::<f32>()) as u64;
-        let squares = self.rows * self.rows;
+    fn arguments(
+        &self,
+        gpu: &Launcher,
+        arithmetic: Arithmetic,
+        scale: Span,
+        gradient: Span,
+    ) -> Result<Arguments> {
+        let cosines = gpu.at(self.scratch, scratch(self))?;
+        let after = |numbers: usize| cosines + (numbers * size_of::<f32>()) as u64;
+        let (squares, pairs) = (self.rows * self.rows, self.rows / 2);
+        let vectors = self.rows * self.width * arithmetic.size();
         Ok(Arguments {
-            vectors: self.vectors,
-            counts: self.counts,
-            scores: self.scores,
-            is_scored: self.is_scored,
-            scale,
-            loss: self.loss,
-            gradient,
-            cosines: self.scratch,
+            vectors: gpu.at(self.vectors, vectors)?,
+            counts: gpu.at(self.counts, pairs * size_of::<u32>())?,
+            scores: gpu.floats(self.scores, pairs)?,
+            is_scored: gpu.at(self.is_scored, size_of::<u32>())?,
+            scale: gpu.maybe(scale, size_of::<f32>())?,
+            loss: gpu.floats(self.loss, 1)?,
+            gradient: gpu.maybe(gradient, vectors)?,
+            cosines,
             logarithms: after(squares),
             losses: after(squares + self.rows),
             share: after(squares + 2 * self.rows),
@@ -103,42 +111,38 @@ impl Work {
 }
 
 fn size(blocks: usize) -> Size {
-    Size { blocks, threads: [THREADS, 1], shared: 0 }
+    Size::new(blocks, [THREADS, 1])
 }
 
 /// The loss: with scores the mean squared error of the cosines, else the mean cross-entropy of finding each row's partner among
 /// all other rows that count.
-pub(crate) fn forward(
-    kernels: &Kernels,
-    queue: &Queue,
-    arithmetic: Arithmetic,
-    work: &Work,
-) -> Result<(), Fault> {
-    let (arguments, kind) = (work.arguments(0, 0)?, usize::from(arithmetic == Arithmetic::Bf16));
+pub(crate) fn forward(kernels: &Kernels, gpu: &Launcher, arithmetic: Arithmetic, work: &Work) -> Result<()> {
+    let arguments = work.arguments(gpu, arithmetic, Span::NOTHING, Span::NOTHING)?;
+    let kind = usize::from(arithmetic == Arithmetic::Bf16);
     let tiles = work.rows.div_ceil(TILE);
-    // SAFETY: the program's memory, of these sizes.
+    // SAFETY: memory of these sizes.
     unsafe {
-        launch(queue, kernels.cosines[kind], size(tiles * tiles), &arguments)?;
-        launch(queue, kernels.losses[kind], size(work.rows.div_ceil(ROWS)), &arguments)?;
-        launch(queue, kernels.total, size(1), &arguments)
+        gpu.launch(&kernels.cosines[kind], size(tiles * tiles), (arguments,))?;
+        gpu.launch(&kernels.losses[kind], size(work.rows.div_ceil(ROWS)), (arguments,))?;
+        gpu.launch(&kernels.total, size(1), (arguments,))
     }
 }
 
-/// Sets `gradient` `[rows, width]` to that of the loss times an `f32` at the address `scale`. After [`forward`], with the scratch as
+/// Sets `gradient` `[rows, width]` to that of the loss times an `f32` at `scale`. After [`forward`], with the scratch as
 /// that left it.
 pub(crate) fn backward(
     kernels: &Kernels,
-    queue: &Queue,
+    gpu: &Launcher,
     arithmetic: Arithmetic,
     work: &Work,
-    scale: u64,
-    gradient: u64,
-) -> Result<(), Fault> {
-    let arguments = work.arguments(scale, gradient)?;
-    let kernel = kernels.gradient[usize::from(arithmetic == Arithmetic::Bf16)];
+    scale: Span,
+    gradient: Span,
+) -> Result<()> {
+    let arguments = work.arguments(gpu, arithmetic, scale, gradient)?;
+    let kernel = &kernels.gradient[usize::from(arithmetic == Arithmetic::Bf16)];
     let blocks = work.rows.div_ceil(TILE) * work.width.div_ceil(TILE);
-    // SAFETY: the program's memory, of these sizes.
-    unsafe { launch(queue, kernel, size(blocks), &arguments) }
+    // SAFETY: memory of these sizes.
+    unsafe { gpu.launch(kernel, size(blocks), (arguments,)) }
 }
 
 #[cfg(test)]
@@ -173,20 +177,20 @@ mod tests {
                     (gpu.put(&flags), gpu.put(&scores), gpu.put(&[u32::from(is_scored)]));
                 let (place, half) = (gpu.put(&[9f32]), gpu.put(&[0.5f32]));
                 let mut work = Work {
-                    vectors: vectors.pointer(),
+                    vectors: vectors.span(),
                     rows: 2 * pairs,
                     width,
-                    counts: flags.pointer(),
-                    scores: scores.pointer(),
-                    is_scored: is_there.pointer(),
-                    loss: place.pointer(),
-                    scratch: 0,
+                    counts: flags.span(),
+                    scores: scores.span(),
+                    is_scored: is_there.span(),
+                    loss: place.span(),
+                    scratch: Span::NOTHING,
                 };
                 let scratch = gpu.put(&vec![f32::NAN; scratch(&work) / 4]);
-                work.scratch = scratch.pointer();
-                done(forward(kernels, &gpu.queue, arithmetic, &work));
-                let (half, place_of_gradient) = (half.pointer(), gradient.pointer());
-                done(backward(kernels, &gpu.queue, arithmetic, &work, half, place_of_gradient));
+                work.scratch = scratch.span();
+                done(forward(kernels, &gpu.launcher(), arithmetic, &work));
+                let (half, place_of_gradient) = (half.span(), gradient.span());
+                done(backward(kernels, &gpu.launcher(), arithmetic, &work, half, place_of_gradient));
                 let what = format!("{pairs} pairs of {width}, scores: {is_scored}");
                 // Cosines are rounded width times, and the softmax turns 20 of them into relative error.
                 let units = 40.0 * (width as f32 + 4.0);

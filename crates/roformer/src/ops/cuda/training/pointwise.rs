@@ -1,10 +1,9 @@
 //! Number by number: activations, gates, dropout, sums.
 
-use super::{Either, Launched, Storage, Stored, arguments, chunk, either, launch_list, narrow};
-use crate::ops::cuda::Cuda;
-use crate::ops::cuda::kernels::Size;
+use super::{Either, Launcher, Scalars, Storage, Stored, chunk, either, narrow};
+use crate::error::Result;
 use crate::ops::{Activation, dropout};
-use rope::cuda::Module;
+use gpu::{Module, Size, Span};
 
 pub(crate) struct Kernels {
     activation: Stored<Either>,
@@ -14,7 +13,7 @@ pub(crate) struct Kernels {
 }
 
 impl Kernels {
-    pub fn load(module: &Module) -> rope::Result<Kernels> {
+    pub fn load(module: &Module) -> gpu::Result<Kernels> {
         let find = |name: &str| Stored::load(|kind| either(module, &format!("{kind}_{name}")));
         Ok(Kernels {
             activation: find("activation")?,
@@ -37,77 +36,88 @@ fn number(activation: Activation) -> u32 {
     }
 }
 
-impl Cuda {
+impl Launcher<'_> {
     /// y = f(x), or y ·= f′(x) where `is_slope`: both of `len` numbers.
     pub(crate) fn activate(
         &self,
         storage: Storage,
         activation: Activation,
-        x: u64,
-        y: u64,
+        x: Span,
+        y: Span,
         len: usize,
         is_slope: bool,
-    ) -> Launched {
+    ) -> Result<()> {
         let count = chunk(storage, len, &[x, y]);
-        let kernel = self.training()?.pointwise.activation.of(storage)[usize::from(count > 1)];
+        let kernel = &self.training()?.pointwise.activation.of(storage)[usize::from(count > 1)];
         let chunks = len / count;
-        let list = arguments![x, y, chunks as u64, number(activation), u32::from(is_slope)];
+        let (x, y) = (self.numbers(x, storage, len)?, self.numbers(y, storage, len)?);
+        let list = (x, y, chunks as u64, number(activation), u32::from(is_slope));
         // SAFETY: both have `len` numbers.
-        unsafe { launch_list(&self.0.queue, kernel, Size::each(chunks), list) }
+        unsafe { self.launch(kernel, Size::each(chunks), list) }
     }
 
     /// out `[rows, width]` = silu(gate)·up, x `[rows, 2, width]` being both; `len` is that of out.
-    pub(crate) fn gate(&self, storage: Storage, x: u64, out: u64, len: usize, width: usize) -> Launched {
-        self.gate_both(storage, [x, out, 0, 0], len, width)
+    pub(crate) fn gate(&self, storage: Storage, x: Span, out: Span, len: usize, width: usize) -> Result<()> {
+        self.gate_both(storage, [x, out, Span::NOTHING, Span::NOTHING], len, width)
     }
 
     /// dx `[rows, 2, width]` from x and dy `[rows, width]`.
     pub(crate) fn gate_back(
         &self,
         storage: Storage,
-        [x, dy, dx]: [u64; 3],
+        [x, dy, dx]: [Span; 3],
         len: usize,
         width: usize,
-    ) -> Launched {
-        self.gate_both(storage, [x, 0, dy, dx], len, width)
+    ) -> Result<()> {
+        self.gate_both(storage, [x, Span::NOTHING, dy, dx], len, width)
     }
 
-    fn gate_both(&self, storage: Storage, [x, out, dy, dx]: [u64; 4], len: usize, width: usize) -> Launched {
+    fn gate_both(
+        &self,
+        storage: Storage,
+        [x, out, dy, dx]: [Span; 4],
+        len: usize,
+        width: usize,
+    ) -> Result<()> {
         let count = chunk(storage, width, &[x, out, dy, dx]);
-        let kernel = self.training()?.pointwise.gate.of(storage)[usize::from(count > 1)];
+        let kernel = &self.training()?.pointwise.gate.of(storage)[usize::from(count > 1)];
         let chunks = len / count;
-        let list = arguments![x, out, dy, dx, chunks as u64, narrow(width / count)?];
+        let (one, two) = (len * storage.size(), 2 * len * storage.size());
+        let (x, out) = (self.at(x, two)?, self.maybe(out, one)?);
+        let (dy, dx) = (self.maybe(dy, one)?, self.maybe(dx, two)?);
+        let list = (x, out, dy, dx, chunks as u64, narrow(width / count)?);
         // SAFETY: x and dx have 2·len numbers, out and dy `len`.
-        unsafe { launch_list(&self.0.queue, kernel, Size::each(chunks), list) }
+        unsafe { self.launch(kernel, Size::each(chunks), list) }
     }
 
     /// Drops numbers of x in place, where the scalars say that it is training: as [`dropout::apply`].
     pub(crate) fn drop_some(
         &self,
         storage: Storage,
-        x: u64,
+        x: Span,
         len: usize,
         probability: f64,
         site: u64,
-        scalars: u64,
-    ) -> Launched {
+        scalars: Span,
+    ) -> Result<()> {
         let count = chunk(storage, len, &[x]);
-        let kernel = self.training()?.pointwise.dropout.of(storage)[usize::from(count > 1)];
+        let kernel = &self.training()?.pointwise.dropout.of(storage)[usize::from(count > 1)];
         let chunks = len / count;
         let scale = (1.0 / (1.0 - probability)) as f32;
-        let list = arguments![x, chunks as u64, scalars, site, dropout::threshold(probability), scale];
+        let (x, scalars) = (self.numbers(x, storage, len)?, self.at(scalars, Scalars::DROPOUT)?);
+        let list = (x, chunks as u64, scalars, site, dropout::threshold(probability), scale);
         // SAFETY: x has `len` numbers.
-        unsafe { launch_list(&self.0.queue, kernel, Size::each(chunks), list) }
+        unsafe { self.launch(kernel, Size::each(chunks), list) }
     }
 
     /// out = a + b, each of `len` numbers; out may be one of them.
-    pub(crate) fn add(&self, storage: Storage, a: u64, b: u64, out: u64, len: usize) -> Launched {
+    pub(crate) fn add(&self, storage: Storage, a: Span, b: Span, out: Span, len: usize) -> Result<()> {
         let count = chunk(storage, len, &[a, b, out]);
-        let kernel = self.training()?.pointwise.sum.of(storage)[usize::from(count > 1)];
+        let kernel = &self.training()?.pointwise.sum.of(storage)[usize::from(count > 1)];
         let chunks = len / count;
+        let place = |span| self.numbers(span, storage, len);
+        let list = (place(a)?, place(b)?, place(out)?, chunks as u64);
         // SAFETY: all have `len` numbers.
-        unsafe {
-            launch_list(&self.0.queue, kernel, Size::each(chunks), arguments![a, b, out, chunks as u64])
-        }
+        unsafe { self.launch(kernel, Size::each(chunks), list) }
     }
 }

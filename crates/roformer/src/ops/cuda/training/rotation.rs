@@ -4,14 +4,13 @@
 //! it can be recorded. Here is what it lacks: a table that is filled from frequencies in the GPU's memory, and their
 //! gradient as `f32`.
 
-use super::narrow;
-use crate::ops::cuda::kernels::{Size, THREADS, launch, launch_with};
-use crate::ops::cuda::memory::Queue;
-use crate::ops::cuda::{Arithmetic, Fault};
+use super::{Launcher, THREADS, narrow};
+use crate::error::Result;
+use crate::ops::cuda::Arithmetic;
+use gpu::{Function, Module, Size, Slice, Span};
 use half::bf16;
-use rope::cuda::{Device, Function, Ids, Module, Number, Positions, Slice, Table, ViewMut};
+use rope::cuda::{Ids, Number, Positions, Table, ViewMut};
 use rope::{Pairing, Turn};
-use std::ptr::from_ref;
 
 /// Blocks that sum the gradient of frequencies side by side: the same on every chip, so that sums have the same order.
 const SLICES: usize = 256;
@@ -26,7 +25,7 @@ pub(crate) struct Kernels {
 }
 
 impl Kernels {
-    pub fn load(module: &Module, _device: &Device) -> rope::Result<Kernels> {
+    pub fn load(module: &Module) -> gpu::Result<Kernels> {
         let find = |name: &str| module.function(name);
         Ok(Kernels {
             fill: find("rotation_fill")?,
@@ -42,7 +41,7 @@ impl Kernels {
 #[derive(Clone, Copy)]
 pub(crate) struct Heads {
     /// Position ids `[length]`, `u32`, the same for every text.
-    pub positions: u64,
+    pub positions: Span,
     pub batch: usize,
     pub length: usize,
     /// Numbers of a row.
@@ -58,38 +57,52 @@ impl Heads {
         let Heads { batch, length, width, heads, .. } = *self;
         ([batch, length, heads, head_dim], [length * width, width, head_dim])
     }
+
+    /// The address of rows that heads of so many features are inside of.
+    fn place(&self, gpu: &Launcher, rows: Span, size: usize, head_dim: usize) -> Result<u64> {
+        let Heads { batch, length, width, first, heads, .. } = *self;
+        assert!(first + heads * head_dim <= width, "heads inside their rows");
+        gpu.at(rows, batch * length * width * size)
+    }
+
+    /// The address of the position ids.
+    fn ids(&self, gpu: &Launcher) -> Result<u64> {
+        gpu.at(self.positions, self.length * size_of::<u32>())
+    }
 }
 
 /// Turns heads of `x` in place: [`Turn::Forward`], or [`Turn::Backward`] for their gradient. The table has a row for every position
 /// from 0 on.
 pub(crate) fn turn(
-    queue: &Queue,
+    gpu: &Launcher,
     arithmetic: Arithmetic,
     table: &Table,
     turn: Turn,
-    x: u64,
+    x: Span,
     heads: &Heads,
-) -> Result<(), Fault> {
+) -> Result<()> {
     match arithmetic {
-        Arithmetic::Bf16 => turn_as::<bf16>(queue, table, turn, x, heads),
-        _ => turn_as::<f32>(queue, table, turn, x, heads),
+        Arithmetic::Bf16 => turn_as::<bf16>(gpu, table, turn, x, heads),
+        _ => turn_as::<f32>(gpu, table, turn, x, heads),
     }
 }
 
-fn turn_as<T: Number>(queue: &Queue, table: &Table, turn: Turn, x: u64, heads: &Heads) -> Result<(), Fault> {
+fn turn_as<T: Number>(gpu: &Launcher, table: &Table, turn: Turn, x: Span, heads: &Heads) -> Result<()> {
     let (shape, steps) = heads.view(table.rope().head_dim());
-    // SAFETY: the program's memory: an id for every token of a text, and the rows that heads are inside of.
+    let (x, ids) = (heads.place(gpu, x, size_of::<T>(), table.rope().head_dim())?, heads.ids(gpu)?);
+    // SAFETY: an id for every token of a text, and the rows that heads are inside of, in memory of the launcher's.
     let (ids, mut view) = unsafe {
         let place = x + (heads.first * size_of::<T>()) as u64;
-        let ids = Slice::<u32>::from_raw(heads.positions, heads.length);
+        let ids = Slice::<u32>::from_raw(ids, heads.length);
         (ids, ViewMut::<T>::from_raw(place, shape, steps)?)
     };
-    table.at(Positions::Ids(Ids::U32(ids)))?.rotate(&queue.stream, turn, &mut view)?;
+    table.at(Positions::Ids(Ids::U32(ids)))?.rotate(gpu.stream(), turn, &mut view)?;
     Ok(())
 }
 
 /// As `Fill` in kernels/rotation.cu.
 #[repr(C)]
+#[derive(Clone, Copy)]
 struct Fill {
     frequencies: u64,
     table: u64,
@@ -99,16 +112,18 @@ struct Fill {
 
 /// Fills a table, made for positions from 0 on, with the cosines and sines of frequencies `[pairs]`, `f32`. Frequencies that are no
 /// numbers leave it as it was.
-pub(crate) fn fill(kernels: &Kernels, queue: &Queue, frequencies: u64, table: &Table) -> Result<(), Fault> {
+pub(crate) fn fill(kernels: &Kernels, gpu: &Launcher, frequencies: Span, table: &Table) -> Result<()> {
     let (rows, pairs) = (table.rows(), table.rope().pairs());
     narrow(rows * pairs)?;
+    let frequencies = gpu.floats(frequencies, pairs)?;
     let work = Fill { frequencies, table: table.pointer(), rows: narrow(rows)?, pairs: narrow(pairs)? };
     // SAFETY: the table has so many rows and pairs, and there is a frequency for each pair.
-    unsafe { launch(queue, kernels.fill, Size::each(rows * pairs), &work) }
+    unsafe { gpu.launch(&kernels.fill, Size::each(rows * pairs), (work,)) }
 }
 
 /// As `Gradient` in kernels/rotation.cu.
 #[repr(C)]
+#[derive(Clone, Copy)]
 struct Gradient {
     y: u64,
     dy: u64,
@@ -129,13 +144,13 @@ struct Gradient {
 #[derive(Clone, Copy)]
 pub(crate) struct Slopes {
     /// The rows as [`turn`] forward left them.
-    pub y: u64,
+    pub y: Span,
     /// Their gradient, in rows alike, before [`turn`] backward.
-    pub dy: u64,
+    pub dy: Span,
     /// dL/dθ `[pairs]`, `f32`, added to.
-    pub gradient: u64,
+    pub gradient: Span,
     /// [`scratch`] bytes.
-    pub scratch: u64,
+    pub scratch: Span,
 }
 
 /// Bytes of scratch that [`frequency_gradient`] needs.
@@ -146,20 +161,20 @@ pub(crate) fn scratch(pairs: usize) -> usize {
 /// Adds dL/dθ of all heads to the gradient of the frequencies. It comes before [`turn`] backward, which overwrites dy.
 pub(crate) fn frequency_gradient(
     kernels: &Kernels,
-    queue: &Queue,
+    gpu: &Launcher,
     arithmetic: Arithmetic,
     table: &Table,
     slopes: &Slopes,
     heads: &Heads,
-) -> Result<(), Fault> {
+) -> Result<()> {
     let rope = table.rope();
     let vectors = heads.batch * heads.length * heads.heads;
     let work = Gradient {
-        y: slopes.y,
-        dy: slopes.dy,
-        positions: heads.positions,
-        sums: slopes.scratch,
-        gradient: slopes.gradient,
+        y: heads.place(gpu, slopes.y, arithmetic.size(), rope.head_dim())?,
+        dy: heads.place(gpu, slopes.dy, arithmetic.size(), rope.head_dim())?,
+        positions: heads.ids(gpu)?,
+        sums: gpu.at(slopes.scratch, scratch(rope.pairs()))?,
+        gradient: gpu.floats(slopes.gradient, rope.pairs())?,
         width: heads.width as u64,
         first: (heads.first + rope.rotary_offset()) as u64,
         length: narrow(heads.length)?,
@@ -169,78 +184,124 @@ pub(crate) fn frequency_gradient(
         pairs: narrow(rope.pairs())?,
         is_half: (rope.pairing() != Pairing::Interleaved).into(),
     };
-    let kernel = kernels.gradient[usize::from(arithmetic == Arithmetic::Bf16)];
+    let kernel = &kernels.gradient[usize::from(arithmetic == Arithmetic::Bf16)];
     // As many blocks whatever the size, so that all of the scratch is set.
-    let size = |blocks| Size { blocks, threads: [THREADS, 1], shared: 0 };
+    let size = |blocks| Size::new(blocks, [THREADS, 1]);
     let blocks = SLICES as u32;
     // SAFETY: heads within rows of y and dy, sums for every block, a number for each pair.
     unsafe {
-        launch(queue, kernel, size(SLICES), &work)?;
-        let arguments = &mut [from_ref(&work).cast_mut().cast(), from_ref(&blocks).cast_mut().cast()];
-        launch_with(queue, kernels.gradient_total, size(rope.pairs()), arguments)
+        gpu.launch(kernel, size(SLICES), (work,))?;
+        gpu.launch(&kernels.gradient_total, size(rope.pairs()), (work, blocks))
     }
 }
 
-/// The frequencies of a receptive field: as `Field` in kernels/rotation.cu.
-#[repr(C)]
+/// The frequencies of a receptive field.
 #[derive(Clone, Copy)]
 pub(crate) struct Field {
     /// `[a, ρ]`, `f32`.
-    pub field: u64,
+    pub field: Span,
     /// θ `[pairs]`, `f64`.
-    pub theta: u64,
+    pub theta: Span,
     /// `[pairs]`, `f32`: where θ* goes; on the way back its gradient.
-    pub frequencies: u64,
+    pub frequencies: Span,
     /// `[2]`, `f32`: on the way back, what the gradient of `[a, ρ]` is added to.
-    pub gradient: u64,
-    pub pairs: u32,
+    pub gradient: Span,
+    pub pairs: usize,
+}
+
+/// As `Field` in kernels/rotation.cu.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct FieldWork {
+    field: u64,
+    theta: u64,
+    frequencies: u64,
+    gradient: u64,
+    pairs: u32,
+}
+
+impl Field {
+    fn work(&self, gpu: &Launcher) -> Result<FieldWork> {
+        Ok(FieldWork {
+            field: gpu.floats(self.field, 2)?,
+            theta: gpu.at(self.theta, self.pairs * size_of::<f64>())?,
+            frequencies: gpu.floats(self.frequencies, self.pairs)?,
+            gradient: gpu.maybe(self.gradient, 2 * size_of::<f32>())?,
+            pairs: narrow(self.pairs)?,
+        })
+    }
 }
 
 /// θ* from `[a, ρ]`.
-pub(crate) fn field_forward(kernels: &Kernels, queue: &Queue, work: &Field) -> Result<(), Fault> {
-    // SAFETY: the program's memory, of these sizes.
-    unsafe { launch(queue, kernels.field[0], Size::each(work.pairs as usize), work) }
+pub(crate) fn field_forward(kernels: &Kernels, gpu: &Launcher, work: &Field) -> Result<()> {
+    // SAFETY: memory of these sizes.
+    unsafe { gpu.launch(&kernels.field[0], Size::each(work.pairs), (work.work(gpu)?,)) }
 }
 
 /// The gradient of `[a, ρ]` from that of θ*.
-pub(crate) fn field_backward(kernels: &Kernels, queue: &Queue, work: &Field) -> Result<(), Fault> {
+pub(crate) fn field_backward(kernels: &Kernels, gpu: &Launcher, work: &Field) -> Result<()> {
     // SAFETY: as above.
-    unsafe { launch(queue, kernels.field[1], Size::each(1), work) }
+    unsafe { gpu.launch(&kernels.field[1], Size::each(1), (work.work(gpu)?,)) }
 }
 
-/// KERPLE's biases: as `Kernel` in kernels/rotation.cu.
-#[repr(C)]
+/// KERPLE's biases.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernel {
     /// `[heads, 2]`, `f32`: ln r₁ and ln r₂.
-    pub weight: u64,
+    pub weight: Span,
     /// `[heads, length]`, `f32`: set by the way forward, read on the way back.
-    pub table: u64,
+    pub table: Span,
     /// `[heads, length]`, `f32`: the gradient of the table; of the way back.
-    pub slopes: u64,
+    pub slopes: Span,
     /// `[heads, 2]`, `f32`: what the gradient of the weight is added to; of the way back.
-    pub gradient: u64,
-    pub heads: u32,
-    pub length: u32,
+    pub gradient: Span,
+    pub heads: usize,
+    pub length: usize,
+}
+
+/// As `Kernel` in kernels/rotation.cu.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct KernelWork {
+    weight: u64,
+    table: u64,
+    slopes: u64,
+    gradient: u64,
+    heads: u32,
+    length: u32,
+}
+
+impl Kernel {
+    fn work(&self, gpu: &Launcher) -> Result<KernelWork> {
+        let (count, weights) = (self.heads * self.length, 2 * self.heads);
+        narrow(count)?;
+        Ok(KernelWork {
+            weight: gpu.floats(self.weight, weights)?,
+            table: gpu.floats(self.table, count)?,
+            slopes: gpu.maybe(self.slopes, count * size_of::<f32>())?,
+            gradient: gpu.maybe(self.gradient, weights * size_of::<f32>())?,
+            heads: narrow(self.heads)?,
+            length: narrow(self.length)?,
+        })
+    }
 }
 
 /// The biases at distances 0, 1, 2 and so on.
-pub(crate) fn kernel_forward(kernels: &Kernels, queue: &Queue, work: &Kernel) -> Result<(), Fault> {
-    let count = work.heads as usize * work.length as usize;
-    narrow(count)?;
-    // SAFETY: the program's memory, of these sizes.
-    unsafe { launch(queue, kernels.kernel[0], Size::each(count), work) }
+pub(crate) fn kernel_forward(kernels: &Kernels, gpu: &Launcher, work: &Kernel) -> Result<()> {
+    let size = Size::each(work.heads * work.length);
+    // SAFETY: memory of these sizes.
+    unsafe { gpu.launch(&kernels.kernel[0], size, (work.work(gpu)?,)) }
 }
 
 /// The gradient of the weight from that of the biases.
-pub(crate) fn kernel_backward(kernels: &Kernels, queue: &Queue, work: &Kernel) -> Result<(), Fault> {
-    let size = Size { blocks: work.heads as usize, threads: [THREADS, 1], shared: 0 };
+pub(crate) fn kernel_backward(kernels: &Kernels, gpu: &Launcher, work: &Kernel) -> Result<()> {
+    let size = Size::new(work.heads, [THREADS, 1]);
     // SAFETY: as above.
-    unsafe { launch(queue, kernels.kernel[1], size, work) }
+    unsafe { gpu.launch(&kernels.kernel[1], size, (work.work(gpu)?,)) }
 }
 
 const _: () = assert!(size_of::<Fill>() == 24 && size_of::<Gradient>() == 80);
-const _: () = assert!(size_of::<Field>() == 40 && size_of::<Kernel>() == 40);
+const _: () = assert!(size_of::<FieldWork>() == 40 && size_of::<KernelWork>() == 40);
 
 #[cfg(test)]
 mod tests;

@@ -3,11 +3,10 @@
 //! Columns of rows are copied into columns of other rows, which is all that `Beside`, `Columns`, `Concatenate` and `Every` are: every
 //! `step`-th row of `[rows, width]` is a column of `[rows / step, step · width]`.
 
-use super::narrow;
-use crate::ops::cuda::kernels::{Size, launch};
-use crate::ops::cuda::memory::Queue;
-use crate::ops::cuda::{Arithmetic, Fault};
-use rope::cuda::{Device, Function, Module};
+use super::{Launcher, narrow};
+use crate::error::Result;
+use crate::ops::cuda::Arithmetic;
+use gpu::{Function, Module, Size, Span};
 
 /// Bytes of a wide access.
 const WIDE: usize = 16;
@@ -16,12 +15,11 @@ const LANES: usize = 32;
 const STRIPES: usize = 8;
 
 /// A kernel `[f32, bf16]`, for numbers one by one and for 16 bytes at a time.
-#[derive(Clone, Copy)]
 struct Kernel([[Function; 2]; 2]);
 
 impl Kernel {
-    fn find(module: &Module, name: &str) -> rope::Result<Kernel> {
-        let pair = |kind: &str| -> rope::Result<[Function; 2]> {
+    fn find(module: &Module, name: &str) -> gpu::Result<Kernel> {
+        let pair = |kind: &str| -> gpu::Result<[Function; 2]> {
             let wide = format!("{name}_{kind}_wide");
             Ok([module.function(&format!("{name}_{kind}"))?, module.function(&wide)?])
         };
@@ -29,11 +27,11 @@ impl Kernel {
     }
 
     /// The kernel to launch, and the numbers that a thread of it takes: 16 bytes where all steps and addresses allow it.
-    fn choose(&self, arithmetic: Arithmetic, steps: &[usize], places: &[u64]) -> (Function, usize) {
+    fn choose(&self, arithmetic: Arithmetic, steps: &[usize], places: &[u64]) -> (&Function, usize) {
         let count = WIDE / arithmetic.size();
         let is_wide = steps.iter().all(|step| step.is_multiple_of(count))
             && places.iter().all(|place| place.is_multiple_of(WIDE as u64));
-        let [one, wide] = self.0[usize::from(arithmetic == Arithmetic::Bf16)];
+        let [one, wide] = &self.0[usize::from(arithmetic == Arithmetic::Bf16)];
         if is_wide { (wide, count) } else { (one, 1) }
     }
 }
@@ -51,7 +49,7 @@ pub(crate) struct Kernels {
 }
 
 impl Kernels {
-    pub fn load(module: &Module, _device: &Device) -> rope::Result<Kernels> {
+    pub fn load(module: &Module) -> gpu::Result<Kernels> {
         let find = |name: &str| Kernel::find(module, name);
         Ok(Kernels {
             columns: find("rows_columns")?,
@@ -69,20 +67,24 @@ impl Kernels {
 /// Columns `first .. first + count` of rows of so many numbers.
 #[derive(Clone, Copy)]
 pub(crate) struct Columns {
-    /// The address of the first row.
-    pub rows: u64,
+    /// From the first row on.
+    pub rows: Span,
     /// Numbers from row to row.
     pub width: usize,
     pub first: usize,
 }
 
 impl Columns {
-    fn place(&self, arithmetic: Arithmetic) -> u64 {
-        self.rows + (self.first * arithmetic.size()) as u64
+    /// The address of the first number of so many columns of so many rows.
+    fn place(&self, gpu: &Launcher, arithmetic: Arithmetic, [rows, count]: [usize; 2]) -> Result<u64> {
+        let size = arithmetic.size();
+        let end = if rows == 0 { 0 } else { (rows - 1) * self.width + self.first + count };
+        Ok(gpu.at(self.rows, end * size)? + (self.first * size) as u64)
     }
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 struct ColumnsWork {
     from: u64,
     to: u64,
@@ -96,14 +98,15 @@ struct ColumnsWork {
 /// Copies `count` columns of `rows` rows, or adds them to what is there. All else stays.
 pub(crate) fn copy_columns(
     kernels: &Kernels,
-    queue: &Queue,
+    gpu: &Launcher,
     arithmetic: Arithmetic,
     from: &Columns,
     to: &Columns,
     [rows, count]: [usize; 2],
     accumulate: bool,
-) -> Result<(), Fault> {
-    let places = [from, to].map(|columns| columns.place(arithmetic));
+) -> Result<()> {
+    let place = |columns: &Columns| columns.place(gpu, arithmetic, [rows, count]);
+    let places = [place(from)?, place(to)?];
     let (kernel, chunk) = kernels.columns.choose(arithmetic, &[from.width, to.width, count], &places);
     let chunks = rows * count / chunk;
     let work = ColumnsWork {
@@ -115,19 +118,20 @@ pub(crate) fn copy_columns(
         row: narrow(count / chunk)?,
         accumulate: accumulate.into(),
     };
-    // SAFETY: the program's memory: columns within their rows.
-    unsafe { launch(queue, kernel, Size::each(chunks), &work) }
+    // SAFETY: columns within their rows.
+    unsafe { gpu.launch(kernel, Size::each(chunks), (work,)) }
 }
 
 /// Codes of positions `[rows, width]`, `f32`, for every text.
 #[derive(Clone, Copy)]
 pub(crate) struct Codes {
-    pub codes: u64,
+    pub codes: Span,
     pub rows: usize,
     pub width: usize,
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 struct CodesWork {
     a: u64,
     codes: u64,
@@ -138,34 +142,37 @@ struct CodesWork {
     codes_rows: u32,
 }
 
-/// out = a + codes: columns of `texts` times as many rows as the codes have, from a `[texts · rows, width]` or, at address 0, nothing.
+/// out = a + codes: columns of `texts` times as many rows as the codes have, from a `[texts · rows, width]` or nothing.
 pub(crate) fn add_codes(
     kernels: &Kernels,
-    queue: &Queue,
+    gpu: &Launcher,
     arithmetic: Arithmetic,
-    a: u64,
+    a: Span,
     codes: &Codes,
     out: &Columns,
     texts: usize,
-) -> Result<(), Fault> {
-    let place = out.place(arithmetic);
-    let (kernel, chunk) =
-        kernels.codes.choose(arithmetic, &[codes.width, out.width], &[a, codes.codes, place]);
+) -> Result<()> {
+    let count = texts * codes.rows;
+    let place = out.place(gpu, arithmetic, [count, codes.width])?;
+    let a = gpu.maybe(a, count * codes.width * arithmetic.size())?;
+    let table = gpu.floats(codes.codes, codes.rows * codes.width)?;
+    let (kernel, chunk) = kernels.codes.choose(arithmetic, &[codes.width, out.width], &[a, table, place]);
     let chunks = texts * codes.rows * codes.width / chunk;
     let work = CodesWork {
         a,
-        codes: codes.codes,
+        codes: table,
         out: place,
         out_width: out.width as u64,
         chunks: narrow(chunks)?,
         row: narrow(codes.width / chunk)?,
         codes_rows: narrow(codes.rows)?,
     };
-    // SAFETY: the program's memory, of these sizes.
-    unsafe { launch(queue, kernel, Size::each(chunks), &work) }
+    // SAFETY: memory of these sizes.
+    unsafe { gpu.launch(kernel, Size::each(chunks), (work,)) }
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 struct CodesBackwardWork {
     dy: u64,
     gradient: u64,
@@ -177,24 +184,25 @@ struct CodesBackwardWork {
     accumulate: u32,
 }
 
-/// The gradient of codes, which is at their address here: the sum over all texts of columns of dy, in an order of its own that is
+/// The gradient of codes, which is in their place here: the sum over all texts of columns of dy, in an order of its own that is
 /// the same in every run. Sets it, or adds to it.
 pub(crate) fn add_codes_backward(
     kernels: &Kernels,
-    queue: &Queue,
+    gpu: &Launcher,
     arithmetic: Arithmetic,
     dy: &Columns,
     gradient: &Codes,
     texts: usize,
     accumulate: bool,
-) -> Result<(), Fault> {
-    let place = dy.place(arithmetic);
+) -> Result<()> {
+    let place = dy.place(gpu, arithmetic, [texts * gradient.rows, gradient.width])?;
+    let sums = gpu.floats(gradient.codes, gradient.rows * gradient.width)?;
     let (kernel, chunk) =
-        kernels.codes_backward.choose(arithmetic, &[gradient.width, dy.width], &[gradient.codes, place]);
+        kernels.codes_backward.choose(arithmetic, &[gradient.width, dy.width], &[sums, place]);
     let chunks = gradient.rows * gradient.width / chunk;
     let work = CodesBackwardWork {
         dy: place,
-        gradient: gradient.codes,
+        gradient: sums,
         dy_width: dy.width as u64,
         texts: narrow(texts)?,
         chunks: narrow(chunks)?,
@@ -202,9 +210,9 @@ pub(crate) fn add_codes_backward(
         codes_rows: narrow(gradient.rows)?,
         accumulate: accumulate.into(),
     };
-    let size = Size { blocks: chunks.div_ceil(LANES), threads: [LANES, STRIPES], shared: 0 };
-    // SAFETY: the program's memory, of these sizes.
-    unsafe { launch(queue, kernel, size, &work) }
+    let size = Size::new(chunks.div_ceil(LANES), [LANES, STRIPES]);
+    // SAFETY: memory of these sizes.
+    unsafe { gpu.launch(kernel, size, (work,)) }
 }
 
 /// Which vector stands for a text.
@@ -220,13 +228,14 @@ pub(crate) enum Pool {
 #[derive(Clone, Copy)]
 pub(crate) struct Texts {
     /// `[batch, length / 64 rounded up]`, `u64`: a bit a token.
-    pub mask: u64,
+    pub mask: Span,
     pub batch: usize,
     pub length: usize,
     pub width: usize,
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 struct TextsWork {
     mask: u64,
     from: u64,
@@ -239,9 +248,15 @@ struct TextsWork {
 }
 
 impl Texts {
-    fn work(&self, [from, to]: [u64; 2], chunks: usize, chunk: usize) -> Result<TextsWork, Fault> {
+    /// Bytes of all tokens, and of one vector for each text.
+    fn bytes(&self, arithmetic: Arithmetic) -> (usize, usize) {
+        let vectors = self.batch * self.width * arithmetic.size();
+        (self.length * vectors, vectors)
+    }
+
+    fn work(&self, gpu: &Launcher, [from, to]: [u64; 2], chunks: usize, chunk: usize) -> Result<TextsWork> {
         Ok(TextsWork {
-            mask: self.mask,
+            mask: gpu.at(self.mask, self.batch * self.length.div_ceil(64) * size_of::<u64>())?,
             from,
             to,
             chunks: narrow(chunks)?,
@@ -256,25 +271,27 @@ impl Texts {
 /// out `[batch, width]` = one vector for each text of x.
 pub(crate) fn pool(
     kernels: &Kernels,
-    queue: &Queue,
+    gpu: &Launcher,
     arithmetic: Arithmetic,
     pool: Pool,
     texts: &Texts,
-    x: u64,
-    out: u64,
-) -> Result<(), Fault> {
-    let kernel = if pool == Pool::Mean { kernels.means } else { kernels.lasts };
+    x: Span,
+    out: Span,
+) -> Result<()> {
+    let kernel = if pool == Pool::Mean { &kernels.means } else { &kernels.lasts };
+    let (tokens, vectors) = texts.bytes(arithmetic);
+    let (x, out) = (gpu.at(x, tokens)?, gpu.at(out, vectors)?);
     let (kernel, chunk) = kernel.choose(arithmetic, &[texts.width], &[x, out]);
     let chunks = texts.batch * texts.width / chunk;
     let size = match pool {
         Pool::Last => Size::each(chunks),
         Pool::Mean => {
             let blocks = texts.batch * (texts.width / chunk).div_ceil(LANES);
-            Size { blocks, threads: [LANES, STRIPES], shared: 0 }
+            Size::new(blocks, [LANES, STRIPES])
         }
     };
-    // SAFETY: the program's memory, of these sizes.
-    unsafe { launch(queue, kernel, size, &texts.work([x, out], chunks, chunk)?) }
+    // SAFETY: memory of these sizes.
+    unsafe { gpu.launch(kernel, size, (texts.work(gpu, [x, out], chunks, chunk)?,)) }
 }
 
 /// dx, the gradient of the tokens, from dy `[batch, width]`. Sets it (to 0 where a token has no part in its text's vector), or adds to
@@ -282,64 +299,98 @@ pub(crate) fn pool(
 #[expect(clippy::too_many_arguments, reason = "what goes back, where, and whether it is added")]
 pub(crate) fn pool_backward(
     kernels: &Kernels,
-    queue: &Queue,
+    gpu: &Launcher,
     arithmetic: Arithmetic,
     pool: Pool,
     texts: &Texts,
-    dy: u64,
-    dx: u64,
+    dy: Span,
+    dx: Span,
     accumulate: bool,
-) -> Result<(), Fault> {
-    let kernel = if pool == Pool::Mean { kernels.means_backward } else { kernels.lasts_backward };
+) -> Result<()> {
+    let kernel = if pool == Pool::Mean { &kernels.means_backward } else { &kernels.lasts_backward };
+    let (tokens, vectors) = texts.bytes(arithmetic);
+    let (dy, dx) = (gpu.at(dy, vectors)?, gpu.at(dx, tokens)?);
     let (kernel, chunk) = kernel.choose(arithmetic, &[texts.width], &[dy, dx]);
     let chunks = texts.batch * texts.length * texts.width / chunk;
-    let work = TextsWork { accumulate: accumulate.into(), ..texts.work([dy, dx], chunks, chunk)? };
-    // SAFETY: the program's memory, of these sizes.
-    unsafe { launch(queue, kernel, Size::each(chunks), &work) }
+    let work = TextsWork { accumulate: accumulate.into(), ..texts.work(gpu, [dy, dx], chunks, chunk)? };
+    // SAFETY: memory of these sizes.
+    unsafe { gpu.launch(kernel, Size::each(chunks), (work,)) }
 }
 
-/// Sums of three rows of a table, all `f32`: as `Positions` in kernels/rows.cu.
-#[repr(C)]
+/// Sums of three rows of a table, all `f32`.
 #[derive(Clone, Copy)]
 pub(crate) struct Positions {
     /// `[entries, width]`: read forward; on the way back its gradient, which is added to.
-    pub table: u64,
+    pub table: Span,
     /// `[length, 3]`, `u32`.
-    pub rows: u64,
+    pub rows: Span,
     /// `[length, 3]`, `f32`. A row with the weight 0 is not read.
-    pub weights: u64,
+    pub weights: Span,
     /// `[length, width]`: set forward; on the way back its gradient.
-    pub out: u64,
-    pub length: u32,
-    pub width: u32,
+    pub out: Span,
+    pub length: usize,
+    pub width: usize,
+}
+
+/// As `Positions` in kernels/rows.cu.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct PositionsWork {
+    table: u64,
+    rows: u64,
+    weights: u64,
+    out: u64,
+    length: u32,
+    width: u32,
 }
 
 impl Positions {
-    fn launch(&self, queue: &Queue, kernel: Function) -> Result<(), Fault> {
-        let count = self.length as usize * self.width as usize;
+    /// # Safety
+    ///
+    /// The table has the rows, but for those with the weight 0.
+    unsafe fn launch(&self, gpu: &Launcher, kernel: &Function) -> Result<()> {
+        let count = self.length * self.width;
         narrow(count)?;
-        // SAFETY: the program's memory, of these sizes, and rows that the table has.
-        unsafe { launch(queue, kernel, Size::each(count), self) }
+        let work = PositionsWork {
+            table: gpu.at(self.table, 0)?,
+            rows: gpu.at(self.rows, 3 * self.length * size_of::<u32>())?,
+            weights: gpu.floats(self.weights, 3 * self.length)?,
+            out: gpu.floats(self.out, count)?,
+            length: narrow(self.length)?,
+            width: narrow(self.width)?,
+        };
+        // SAFETY: memory of these sizes, and rows that the table has, as the caller promises.
+        unsafe { gpu.launch(kernel, Size::each(count), (work,)) }
     }
 }
 
 /// out = Σ weight·(row of the table).
-pub(crate) fn position_rows(kernels: &Kernels, queue: &Queue, work: &Positions) -> Result<(), Fault> {
-    work.launch(queue, kernels.positions[0])
+///
+/// # Safety
+///
+/// The table has the rows, but for those with the weight 0.
+pub(crate) unsafe fn position_rows(kernels: &Kernels, gpu: &Launcher, work: &Positions) -> Result<()> {
+    // SAFETY: as the caller promises.
+    unsafe { work.launch(gpu, &kernels.positions[0]) }
 }
 
 /// Adds to the table's gradient. Rows that several positions share are added to in no set order.
-pub(crate) fn position_rows_backward(
+///
+/// # Safety
+///
+/// The table has the rows, but for those with the weight 0.
+pub(crate) unsafe fn position_rows_backward(
     kernels: &Kernels,
-    queue: &Queue,
+    gpu: &Launcher,
     work: &Positions,
-) -> Result<(), Fault> {
-    work.launch(queue, kernels.positions[1])
+) -> Result<()> {
+    // SAFETY: as the caller promises.
+    unsafe { work.launch(gpu, &kernels.positions[1]) }
 }
 
 const _: () = assert!(size_of::<ColumnsWork>() == 48 && size_of::<CodesWork>() == 48);
 const _: () = assert!(size_of::<CodesBackwardWork>() == 48 && size_of::<TextsWork>() == 48);
-const _: () = assert!(size_of::<Positions>() == 40);
+const _: () = assert!(size_of::<PositionsWork>() == 40);
 
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,8 @@
 //! Sums of columns: the gradients of biases.
 
-use super::{Either, Launched, Storage, Stored, arguments, chunk, either, launch_list, narrow};
-use crate::ops::cuda::Cuda;
-use crate::ops::cuda::kernels::Size;
-use rope::cuda::Module;
+use super::{Either, Launcher, Storage, Stored, chunk, either, narrow};
+use crate::error::Result;
+use gpu::{Module, Size, Span};
 
 /// Blocks of a launch, about: enough for the largest chips.
 const BLOCKS: usize = 256;
@@ -13,7 +12,7 @@ pub(crate) struct Kernels {
 }
 
 impl Kernels {
-    pub fn load(module: &Module) -> rope::Result<Kernels> {
+    pub fn load(module: &Module) -> gpu::Result<Kernels> {
         Ok(Kernels { columns: Stored::load(|kind| either(module, &format!("{kind}_columns")))? })
     }
 }
@@ -22,14 +21,14 @@ impl Kernels {
 #[derive(Clone, Copy)]
 pub(crate) struct Columns {
     pub storage: Storage,
-    pub x: u64,
-    pub out: u64,
+    pub x: Span,
+    pub out: Span,
     pub rows: usize,
     pub width: usize,
     /// As many bytes as [`Columns::scratch`] says.
-    pub scratch: u64,
+    pub scratch: Span,
     /// As many bytes of 0 as [`Columns::counters`] says, which are 0 again afterwards.
-    pub counters: u64,
+    pub counters: Span,
 }
 
 impl Columns {
@@ -53,14 +52,21 @@ impl Columns {
     }
 }
 
-impl Cuda {
-    pub(crate) fn sum_columns(&self, work: &Columns) -> Launched {
+impl Launcher<'_> {
+    pub(crate) fn sum_columns(&self, work: &Columns) -> Result<()> {
         let ((count, tiles), splits) = (work.tiles(), work.splits());
-        let kernel = self.training()?.sums.columns.of(work.storage)[usize::from(count > 1)];
-        let size = Size { blocks: tiles * splits, threads: [32, 8], shared: 0 };
-        let (rows, width, splits) = (narrow(work.rows)?, narrow(work.width)?, narrow(splits)?);
-        let list = arguments![work.x, work.out, work.scratch, work.counters, rows, width, splits];
+        let kernel = &self.training()?.sums.columns.of(work.storage)[usize::from(count > 1)];
+        let size = Size::new(tiles * splits, [32, 8]);
+        let list = (
+            self.numbers(work.x, work.storage, work.rows * work.width)?,
+            self.floats(work.out, work.width)?,
+            self.floats(work.scratch, splits * work.width)?,
+            self.at(work.counters, tiles * size_of::<u32>())?,
+            narrow(work.rows)?,
+            narrow(work.width)?,
+            narrow(splits)?,
+        );
         // SAFETY: x has these rows, out this width, the scratch a part for each split, the counters one for each tile.
-        unsafe { launch_list(&self.0.queue, kernel, size, list) }
+        unsafe { self.launch(kernel, size, list) }
     }
 }

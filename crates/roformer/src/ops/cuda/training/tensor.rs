@@ -7,12 +7,12 @@
 #[cfg(test)]
 mod tests;
 
-use super::super::kernels::{Size, launch};
-use super::super::memory::Queue;
-use super::super::{Arithmetic, Fault};
+use super::super::Arithmetic;
 use super::attention::{Attention, Gradients, narrow};
+use super::{Launcher, Scalars};
+use crate::error::Result;
 use crate::ops::dropout;
-use rope::cuda::{Device, Function, Module};
+use gpu::{Function, Module, Size};
 
 /// Queries, or keys, of a tile; threads of a block.
 const TILE: usize = 64;
@@ -41,7 +41,7 @@ pub(crate) struct Kernels {
 
 /// The arguments of the kernels, as `kernels/tensor.cu` has them.
 #[repr(C)]
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Work {
     joined: u64,
     out: u64,
@@ -97,10 +97,10 @@ fn both_shared(width: usize, has_terms: bool) -> usize {
 }
 
 impl Kernels {
-    pub fn load(module: &Module, device: &Device) -> rope::Result<Kernels> {
-        let wide = |width: usize| -> rope::Result<Wide> {
+    pub fn load(module: &Module) -> gpu::Result<Kernels> {
+        let wide = |width: usize| -> gpu::Result<Wide> {
             let find = |name: &str| module.function(&format!("tensor_{name}"));
-            let pair = |name: &str| -> rope::Result<[Function; 2]> {
+            let pair = |name: &str| -> gpu::Result<[Function; 2]> {
                 Ok([find(&format!("{name}_{width}"))?, find(&format!("{name}_{width}_terms"))?])
             };
             let is_small = width <= 64;
@@ -109,15 +109,15 @@ impl Kernels {
             let (forward, queries, keys) = (pair("forward")?, pair("queries")?, pair("keys")?);
             // More than 48 KB of shared memory must be asked for. What a chip has not, its launch reports.
             for (index, has_terms) in [false, true].into_iter().enumerate() {
-                let _ = forward[index].allow_shared(device, forward_shared(width, 1, has_terms));
-                let _ = queries[index].allow_shared(device, queries_shared(width, has_terms));
-                let _ = keys[index].allow_shared(device, keys_shared(width, has_terms));
+                let _ = forward[index].allow_shared(forward_shared(width, 1, has_terms));
+                let _ = queries[index].allow_shared(queries_shared(width, has_terms));
+                let _ = keys[index].allow_shared(keys_shared(width, has_terms));
                 if let Some(both) = &both {
-                    let _ = both[index].allow_shared(device, both_shared(width, has_terms));
+                    let _ = both[index].allow_shared(both_shared(width, has_terms));
                 }
             }
             if let Some(double) = &double {
-                let _ = double.allow_shared(device, forward_shared(width, 2, false));
+                let _ = double.allow_shared(forward_shared(width, 2, false));
             }
             Ok(Wide { width, forward, double, queries, keys, both })
         };
@@ -132,12 +132,16 @@ impl Kernels {
 /// Whether these kernels compute an attention: in `bf16`, without vectors by distance, with rows at multiples of 16 bytes.
 pub(crate) fn fits(attention: &Attention) -> bool {
     let Attention { head_dim, joined, out, content, position, query, key, value, .. } = *attention;
-    let has_others = content != 0 || position != 0 || query.is_some() || key.is_some() || value.is_some();
+    let has_others = !content.is_nothing()
+        || !position.is_nothing()
+        || query.is_some()
+        || key.is_some()
+        || value.is_some();
     attention.arithmetic == Arithmetic::Bf16
         && !has_others
         && head_dim.is_multiple_of(8)
         && (8..=128).contains(&head_dim)
-        && (joined | out).is_multiple_of(16)
+        && [joined, out].iter().all(|span| span.is_aligned(16))
         // The largest product has to be the largest score.
         && attention.scale > 0.0
 }
@@ -151,19 +155,38 @@ fn has_terms(attention: &Attention) -> bool {
     attention.bias.is_some() || attention.dropout > 0.0
 }
 
+/// Bytes of queries, keys and values.
+fn joined_bytes(attention: &Attention) -> usize {
+    let Attention { batch, length, heads, key_heads, head_dim, .. } = *attention;
+    batch * length * (heads + 2 * key_heads) * head_dim * 2
+}
+
+/// Bytes of results.
+fn out_bytes(attention: &Attention) -> usize {
+    attention.batch * attention.length * attention.heads * attention.head_dim * 2
+}
+
 /// The arguments, for blocks of so many queries or keys.
-fn work(attention: &Attention, rows: usize) -> Result<Work, Fault> {
-    let Attention { length, heads, key_heads, head_dim, .. } = *attention;
+fn work(gpu: &Launcher, attention: &Attention, rows: usize) -> Result<Work> {
+    let Attention { batch, length, heads, key_heads, head_dim, .. } = *attention;
     assert!(fits(attention), "an attention for tensor cores");
     assert!(key_heads > 0 && heads.is_multiple_of(key_heads), "heads share key heads evenly");
+    let tokens = batch * length;
+    let (bias, index) = match attention.bias {
+        None => (0, 0),
+        Some(bias) => (
+            gpu.floats(bias.values, bias.rows * heads)?,
+            gpu.at(bias.index, (2 * length).saturating_sub(1) * size_of::<u32>())?,
+        ),
+    };
     Ok(Work {
-        joined: attention.joined,
-        out: attention.out,
-        lse: attention.lse,
-        mask: attention.mask,
-        scalars: attention.scalars,
-        bias: attention.bias.map_or(0, |bias| bias.values),
-        index: attention.bias.map_or(0, |bias| bias.index),
+        joined: gpu.at(attention.joined, joined_bytes(attention))?,
+        out: gpu.at(attention.out, out_bytes(attention))?,
+        lse: gpu.floats(attention.lse, tokens * heads)?,
+        mask: gpu.at(attention.mask, batch * length.div_ceil(64) * size_of::<u64>())?,
+        scalars: gpu.at(attention.scalars, Scalars::DROPOUT)?,
+        bias,
+        index,
         site: attention.site,
         length: narrow(length)?,
         heads: narrow(heads)?,
@@ -182,50 +205,61 @@ fn work(attention: &Attention, rows: usize) -> Result<Work, Fault> {
 }
 
 /// Results into [`Attention::out`], and [`Attention::lse`].
-pub(crate) fn forward(kernels: &Kernels, queue: &Queue, attention: &Attention) -> Result<(), Fault> {
+///
+/// # Safety
+///
+/// The biases have the rows that their indices name.
+pub(crate) unsafe fn forward(kernels: &Kernels, gpu: &Launcher, attention: &Attention) -> Result<()> {
     let (has_terms, wide) = (has_terms(attention), kernels.of(attention.head_dim));
-    let (kernel, multiple) = match wide.double {
+    let (kernel, multiple) = match &wide.double {
         Some(double) if attention.length > TILE && !has_terms => (double, 2),
-        _ => (wide.forward[usize::from(has_terms)], 1),
+        _ => (&wide.forward[usize::from(has_terms)], 1),
     };
-    let work = work(attention, multiple * TILE)?;
+    let work = work(gpu, attention, multiple * TILE)?;
     let blocks = work.blocks as usize * attention.batch * attention.heads;
     let shared = forward_shared(wide.width, multiple, has_terms);
-    // SAFETY: the kernel's arguments; the caller's memory has the shapes that the fields say.
-    unsafe { launch(queue, kernel, Size { blocks, threads: [THREADS, 1], shared }, &work) }
+    // SAFETY: the kernel's arguments; memory of the shapes that the fields say, and indices as the caller promises.
+    unsafe { gpu.launch(kernel, Size::new(blocks, [THREADS, 1]).shared(shared), (work,)) }
 }
 
 /// Gradients of queries, keys and values, set, and of the biases, added to, from that of the results and what the forward
 /// gave.
-pub(crate) fn backward(
+///
+/// # Safety
+///
+/// The biases have the rows that their indices name.
+pub(crate) unsafe fn backward(
     kernels: &Kernels,
-    queue: &Queue,
+    gpu: &Launcher,
     attention: &Attention,
     gradients: &Gradients,
-) -> Result<(), Fault> {
+) -> Result<()> {
     let Attention { batch, length, heads, key_heads, .. } = *attention;
     let (has_terms, wide) = (has_terms(attention), kernels.of(attention.head_dim));
-    let places = gradients.out | gradients.joined | gradients.scratch;
-    assert!(places.is_multiple_of(16), "gradients at multiples of 16 bytes");
+    let spans = [gradients.out, gradients.joined, gradients.scratch];
+    assert!(spans.iter().all(|span| span.is_aligned(16)), "gradients at multiples of 16 bytes");
     let work = Work {
-        out_slope: gradients.out,
-        joined_slope: gradients.joined,
-        bias_slope: attention.bias.map_or(0, |_| gradients.bias),
-        statistics: gradients.scratch,
-        ..work(attention, TILE)?
+        out_slope: gpu.at(gradients.out, out_bytes(attention))?,
+        joined_slope: gpu.at(gradients.joined, joined_bytes(attention))?,
+        bias_slope: match attention.bias {
+            Some(bias) => gpu.maybe(gradients.bias, bias.rows * heads * size_of::<f32>())?,
+            None => 0,
+        },
+        statistics: gpu.at(gradients.scratch, scratch(attention))?,
+        ..work(gpu, attention, TILE)?
     };
     let (index, blocks) = (usize::from(has_terms), work.blocks as usize);
-    let run = |kernel: Function, blocks: usize, shared: usize| {
-        // SAFETY: the kernel's arguments; the caller's memory has the shapes that the fields say.
-        unsafe { launch(queue, kernel, Size { blocks, threads: [THREADS, 1], shared }, &work) }
+    let run = |kernel: &Function, blocks: usize, shared: usize| {
+        // SAFETY: the kernel's arguments; memory of the shapes that the fields say, and indices as the caller promises.
+        unsafe { gpu.launch(kernel, Size::new(blocks, [THREADS, 1]).shared(shared), (work,)) }
     };
-    match wide.both {
+    match &wide.both {
         Some(both) if length <= TILE && heads == key_heads => {
-            run(both[index], batch * heads, both_shared(wide.width, has_terms))
+            run(&both[index], batch * heads, both_shared(wide.width, has_terms))
         }
         _ => {
-            run(wide.queries[index], blocks * batch * heads, queries_shared(wide.width, has_terms))?;
-            run(wide.keys[index], blocks * batch * key_heads, keys_shared(wide.width, has_terms))
+            run(&wide.queries[index], blocks * batch * heads, queries_shared(wide.width, has_terms))?;
+            run(&wide.keys[index], blocks * batch * key_heads, keys_shared(wide.width, has_terms))
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Attention for training on a GPU against that of the processor, in `f64`.
 
-use super::super::super::memory::Block;
 use super::super::check::{Gpu, STORAGES, gpu};
 use super::*;
 use crate::attention::softmax::{Heads, Mask, Reach, Shape};
 use crate::attention::{self, Bias, Dropout, Place, Table, TermGradients, Workspace};
 use crate::ops::check::list;
+use gpu::{Block, Plain};
 use half::bf16;
 
 /// What changes from step to step, as the kernels read it.
@@ -208,7 +208,7 @@ impl Storing {
         self.arithmetic == Arithmetic::Bf16
     }
 
-    fn put<N: Copy>(&self, list: &[N]) -> Block {
+    fn put<N: Plain>(&self, list: &[N]) -> Block {
         self.gpu.put(list)
     }
 
@@ -237,13 +237,15 @@ impl Storing {
         let index = [2, 3, 4, 5].map(|which| self.put(&case.rows(which).1));
         let rows = |which: usize| {
             case.has(which).then(|| Rows {
-                values: terms[which].pointer(),
+                values: terms[which].span(),
                 rows: case.rows(which).0,
                 heads: if which == 2 { heads } else { case.table_heads() },
-                index: index[which - 2].pointer(),
+                index: index[which - 2].span(),
             })
         };
-        let one = |list: &[Block; 6], which: usize| if case.has(which) { list[which].pointer() } else { 0 };
+        let one = |list: &[Block; 6], which: usize| {
+            if case.has(which) { list[which].span() } else { Span::NOTHING }
+        };
         let work = Attention {
             arithmetic: self.arithmetic,
             batch,
@@ -253,11 +255,11 @@ impl Storing {
             head_dim,
             is_causal: case.is_causal,
             scale: scale(case),
-            joined: joined.pointer(),
-            out: out.pointer(),
-            lse: lse.pointer(),
-            mask: mask.pointer(),
-            scalars: scalars.pointer(),
+            joined: joined.span(),
+            out: out.span(),
+            lse: lse.span(),
+            mask: mask.span(),
+            scalars: scalars.span(),
             dropout: case.dropout,
             site: SITE,
             content: one(&terms, 0),
@@ -269,19 +271,22 @@ impl Storing {
         };
         let scratch = self.put(&vec![f32::NAN; scratch(&work) / 4]);
         let gradients = Gradients {
-            out: slope.pointer(),
-            joined: given.pointer(),
+            out: slope.span(),
+            joined: given.span(),
             content: one(&sums, 0),
             position: one(&sums, 1),
             bias: one(&sums, 2),
             query: one(&sums, 3),
             key: one(&sums, 4),
             value: one(&sums, 5),
-            scratch: scratch.pointer(),
+            scratch: scratch.span(),
         };
-        let queue = &self.gpu.queue;
-        forward(self.kernels(&work), queue, &work).map_err(Error::from).unwrap();
-        backward(self.kernels(&work), queue, &work, &gradients).map_err(Error::from).unwrap();
+        let launcher = &self.gpu.launcher();
+        // SAFETY: indices below the number of rows.
+        unsafe {
+            forward(self.kernels(&work), launcher, &work).unwrap();
+            backward(self.kernels(&work), launcher, &work, &gradients).unwrap();
+        }
         let added = |which: usize| {
             let list = self.gpu.get::<f32>(&sums[which], case.count(which)).into_iter();
             list.map(|x| f64::from(x) - 1.0).collect()
@@ -392,25 +397,28 @@ fn heads_that_are_too_wide_are_refused() {
             head_dim: 129,
             is_causal: false,
             scale: 1.0,
-            joined: 0,
-            out: 0,
-            lse: 0,
-            mask: 0,
-            scalars: 0,
+            joined: Span::NOTHING,
+            out: Span::NOTHING,
+            lse: Span::NOTHING,
+            mask: Span::NOTHING,
+            scalars: Span::NOTHING,
             dropout: 0.0,
             site: 0,
-            content: 0,
-            position: 0,
+            content: Span::NOTHING,
+            position: Span::NOTHING,
             bias: None,
             query: None,
             key: None,
             value: None,
         };
-        let queue = &gpu.gpu.queue;
-        let forward = forward(gpu.kernels(&work), queue, &work);
-        let backward = backward(gpu.kernels(&work), queue, &work, &Gradients::default());
-        for result in [forward, backward] {
-            let error = Error::from(result.err().unwrap());
+        let launcher = &gpu.gpu.launcher();
+        // SAFETY: no tables.
+        let results = unsafe {
+            let forward = forward(gpu.kernels(&work), launcher, &work);
+            [forward, backward(gpu.kernels(&work), launcher, &work, &Gradients::default())]
+        };
+        for result in results {
+            let error = result.err().unwrap();
             assert!(error.to_string().contains("heads of 129 features"), "{error}");
         }
     }

@@ -19,10 +19,6 @@ struct Norm {
     float constant;
 };
 
-struct Statistics {
-    float mean, scale;
-};
-
 // A row that a warp has in registers as it is stored, N chunks of 16 bytes a lane, zeros beyond its end.
 template <typename T, int N> struct Row {
     static constexpr int COUNT = Wide<T>::COUNT;
@@ -44,25 +40,8 @@ template <typename T, int N> struct Row {
     __device__ float x(int n, int i) const { return widen(chunks[n].x[i]); }
 
     __device__ Statistics statistics(const Norm &work) const {
-        float mean = 0;
-        if (work.is_layer) {
-            float sum = 0;
-#pragma unroll
-            for (int n = 0; n < N; n++) {
-#pragma unroll
-                for (int i = 0; i < COUNT; i++) sum += x(n, i);
-            }
-            mean = sum_of_lanes(sum) / work.width;
-        }
-        float squares = 0;
-#pragma unroll
-        for (int n = 0; n < N; n++) {
-            if ((n * 32 + threadIdx.x) * COUNT < work.width) {
-#pragma unroll
-                for (int i = 0; i < COUNT; i++) squares += (x(n, i) - mean) * (x(n, i) - mean);
-            }
-        }
-        return {mean, 1 / sqrtf(sum_of_lanes(squares) / work.width + work.epsilon)};
+        auto numbers = [&](int n, int i) { return x(n, i); };
+        return statistics_of_lanes<N, COUNT>(numbers, work.width, work.is_layer, work.epsilon);
     }
 };
 
@@ -182,15 +161,8 @@ template <typename T, int N> __device__ void backward(const Norm &work) {
 
 // Rows of any width, a block of 256 threads each.
 template <typename T> __device__ Statistics statistics_any(const Norm &work, const T *x, float *parts) {
-    float mean = 0;
-    if (work.is_layer) {
-        float sum = 0;
-        for (u32 i = threadIdx.x; i < work.width; i += 256) sum += widen(x[i]);
-        mean = sum_of_block(sum, parts) / work.width;
-    }
-    float squares = 0;
-    for (u32 i = threadIdx.x; i < work.width; i += 256) squares += (widen(x[i]) - mean) * (widen(x[i]) - mean);
-    return {mean, 1 / sqrtf(sum_of_block(squares, parts) / work.width + work.epsilon)};
+    auto numbers = [&](u32 i) { return widen(x[i]); };
+    return statistics_of_block(numbers, work.width, work.is_layer, work.epsilon, parts);
 }
 
 template <typename T> __device__ void forward_any(const Norm &work) {

@@ -1,38 +1,6 @@
 // ---- Number by number: activations, gates, dropout, sums ----------------------------------------------------------
 
 namespace pointwise {
-enum Activation { IDENTITY, GELU, GELU_TANH, RELU, SILU, TANH };
-
-// A value and its slope.
-struct Both {
-    float y, slope;
-};
-
-template <typename T> __device__ inline float sigmoid(float x) { return reciprocal<T>(1 + exponential<T>(-x)); }
-
-template <typename T, int KIND> __device__ inline Both activate(float x) {
-    if (KIND == GELU) {
-        float density, below = tail<T>(fabsf(x), density), part = x > 0 ? 1 - below : below;
-        return {x * part, part + x * 0.3989422804014327f * density};
-    }
-    if (KIND == GELU_TANH) {
-        // ½·x·(1 + tanh u) = x·s with s = 1/(1 + e^(−2u)); its slope is s + x·2u′·s·(1 − s).
-        float u = 0.7978845608028654f * (x + 0.044715f * x * x * x);
-        float s = sigmoid<T>(2 * u), du = 0.7978845608028654f * (1 + 3 * 0.044715f * x * x);
-        return {x * s, s + x * 2 * du * s * (1 - s)};
-    }
-    if (KIND == RELU) return {x > 0 ? x : (x != x ? x : 0), x > 0 ? 1.0f : 0.0f};
-    if (KIND == SILU) {
-        float s = sigmoid<T>(x);
-        return {x * s, s + x * s * (1 - s)};
-    }
-    if (KIND == TANH) {
-        float y = tanhf(x);
-        return {y, 1 - y * y};
-    }
-    return {x, 1};
-}
-
 template <typename T, typename Chunk, int COUNT, int KIND>
 __device__ void activate_as(const T *x, T *y, u64 chunks, u32 is_slope) {
     u64 index = (u64)blockIdx.x * blockDim.x + threadIdx.x;
@@ -43,7 +11,7 @@ __device__ void activate_as(const T *x, T *y, u64 chunks, u32 is_slope) {
     T *b = (T *)&to;
 #pragma unroll
     for (int i = 0; i < COUNT; i++) {
-        Both both = activate<T, KIND>(widen(a[i]));
+        Activated both = activate<T, KIND>(widen(a[i]));
         narrow(is_slope ? widen(b[i]) * both.slope : both.y, b[i]);
     }
     ((Chunk *)y)[index] = to;
@@ -73,7 +41,7 @@ __device__ void gate(const T *x, T *out, const T *dy, T *dx, u64 chunks, u32 row
     if (dx) other = ((const Chunk *)dy)[index];
 #pragma unroll
     for (int i = 0; i < COUNT; i++) {
-        Both both = activate<T, SILU>(widen(gate[i]));
+        Activated both = activate<T, SILU>(widen(gate[i]));
         if (dx) {
             float slope = widen(third[i]), value = widen(up[i]);
             narrow(slope * value * both.slope, gate[i]);

@@ -43,25 +43,25 @@ fn turning_and_gradients_are_those_of_the_processor() {
 
             // Other frequencies at first, which `fill` replaces.
             let other = rope(&vec![0.5; pairs], head_dim, pairing).table::<f32>(0..100, None).unwrap();
-            let there = Table::new(&gpu.queue.device, &other).unwrap();
+            let there = Table::new(gpu.queue.device(), &other).unwrap();
             let frequencies = gpu.put(&theta);
-            done(fill(kernels, &gpu.queue, frequencies.pointer(), &there));
+            done(fill(kernels, &gpu.launcher(), frequencies.span(), &there));
             let ids = gpu.put(&ids);
-            let positions = ids.pointer();
+            let positions = ids.span();
             let work = Heads { positions, batch, length, width, first, heads };
             let [x, dy] = [&x, &dy].map(|list| gpu.store(arithmetic, list));
-            let (queue, gradient) = (&gpu.queue, gpu.put(&vec![1f32; pairs]));
-            done(turn(queue, arithmetic, &there, Turn::Forward, x.pointer(), &work));
+            let (launcher, gradient) = (&gpu.launcher(), gpu.put(&vec![1f32; pairs]));
+            done(turn(launcher, arithmetic, &there, Turn::Forward, x.span(), &work));
             close(&what, arithmetic, &gpu.fetch(arithmetic, &x, size), &y, 2.0);
             let scratch = gpu.put(&vec![f64::NAN; scratch(there.rope().pairs()) / 8]);
-            let (y, scratch) = (x.pointer(), scratch.pointer());
-            let from = Slopes { y, dy: dy.pointer(), gradient: gradient.pointer(), scratch };
-            done(frequency_gradient(kernels, queue, arithmetic, &there, &from, &work));
+            let (y, scratch) = (x.span(), scratch.span());
+            let from = Slopes { y, dy: dy.span(), gradient: gradient.span(), scratch };
+            done(frequency_gradient(kernels, launcher, arithmetic, &there, &from, &work));
             let expected: Vec<f32> = slopes.iter().map(|&slope| 1.0 + slope as f32).collect();
             // y may differ in its last place, and positions multiply that.
             let units = if arithmetic == Arithmetic::Bf16 { 1.0 } else { 16.0 };
             close(&format!("{what} θ"), arithmetic, &gpu.get(&gradient, pairs), &expected, units);
-            done(turn(queue, arithmetic, &there, Turn::Backward, dy.pointer(), &work));
+            done(turn(launcher, arithmetic, &there, Turn::Backward, dy.span(), &work));
             close(&format!("{what} back"), arithmetic, &gpu.fetch(arithmetic, &dy, size), &dx, 2.0);
         }
     }
@@ -72,12 +72,12 @@ fn frequencies_that_are_no_numbers_change_nothing() {
     let Some(gpu) = gpu() else { return };
     let kernels = &gpu.kernels().rotation;
     let table = rope(&[0.5, 0.25], 4, Pairing::Half).table::<f32>(0..9, None).unwrap();
-    let there = Table::new(&gpu.queue.device, &table).unwrap();
+    let there = Table::new(gpu.queue.device(), &table).unwrap();
     let frequencies = gpu.put(&[1f32, f32::NAN]);
-    done(fill(kernels, &gpu.queue, frequencies.pointer(), &there));
+    done(fill(kernels, &gpu.launcher(), frequencies.span(), &there));
     let (x, ids) = (gpu.put(&[1f32, 2.0, 3.0, 4.0]), gpu.put(&[7u32]));
-    let work = Heads { positions: ids.pointer(), batch: 1, length: 1, width: 4, first: 0, heads: 1 };
-    done(turn(&gpu.queue, Arithmetic::F32, &there, Turn::Forward, x.pointer(), &work));
+    let work = Heads { positions: ids.span(), batch: 1, length: 1, width: 4, first: 0, heads: 1 };
+    done(turn(&gpu.launcher(), Arithmetic::F32, &there, Turn::Forward, x.span(), &work));
     let (s, c) = (3.5f32.sin(), 3.5f32.cos());
     let got = gpu.get::<f32>(&x, 4);
     assert!((got[0] - (c - 3.0 * s)).abs() < 1e-6 && (got[2] - (3.0 * c + s)).abs() < 1e-6, "{got:?}");
@@ -93,14 +93,14 @@ fn fields_and_kernels_are_their_formulas() {
     let gradient = gpu.put(&[1f32, 2.0]);
     let list = gpu.put(&theta);
     let work = Field {
-        field: given.pointer(),
-        theta: list.pointer(),
-        frequencies: out.pointer(),
-        gradient: gradient.pointer(),
+        field: given.span(),
+        theta: list.span(),
+        frequencies: out.span(),
+        gradient: gradient.span(),
         pairs: 300,
     };
-    done(field_forward(kernels, &gpu.queue, &work));
-    done(field_backward(kernels, &gpu.queue, &Field { frequencies: back.pointer(), ..work }));
+    done(field_forward(kernels, &gpu.launcher(), &work));
+    done(field_backward(kernels, &gpu.launcher(), &Field { frequencies: back.span(), ..work }));
     let (alpha, power) = (1.0 / (1.0 + f64::from(1.3f32).exp()), 10_000f64.powf(-f64::from(0.6f32)));
     let expected: Vec<f32> =
         theta.iter().map(|theta| (alpha * power + (1.0 - alpha) * theta) as f32).collect();
@@ -128,16 +128,16 @@ fn fields_and_kernels_are_their_formulas() {
     let there = gpu.put(&vec![9f32; table.len()]);
     let [weight, slopes, gradient] = [&weight, &slopes, &vec![1f32; 2 * heads]].map(|list| gpu.put(list));
     let work = Kernel {
-        weight: weight.pointer(),
-        table: there.pointer(),
-        slopes: slopes.pointer(),
-        gradient: gradient.pointer(),
-        heads: heads as u32,
-        length: length as u32,
+        weight: weight.span(),
+        table: there.span(),
+        slopes: slopes.span(),
+        gradient: gradient.span(),
+        heads,
+        length,
     };
-    done(kernel_forward(kernels, &gpu.queue, &work));
+    done(kernel_forward(kernels, &gpu.launcher(), &work));
     close("a kernel", Arithmetic::F32, &gpu.get(&there, table.len()), &table, 2.0);
-    done(kernel_backward(kernels, &gpu.queue, &work));
+    done(kernel_backward(kernels, &gpu.launcher(), &work));
     let expected: Vec<f32> = expected.into_iter().map(|x| x as f32).collect();
     close("its gradient", Arithmetic::F32, &gpu.get(&gradient, 2 * heads), &expected, 8.0);
 }

@@ -15,31 +15,30 @@ const SIZES: [[usize; 3]; 4] = [[1, 1, 1], [3, 7, 5], [4, 130, 40], [20, 65, 64]
 #[test]
 fn columns_and_rows_are_copied() {
     let Some(gpu) = gpu() else { return };
-    let (kernels, queue) = (kernels(gpu), &gpu.queue);
+    let (kernels, launcher) = (kernels(gpu), &gpu.launcher());
     for ([batch, length, width], arithmetic) in
         SIZES.into_iter().flat_map(|sizes| STORAGES.map(|arithmetic| (sizes, arithmetic)))
     {
         let rows = batch * length;
         let (wide, narrow) = (numbers(arithmetic, 1, rows * 3 * width), numbers(arithmetic, 2, rows * width));
         let [from, to] = [&wide, &narrow].map(|list| gpu.store(arithmetic, list));
-        let part = Columns { rows: from.pointer(), width: 3 * width, first: width };
-        let whole = Columns { rows: to.pointer(), width, first: 0 };
+        let part = Columns { rows: from.span(), width: 3 * width, first: width };
+        let whole = Columns { rows: to.span(), width, first: 0 };
         let what = format!("{batch} {length} {width}");
         let mut expected = vec![0.0; rows * width];
         pass::columns(&wide, 3 * width, width, &mut expected, width);
-        done(copy_columns(kernels, queue, arithmetic, &part, &whole, [rows, width], false));
+        done(copy_columns(kernels, launcher, arithmetic, &part, &whole, [rows, width], false));
         close(&what, arithmetic, &gpu.fetch(arithmetic, &to, rows * width), &expected, 0.0);
         let (columns, mut sums) = (expected, wide.clone());
         pass::columns_backward(&columns, width, width, &mut sums, 3 * width);
-        done(copy_columns(kernels, queue, arithmetic, &whole, &part, [rows, width], true));
+        done(copy_columns(kernels, launcher, arithmetic, &whole, &part, [rows, width], true));
         close(&what, arithmetic, &gpu.fetch(arithmetic, &from, sums.len()), &sums, 1.0);
         // Every length-th row.
-        let every =
-            Columns { rows: from.pointer(), width: length * 3 * width, first: (length - 1) * 3 * width };
-        let few = Columns { rows: to.pointer(), width: 3 * width, first: 0 };
+        let every = Columns { rows: from.span(), width: length * 3 * width, first: (length - 1) * 3 * width };
+        let few = Columns { rows: to.span(), width: 3 * width, first: 0 };
         let before = gpu.fetch(arithmetic, &from, sums.len());
         if batch * 3 <= rows {
-            done(copy_columns(kernels, queue, arithmetic, &every, &few, [batch, 3 * width], false));
+            done(copy_columns(kernels, launcher, arithmetic, &every, &few, [batch, 3 * width], false));
             let rows = before.chunks(3 * width).skip(length - 1).step_by(length);
             let expected: Vec<f32> = rows.flatten().copied().collect();
             close(&what, arithmetic, &gpu.fetch(arithmetic, &to, expected.len()), &expected, 0.0);
@@ -50,7 +49,7 @@ fn columns_and_rows_are_copied() {
 #[test]
 fn codes_are_added_to_every_text() {
     let Some(gpu) = gpu() else { return };
-    let (kernels, queue) = (kernels(gpu), &gpu.queue);
+    let (kernels, launcher) = (kernels(gpu), &gpu.launcher());
     for ([batch, length, width], arithmetic) in
         SIZES.into_iter().flat_map(|sizes| STORAGES.map(|arithmetic| (sizes, arithmetic)))
     {
@@ -58,13 +57,13 @@ fn codes_are_added_to_every_text() {
         let what = format!("{batch} {length} {width}");
         let (a, codes) = (numbers(arithmetic, 1, size), numbers(Arithmetic::F32, 2, length * width));
         let (a_there, codes_there) = (gpu.store(arithmetic, &a), gpu.put(&codes));
-        let table = Codes { codes: codes_there.pointer(), rows: length, width };
+        let table = Codes { codes: codes_there.span(), rows: length, width };
         let out = gpu.store(arithmetic, &vec![9.0; 2 * size]);
-        let beside = Columns { rows: out.pointer(), width: 2 * width, first: width };
-        for (place, list) in [(0, vec![0.0; size]), (a_there.pointer(), a)] {
+        let beside = Columns { rows: out.span(), width: 2 * width, first: width };
+        for (place, list) in [(Span::NOTHING, vec![0.0; size]), (a_there.span(), a)] {
             let mut expected = vec![0.0; size];
             pass::add(&list, &codes, &mut expected);
-            done(add_codes(kernels, queue, arithmetic, place, &table, &beside, batch));
+            done(add_codes(kernels, launcher, arithmetic, place, &table, &beside, batch));
             let got = gpu.fetch(arithmetic, &out, 2 * size);
             assert!(got.chunks(2 * width).all(|row| row[..width].iter().all(|&x| x == 9.0)));
             let got: Vec<f32> = got.chunks(2 * width).flat_map(|row| &row[width..]).copied().collect();
@@ -76,8 +75,8 @@ fn codes_are_added_to_every_text() {
             let mut expected = codes.clone();
             pass::add_backward(&part, &mut expected, accumulate);
             let sums = gpu.put(&codes);
-            let table = Codes { codes: sums.pointer(), ..table };
-            done(add_codes_backward(kernels, queue, arithmetic, &beside, &table, batch, accumulate));
+            let table = Codes { codes: sums.span(), ..table };
+            done(add_codes_backward(kernels, launcher, arithmetic, &beside, &table, batch, accumulate));
             close(&what, Arithmetic::F32, &gpu.get(&sums, codes.len()), &expected, 16.0);
         }
     }
@@ -86,14 +85,14 @@ fn codes_are_added_to_every_text() {
 #[test]
 fn a_text_has_one_vector() {
     let Some(gpu) = gpu() else { return };
-    let (kernels, queue) = (kernels(gpu), &gpu.queue);
+    let (kernels, launcher) = (kernels(gpu), &gpu.launcher());
     for ([batch, length, width], arithmetic) in
         SIZES.into_iter().flat_map(|sizes| STORAGES.map(|arithmetic| (sizes, arithmetic)))
     {
         let size = batch * length * width;
         let is_real = mask(batch, length);
         let bits = gpu.put(&words(&is_real, length));
-        let texts = Texts { mask: bits.pointer(), batch, length, width };
+        let texts = Texts { mask: bits.span(), batch, length, width };
         let (x, dy) = (numbers(arithmetic, 1, size), numbers(arithmetic, 2, batch * width));
         let before = numbers(arithmetic, 3, size);
         let [x_there, dy_there] = [&x, &dy].map(|list| gpu.store(arithmetic, list));
@@ -112,13 +111,13 @@ fn a_text_has_one_vector() {
                     slopes[token * width + column] += share * dy[text * width + column];
                 }
             }
-            done(pool(kernels, queue, arithmetic, kind, &texts, x_there.pointer(), out.pointer()));
+            done(pool(kernels, launcher, arithmetic, kind, &texts, x_there.span(), out.span()));
             let what = format!("{batch} {length} {width}");
             close(&what, arithmetic, &gpu.fetch(arithmetic, &out, batch * width), &expected, 16.0);
             for accumulate in [false, true] {
                 let dx = gpu.store(arithmetic, &before);
-                let (from, to) = (dy_there.pointer(), dx.pointer());
-                done(pool_backward(kernels, queue, arithmetic, kind, &texts, from, to, accumulate));
+                let (from, to) = (dy_there.span(), dx.span());
+                done(pool_backward(kernels, launcher, arithmetic, kind, &texts, from, to, accumulate));
                 let sum = slopes.iter().zip(&before);
                 let sum: Vec<f32> = sum.map(|(a, b)| if accumulate { a + b } else { *a }).collect();
                 close(&what, arithmetic, &gpu.fetch(arithmetic, &dx, size), &sum, 2.0);
@@ -130,7 +129,7 @@ fn a_text_has_one_vector() {
 #[test]
 fn positions_are_sums_of_rows() {
     let Some(gpu) = gpu() else { return };
-    let (kernels, queue) = (kernels(gpu), &gpu.queue);
+    let (kernels, launcher) = (kernels(gpu), &gpu.launcher());
     let (length, width, entries) = (70, 33, 9);
     let table = numbers(Arithmetic::F32, 1, entries * width);
     let mut weights = numbers(Arithmetic::F32, 2, 3 * length);
@@ -143,17 +142,19 @@ fn positions_are_sums_of_rows() {
     let (there, out) = (gpu.put(&table), gpu.put(&vec![9f32; length * width]));
     let (rows_there, weights_there) = (gpu.put(&rows), gpu.put(&weights));
     let work = Positions {
-        table: there.pointer(),
-        rows: rows_there.pointer(),
-        weights: weights_there.pointer(),
-        out: out.pointer(),
-        length: length as u32,
-        width: width as u32,
+        table: there.span(),
+        rows: rows_there.span(),
+        weights: weights_there.span(),
+        out: out.span(),
+        length,
+        width,
     };
-    done(position_rows(kernels, queue, &work));
+    // SAFETY: rows below the number of entries, but for the one without weight.
+    done(unsafe { position_rows(kernels, launcher, &work) });
     close("positions", Arithmetic::F32, &gpu.get(&out, expected.len()), &expected, 8.0);
     let mut sums = table.clone();
     combination.backward(&expected, width, &mut sums);
-    done(position_rows_backward(kernels, queue, &work));
+    // SAFETY: as above.
+    done(unsafe { position_rows_backward(kernels, launcher, &work) });
     close("their gradient", Arithmetic::F32, &gpu.get(&there, sums.len()), &sums, 64.0);
 }

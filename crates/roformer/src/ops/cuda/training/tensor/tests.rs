@@ -6,6 +6,7 @@ use super::*;
 use crate::attention::softmax::{Heads, Mask, Reach, Shape};
 use crate::attention::{self, Bias, Dropout, Place, TermGradients, Terms, Workspace};
 use crate::ops::check::list;
+use gpu::Span;
 use half::bf16;
 
 /// Sizes and settings of a case: batch, length, heads, key heads, features.
@@ -109,7 +110,7 @@ impl Inputs {
             gpu.store(Arithmetic::Bf16, &vec![9.0; self.slope.len()]),
             gpu.put(&vec![9f32; batch * length * heads]),
         );
-        let rows = |rows| Rows { values: bias.pointer(), rows, heads, index: index.pointer() };
+        let rows = |rows| Rows { values: bias.span(), rows, heads, index: index.span() };
         let attention = Attention {
             arithmetic: Arithmetic::Bf16,
             batch,
@@ -119,15 +120,15 @@ impl Inputs {
             head_dim,
             is_causal: self.case.is_causal,
             scale: (1.0 / (head_dim as f64).sqrt()) as f32,
-            joined: joined.pointer(),
-            out: out.pointer(),
-            lse: lse.pointer(),
-            mask: mask.pointer(),
-            scalars: scalars.pointer(),
+            joined: joined.span(),
+            out: out.span(),
+            lse: lse.span(),
+            mask: mask.span(),
+            scalars: scalars.span(),
             dropout: self.case.dropout,
             site: 9,
-            content: 0,
-            position: 0,
+            content: Span::NOTHING,
+            position: Span::NOTHING,
             bias: self.case.bias.map(rows),
             query: None,
             key: None,
@@ -139,19 +140,22 @@ impl Inputs {
             gpu.put(&vec![BEFORE; self.bias.len()]),
         );
         let gradients = Gradients {
-            out: slope.pointer(),
-            joined: joined_slope.pointer(),
-            content: 0,
-            position: 0,
-            bias: bias_slope.pointer(),
-            query: 0,
-            key: 0,
-            value: 0,
-            scratch: scratch.pointer(),
+            out: slope.span(),
+            joined: joined_slope.span(),
+            content: Span::NOTHING,
+            position: Span::NOTHING,
+            bias: bias_slope.span(),
+            query: Span::NOTHING,
+            key: Span::NOTHING,
+            value: Span::NOTHING,
+            scratch: scratch.span(),
         };
         let kernels = gpu.kernels().tensor().unwrap();
-        done(forward(kernels, &gpu.queue, &attention));
-        done(backward(kernels, &gpu.queue, &attention, &gradients));
+        // SAFETY: indices below the number of rows.
+        unsafe {
+            done(forward(kernels, &gpu.launcher(), &attention));
+            done(backward(kernels, &gpu.launcher(), &attention, &gradients));
+        }
         Given {
             out: gpu.fetch(Arithmetic::Bf16, &out, self.slope.len()),
             lse: gpu.get(&lse, batch * length * heads),
@@ -242,27 +246,33 @@ fn what_fits() {
         head_dim: 40,
         is_causal: false,
         scale: 1.0,
-        joined: 0,
-        out: 0,
-        lse: 0,
-        mask: 0,
-        scalars: 0,
+        joined: Span::NOTHING,
+        out: Span::NOTHING,
+        lse: Span::NOTHING,
+        mask: Span::NOTHING,
+        scalars: Span::NOTHING,
         dropout: 0.0,
         site: 0,
-        content: 0,
-        position: 0,
+        content: Span::NOTHING,
+        position: Span::NOTHING,
         bias: None,
         query: None,
         key: None,
         value: None,
     };
-    let rows = Some(Rows { values: 0, rows: 1, heads: 1, index: 0 });
+    let rows = Some(Rows { values: Span::NOTHING, rows: 1, heads: 1, index: Span::NOTHING });
     assert!(fits(&attention) && fits(&Attention { bias: rows, dropout: 0.1, ..attention }));
     assert!(!fits(&Attention { arithmetic: Arithmetic::F32, ..attention }));
     for head_dim in [0, 20, 136] {
         assert!(!fits(&Attention { head_dim, ..attention }));
     }
-    assert!(!fits(&Attention { query: rows, ..attention }) && !fits(&Attention { content: 1, ..attention }));
-    assert!(!fits(&Attention { scale: -1.0, ..attention }) && !fits(&Attention { joined: 8, ..attention }));
+    assert!(
+        !fits(&Attention { query: rows, ..attention })
+            && !fits(&Attention { content: Span::new(1, 0), ..attention })
+    );
+    assert!(
+        !fits(&Attention { scale: -1.0, ..attention })
+            && !fits(&Attention { joined: Span::new(8, 0), ..attention })
+    );
     assert_eq!(scratch(&attention), 2 * 4 * 128 * 8);
 }

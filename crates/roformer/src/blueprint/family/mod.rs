@@ -1,0 +1,251 @@
+//! The families of models: one file each, with its `config.json` both ways and its tensor names.
+//!
+//! A network with another encoding or attention than its family's own is handed over under a `model_type` of its own, such
+//! as `roformer-alibi` or `llama-linear`: loaded as the type that it resembles it would run, and be wrong. `own.rs` is
+//! about those.
+
+mod llama;
+mod own;
+mod plain;
+mod roformer;
+
+pub(crate) use roformer::positions_table;
+
+use super::fields::Fields;
+use super::{Blueprint, Dims, HeadKind, Mixing, Names};
+use crate::encoding::{Encoding, Rotary};
+use crate::error::{Error, Result};
+use crate::weights::Weights;
+use rope::Pairing;
+use serde_json::{Map, Value, json};
+
+/// A family of models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// RoFormer, RoFormerV2 and RoFormer-Sim: norms after each sum, segments.
+    RoFormer,
+    /// Llama: norms of the mean square before each block, a gate, a norm at the end.
+    Llama,
+    /// Mistral: Llama without biases.
+    Mistral,
+    /// Qwen2: Llama with biases of queries, keys and values.
+    Qwen2,
+    /// Qwen3: Llama with norms of single heads.
+    Qwen3,
+    /// MiniMind: Llama or, in its newer form, Qwen3, with settings of its own.
+    MiniMind,
+    /// PyTorch's `TransformerEncoder` with norms first, GELU and biases, which comparisons train; no `config.json` names it.
+    Plain,
+}
+
+impl Family {
+    /// Those that a `config.json` can name.
+    const NAMED: [Family; 6] =
+        [Family::RoFormer, Family::Llama, Family::Mistral, Family::Qwen2, Family::Qwen3, Family::MiniMind];
+
+    /// Its `model_type`.
+    pub fn model_type(self) -> &'static str {
+        match self {
+            Family::RoFormer => "roformer",
+            Family::Llama => "llama",
+            Family::Mistral => "mistral",
+            Family::Qwen2 => "qwen2",
+            Family::Qwen3 => "qwen3",
+            Family::MiniMind => "minimind",
+            Family::Plain => "plain",
+        }
+    }
+
+    /// What stands before `Model` and `ForCausalLM` in the names of its classes.
+    pub fn class(self) -> &'static str {
+        match self {
+            Family::RoFormer => "RoFormer",
+            Family::Llama => "Llama",
+            Family::Mistral => "Mistral",
+            Family::Qwen2 => "Qwen2",
+            Family::Qwen3 => "Qwen3",
+            Family::MiniMind => "MiniMind",
+            Family::Plain => "Plain",
+        }
+    }
+
+    /// What it calls its tensors.
+    pub(crate) fn names(self) -> &'static Names {
+        match self {
+            Family::RoFormer => &roformer::NAMES,
+            Family::Plain => &plain::NAMES,
+            _ => &llama::NAMES,
+        }
+    }
+
+    /// The field of a `config.json` that says a size.
+    pub(super) fn field(self, part: &str) -> &'static str {
+        match part {
+            "vocabulary" => "vocab_size",
+            "embedding" => "embedding_size",
+            "width" => "hidden_size",
+            "heads" => "num_attention_heads",
+            "key heads" => "num_key_value_heads",
+            "head width" => "head_dim",
+            "inner width" => "intermediate_size",
+            "labels" => "num_labels",
+            _ => "num_attention_heads · head_dim",
+        }
+    }
+}
+
+/// The blueprint of a `config.json`, and of the weights beside it for what the file does not say.
+pub(super) fn read(mut map: Map<String, Value>, weights: Option<&Weights>) -> Result<Blueprint> {
+    let own = own::take(&mut map)?;
+    let fields = Fields(&map);
+    let name = fields.string("model_type", "roformer")?;
+    let family = Family::NAMED.into_iter().find(|family| family.model_type() == name).ok_or_else(|| {
+        let experts = match name.contains("moe") || name == "mixtral" {
+            true => " (experts are not supported)",
+            false => "",
+        };
+        let known = Family::NAMED.map(Family::model_type).join(", ");
+        fields.error("model_type", format!("one of {known}{experts}"))
+    })?;
+    let blueprint = match family {
+        Family::RoFormer => roformer::read(&fields, weights)?,
+        family => llama::read(&fields, family, weights)?,
+    };
+    own.apply(blueprint)
+}
+
+/// The fields that say these sizes.
+fn dims_fields(dims: Dims, wide: usize) -> Map<String, Value> {
+    object(json!({
+        "vocab_size": dims.vocabulary,
+        "hidden_size": dims.width,
+        "num_hidden_layers": dims.layers,
+        "num_attention_heads": dims.heads,
+        "intermediate_size": wide,
+    }))
+}
+
+/// The head that `architectures` names, where it names any.
+fn head(fields: &Fields, family: Family, kinds: &[HeadKind]) -> Result<Option<HeadKind>> {
+    let name = match fields.get("architectures") {
+        None => return Ok(None),
+        Some(Value::Array(list)) if list.is_empty() => return Ok(None),
+        Some(list) => list.as_array().and_then(|list| list[0].as_str()),
+    };
+    let Some(name) = name else { return Err(fields.error("architectures", "a list of names")) };
+    let own = name.strip_prefix(family.class());
+    match own.and_then(|own| kinds.iter().find(|kind| kind.class() == own)) {
+        Some(&kind) => Ok(Some(kind)),
+        // Heads that RoFormer has elsewhere (pre-training, say) stand on layers that are the same.
+        None if family == Family::RoFormer => Ok(None),
+        None => {
+            let known: Vec<String> =
+                kinds.iter().map(|kind| format!("[\"{}{}\"]", family.class(), kind.class())).collect();
+            Err(fields.error("architectures", format!("one of {}", known.join(", "))))
+        }
+    }
+}
+
+impl Blueprint {
+    /// The `config.json` of a blueprint for texts of up to `longest` tokens, as transformers reads it. `dropout` is what it is
+    /// trained with; labels are the names of its classes, in order; without any they are `LABEL_0` and so on.
+    ///
+    /// The padding token is 0 and no token begins or ends a text; whoever knows the tokenizer replaces those (`pad_token_id`,
+    /// `bos_token_id`, `eos_token_id`). [`from_config`](Blueprint::from_config) gives the same blueprint again; one that no
+    /// `config.json` describes is an error.
+    pub fn to_config(&self, longest: usize, dropout: f64, labels: &[String]) -> Result<Value> {
+        let mut all = match self.family {
+            Family::RoFormer => roformer::write(self, longest, dropout),
+            Family::Plain => {
+                let expected = "RoFormer's or Llama's form: transformers has no class for it";
+                return Err(Error::input("the network", "PyTorch's plain encoder", expected));
+            }
+            _ => llama::write(self, longest, dropout),
+        };
+        all.extend(object(json!({
+            "model_type": self.family.model_type(),
+            "architectures": [format!("{}{}", self.family.class(), self.head.class())],
+            "vocab_size": self.vocabulary,
+            "hidden_size": self.width,
+            "num_hidden_layers": self.layers,
+            "num_attention_heads": self.heads,
+            "intermediate_size": self.wide,
+            "initializer_range": 0.02,
+            "tie_word_embeddings": self.output.is_tied,
+            "pad_token_id": 0,
+            "bos_token_id": null,
+            "eos_token_id": null,
+            "dtype": "float32",
+        })));
+        if matches!(self.head, HeadKind::SequenceClassification | HeadKind::TokenClassification) {
+            all.extend(write_labels(self.classes(), labels)?);
+        }
+        own::write(self, &mut all);
+        let config = Value::Object(all);
+        self.check_written(&config)?;
+        Ok(config)
+    }
+
+    /// Whether the encoding and the attention are those of transformers' class: RoFormer's encoding is fixed, Llama's has the
+    /// fields of `rope_parameters`.
+    pub fn is_of_its_class(&self) -> bool {
+        self.has_own_encoding() && self.mixing == Mixing::Softmax
+    }
+
+    /// Whether the encoding is that of transformers' class.
+    pub(crate) fn has_own_encoding(&self) -> bool {
+        let Encoding::Rotary(rotary) = &self.encoding else { return false };
+        match self.family {
+            Family::RoFormer => *rotary == Rotary { values: rotary.values, ..Rotary::default() },
+            Family::Plain => false,
+            _ => {
+                let plain = Rotary { values: false, is_learned: false, rotary_dim: None, ..rotary.clone() };
+                rotary.pairing == Pairing::Half && *rotary == plain
+            }
+        }
+    }
+
+    /// Checks that a configuration says all of the blueprint.
+    fn check_written(&self, config: &Value) -> Result<()> {
+        let read = Blueprint::from_config(config.to_string().as_bytes())?;
+        // What is said elsewhere: by the caller, or by the tokenizer.
+        let read =
+            Blueprint { longest: self.longest, labels: self.labels.clone(), ends: self.ends.clone(), ..read };
+        let parts = [
+            ("the encoding", format!("{:?}", self.encoding), read.encoding == self.encoding),
+            ("the attention", format!("{:?}", self.mixing), read.mixing == self.mixing),
+            ("the width of a head", self.head_dim.to_string(), read.head_dim == self.head_dim),
+            ("the number of key heads", self.key_heads.to_string(), read.key_heads == self.key_heads),
+            ("the biases", format!("{:?}", self.biases), read.biases == self.biases),
+            ("the norms", format!("{:?}", self.norms), read.norms == self.norms),
+            ("the direction", format!("{:?}", self.direction), read.direction == self.direction),
+            ("the network", format!("{self:?}"), read == *self),
+        ];
+        match parts.into_iter().find(|(_, _, is_same)| !is_same) {
+            Some((name, value, _)) => Err(Error::input(name, value, "what a config.json can say")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The names of classes, by number and by name.
+fn write_labels(classes: usize, given: &[String]) -> Result<Map<String, Value>> {
+    if !given.is_empty() && given.len() != classes {
+        return Err(Error::input("the number of labels", given.len(), classes.to_string()));
+    }
+    let name = |class: usize| given.get(class).cloned().unwrap_or_else(|| format!("LABEL_{class}"));
+    let by_number: Map<String, Value> = (0..classes).map(|i| (i.to_string(), name(i).into())).collect();
+    let by_name: Map<String, Value> = (0..classes).map(|i| (name(i), i.into())).collect();
+    if by_name.len() != classes {
+        return Err(Error::input("the labels", format!("{given:?}"), "a name of its own for each"));
+    }
+    Ok(object(json!({"id2label": by_number, "label2id": by_name})))
+}
+
+/// The fields of a JSON object.
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}

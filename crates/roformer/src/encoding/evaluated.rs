@@ -1,0 +1,138 @@
+//! What an encoding's parameters come to: codes and tables of numbers, for models that are run and not trained.
+//!
+//! The graph that an encoding lays out for training is run once, so that an encoding is written once. Tables of a length
+//! serve all shorter texts: entries are by distance, codes by position.
+
+use super::{Encode, Encoding, Sizes};
+use crate::error::Result;
+use crate::graph::{Builder, Graph, Parameters, TableTerm, Value};
+use crate::ops::Real;
+use rope::{Rope, Schedule};
+
+/// An encoding for texts of up to a certain length.
+pub(crate) struct Evaluated<T> {
+    /// Term 1.
+    pub codes: Option<Codes<T>>,
+    /// Terms 2 to 7 of each layer.
+    pub layers: Vec<LayerTerms<T>>,
+}
+
+/// Codes of positions.
+pub(crate) struct Codes<T> {
+    /// `[length, width]`
+    pub rows: Vec<T>,
+    /// W `[width, 2 · width]` of [x, p]·Wᵀ, where codes are not just added.
+    pub merge: Option<Vec<T>>,
+}
+
+/// Terms 2 to 7 of one layer.
+pub(crate) struct LayerTerms<T> {
+    /// The rotation, and whether values are rotated too.
+    pub rotation: Option<(Rope, bool)>,
+    /// b `[heads, rows]`
+    pub bias: Option<TableOf<T>>,
+    /// R `[rows, heads or 1, head_dim]`
+    pub query: Option<TableOf<T>>,
+    /// R′
+    pub key: Option<TableOf<T>>,
+    /// V
+    pub value: Option<TableOf<T>>,
+    /// u `[heads, head_dim]`
+    pub content: Option<Vec<T>>,
+    /// v `[heads, head_dim]`
+    pub position: Option<Vec<T>>,
+    /// The factor of scores.
+    pub scale: Option<f64>,
+}
+
+/// Rows of a table, chosen by the distance.
+pub(crate) struct TableOf<T> {
+    /// Row by row.
+    pub numbers: Vec<T>,
+    /// Numbers of a row.
+    pub width: usize,
+    /// `[2 · length − 1]`: the row for each distance from key to query, from the most negative on.
+    pub index: Vec<u32>,
+}
+
+impl<T: Real> Evaluated<T> {
+    /// The parameters of an encoding.
+    pub fn layout(encoding: &Encoding, sizes: &Sizes, layers: usize) -> Parameters {
+        Laid::<T>::new(encoding, sizes, layers).builder.layout().clone()
+    }
+
+    /// Codes and tables for texts of up to `sizes.length` tokens, from parameters laid out as [`layout`](Self::layout) says.
+    pub fn new(encoding: &Encoding, sizes: &Sizes, layers: usize, parameters: &[T]) -> Result<Self> {
+        let Laid { builder, codes, terms } = Laid::<T>::new(encoding, sizes, layers);
+        let mut graph = builder.build()?;
+        graph.parameters_mut().copy_from_slice(parameters);
+        graph.forward();
+        let list = |value: Value| graph.value(value).to_vec();
+        let table = |term: TableTerm| TableOf {
+            numbers: list(term.table),
+            width: term.table.width,
+            index: term.index,
+        };
+        let layers = terms.into_iter().map(|terms| {
+            let rotation = terms.rotation.map(|turned| {
+                let rope = match turned.frequencies {
+                    Some(frequencies) => given(&turned.rope, graph.value(frequencies), 1.0)?,
+                    None => spread(encoding, &turned.rope, sizes.longest)?,
+                };
+                Ok::<_, crate::Error>((rope, turned.values))
+            });
+            Ok(LayerTerms {
+                rotation: rotation.transpose()?,
+                bias: terms.bias.map(table),
+                query: terms.query.map(table),
+                key: terms.key.map(table),
+                value: terms.value.map(table),
+                content: terms.content.map(list),
+                position: terms.position.map(list),
+                scale: terms.scale,
+            })
+        });
+        let layers = layers.collect::<Result<_>>()?;
+        Ok(Evaluated { codes: codes.map(|rows| Codes { rows: list(rows), merge: merge(&graph) }), layers })
+    }
+}
+
+/// The rotation of an encoding as it runs: randomised positions are spread evenly.
+fn spread(encoding: &Encoding, rope: &Rope, longest: usize) -> Result<Rope> {
+    let Encoding::Randomised(randomised) = encoding else { return Ok(rope.clone()) };
+    // m·(s·θ) = (m·s)·θ: a step from token to token is a factor of the frequencies.
+    let step = randomised.step(longest) as f64;
+    given(rope, rope.frequencies(None).inv_freq(), step)
+}
+
+/// A rope with these frequencies, times a factor.
+fn given<N: Real>(rope: &Rope, frequencies: &[N], factor: f64) -> Result<Rope> {
+    let frequencies = frequencies.iter().map(|theta| theta.to_f64() * factor).collect();
+    let builder = Rope::builder(rope.head_dim()).pairing(rope.pairing()).rotary_dim(rope.rotary_dim());
+    Ok(builder.schedule(Schedule::Given(frequencies)).build()?)
+}
+
+/// The weight that merges codes and embeddings, where there is one.
+fn merge<T: Real>(graph: &Graph<T>) -> Option<Vec<T>> {
+    let weight = graph.layout().find("position.merge.weight")?;
+    Some(graph.parameters()[weight.range()].to_vec())
+}
+
+/// The operations of an encoding.
+struct Laid<T: Real> {
+    builder: Builder<T>,
+    codes: Option<Value>,
+    terms: Vec<super::Terms>,
+}
+
+impl<T: Real> Laid<T> {
+    fn new(encoding: &Encoding, sizes: &Sizes, layers: usize) -> Self {
+        let (encode, mut builder): (&dyn Encode<T>, _) = (encoding.as_encode(), Builder::default());
+        let codes = encode.codes(&mut builder, sizes).map(|(rows, merge)| {
+            merge.weight(&mut builder, sizes);
+            rows
+        });
+        let terms = (0..layers).map(|layer| encode.terms(&mut builder, layer, sizes)).collect();
+        Laid { builder, codes, terms }
+    }
+}

@@ -1,0 +1,96 @@
+//! Ids → embeddings: words and segments, their norm and projection, codes of positions.
+
+use super::call::Input;
+use super::layer::{Norm, linear};
+use super::parameters::Parameters;
+use super::positions::{CodesOnDevice, Tables};
+use crate::blueprint::Blueprint;
+use crate::error::{Error, Result};
+use crate::ops::{Activation, Backend, Memory, Part, Real};
+
+/// The embeddings of a model.
+pub(super) struct Embeddings<T: Real, B: Backend> {
+    /// `[vocabulary, embedding]`
+    words: B::Buffer<T>,
+    /// `[types, embedding]`; one row of zeros where there are no segments.
+    types: B::Buffer<T>,
+    norm: Option<Norm<T, B>>,
+    project: Option<B::Matrix<T>>,
+}
+
+impl<T: Real, B: Backend> Embeddings<T, B> {
+    /// Also returns the word embeddings, `[vocabulary, embedding]`, for an output that is tied.
+    pub fn load(device: &B, source: &impl Parameters<T>, blueprint: &Blueprint) -> Result<(Self, Memory<T>)> {
+        let (names, width) = (blueprint.family.names(), blueprint.embedding);
+        let none = || Error::Memory { what: "the embeddings" };
+        let read = |name: &str, rows: usize| {
+            let mut list = rows.checked_mul(width).and_then(Memory::zeros).ok_or_else(none)?;
+            source.read(&format!("{name}.weight"), &[rows, width], &mut list)?;
+            let mut buffer = device.zeros(list.len()).map_err(Error::for_want_of("the embeddings"))?;
+            device.upload(&list, &mut buffer)?;
+            Ok::<_, Error>((list, buffer))
+        };
+        let (list, words) = read(names.words, blueprint.vocabulary)?;
+        let types = match blueprint.types {
+            0 => device.zeros(width).map_err(Error::for_want_of("the embeddings"))?,
+            types => read(names.types, types)?.1,
+        };
+        let norm = match blueprint.norms.of_embeddings {
+            true => Some(Norm::load(device, source, blueprint, names.embedding_norm, width)?),
+            false => None,
+        };
+        let project = match width == blueprint.width {
+            true => None,
+            false => Some(linear(device, source, &[names.project.into()], [blueprint.width, width], true)?),
+        };
+        Ok((Embeddings { words, types, norm, project }, list))
+    }
+
+    /// x `[batch · length, width]` ← the embeddings of an input whose first token stands at `past`.
+    pub fn forward(
+        &self,
+        device: &B,
+        blueprint: &Blueprint,
+        input: &Input,
+        tables: &Tables<T, B>,
+        past: usize,
+        x: &mut B::Buffer<T>,
+    ) -> Result<()> {
+        let tokens = input.ids.len();
+        let words = (&self.words, input.ids);
+        let types = (&self.types, input.token_types);
+        match &self.project {
+            None => {
+                device.embed(words, types, blueprint.width, x)?;
+                self.norm(device, x)?;
+            }
+            Some(project) => {
+                let mut narrow = memory(device, tokens, blueprint.embedding)?;
+                device.embed(words, types, blueprint.embedding, &mut narrow)?;
+                self.norm(device, &mut narrow)?;
+                device.product(project, &narrow, Activation::Identity, x)?;
+            }
+        }
+        let Some(CodesOnDevice { rows: codes, merge }) = &tables.codes else { return Ok(()) };
+        let (width, batch) = (blueprint.width, input.batch);
+        let length = tokens / batch;
+        let Some(merge) = merge else { return device.add_rows(x, codes, past, [batch, length, width]) };
+        let (mut both, size) = (memory(device, tokens, 2 * width)?, [batch, length, width]);
+        let own = Part { buffer: &*x, offset: 0, token: width, sequence: length * width };
+        // No step from sequence to sequence: all have the same codes.
+        let code = Part { buffer: codes, offset: past * width, token: width, sequence: 0 };
+        device.copy(own, &mut both, (0, 2 * width, length * 2 * width), size)?;
+        device.copy(code, &mut both, (width, 2 * width, length * 2 * width), size)?;
+        device.product(merge, &both, Activation::Identity, x)?;
+        Ok(())
+    }
+
+    fn norm(&self, device: &B, x: &mut B::Buffer<T>) -> Result<()> {
+        self.norm.as_ref().map_or(Ok(()), |norm| norm.apply(device, x, None))
+    }
+}
+
+fn memory<T: Real, B: Backend>(device: &B, tokens: usize, width: usize) -> Result<B::Buffer<T>> {
+    let len = tokens.checked_mul(width).ok_or(Error::Memory { what: "the embeddings" })?;
+    device.zeros(len).map_err(Error::for_want_of("the embeddings"))
+}

@@ -1,0 +1,279 @@
+//! A model: loading it and running it.
+
+use super::cache::Cache;
+use super::call::{Call, Encoded, Input, Output, Pool, check_call, check_input};
+use super::embed::Embeddings;
+use super::heads::{Head, Hidden, Pooler};
+use super::layer::{Buffers, Layer, Norm, Other, Pass};
+use super::parameters::Parameters;
+use super::positions::Positions;
+use crate::attention::softmax::{Mask, Reach};
+use crate::blueprint::{Blueprint, Direction, Family, HeadKind, Mixing, Named, NormPlace};
+use crate::error::{Error, Result};
+use crate::ops::{Backend, Cpu, Real};
+use rayon::prelude::*;
+use std::path::Path;
+
+/// A model of any family: a blueprint with weights, on a device.
+pub struct Model<T: Real = f32, B: Backend = Cpu> {
+    device: B,
+    blueprint: Blueprint,
+    parts: Parts<T, B>,
+    buffers: Pool<Buffers<T, B>>,
+}
+
+/// What a model is made of.
+struct Parts<T: Real, B: Backend> {
+    embeddings: Embeddings<T, B>,
+    positions: Positions<T, B>,
+    layers: Vec<Layer<T, B>>,
+    last_norm: Option<Norm<T, B>>,
+    head: Head<T, B>,
+    pooler: Option<Pooler<T, B>>,
+}
+
+impl Model {
+    /// Loads a model from a folder with a `config.json` and weights, as transformers saves it or as `train` hands it over.
+    ///
+    /// ```no_run
+    /// use roformer::model::{Input, Model};
+    ///
+    /// let model = Model::load("roformer_chinese_base")?;
+    /// let input = Input { ids: &[101, 1234, 102], batch: 1, token_types: None, mask: None };
+    /// let output = model.forward(&input)?;
+    /// assert_eq!(output.last_hidden_state.len(), 3 * model.blueprint().width);
+    /// # Ok::<(), roformer::Error>(())
+    /// ```
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        Self::load_on(Cpu, path)
+    }
+}
+
+impl<B: Backend> Model<f32, B> {
+    /// Loads a model as [`load`](Model::load) does, to run on a device.
+    pub fn load_on(device: B, path: impl AsRef<Path>) -> Result<Self> {
+        let (blueprint, weights) = Blueprint::open(path)?;
+        let source = Named::new(&weights, blueprint.family.names());
+        Model::on(device, blueprint, &source)
+    }
+}
+
+impl<T: Real> Model<T> {
+    /// Makes a model from a source of tensors, under the names that a model with a head has (`roformer.…`).
+    pub fn from_parameters(blueprint: Blueprint, source: &impl Parameters<T>) -> Result<Self> {
+        Model::on(Cpu, blueprint, source)
+    }
+}
+
+impl<T: Real, B: Backend> Model<T, B> {
+    /// Makes a model on a device.
+    pub fn on(device: B, blueprint: Blueprint, source: &impl Parameters<T>) -> Result<Self> {
+        blueprint.check()?;
+        if blueprint.family == Family::Plain {
+            let expected = "a family that a config.json can name";
+            return Err(Error::input(
+                "the family",
+                "PyTorch's plain encoder, which is only trained",
+                expected,
+            ));
+        }
+        // A file of another size says more than a lack of memory does.
+        let words = format!("{}.weight", blueprint.family.names().words);
+        source.check(&words, &[blueprint.vocabulary, blueprint.embedding])?;
+        if !device.has_room::<T>(blueprint.numbers()) {
+            return Err(Error::Memory { what: "the weights" });
+        }
+        let parts = Parts::load(&device, &blueprint, source)?;
+        Ok(Model { device, blueprint, parts, buffers: Pool::new() })
+    }
+
+    /// What it is.
+    pub fn blueprint(&self) -> &Blueprint {
+        &self.blueprint
+    }
+
+    /// The head.
+    pub fn head(&self) -> HeadKind {
+        self.blueprint.head
+    }
+
+    /// The memory that the layers' weights take, in bytes.
+    pub fn layer_bytes(&self) -> usize {
+        self.parts.layers.iter().map(|layer| layer.bytes(&self.device)).sum()
+    }
+
+    /// Runs the model on a batch of texts of any length that memory, the encoding and a [window](Blueprint::window) allow. The first token of a row stands
+    /// at position 0, whether it is padded or not.
+    pub fn forward(&self, input: &Input) -> Result<Output<T>> {
+        self.call(input, Call::default())
+    }
+
+    /// Runs a decoder that also attends to another model's output.
+    pub fn forward_with(&self, input: &Input, encoded: Encoded<T>) -> Result<Output<T>> {
+        self.call(input, Call { encoded: Some(encoded), ..Call::default() })
+    }
+
+    /// A cache for `batch` texts of at most `capacity` tokens.
+    pub fn cache(&self, batch: usize, capacity: usize) -> Result<Cache<T, B>> {
+        if !self.blueprint.is_generative() {
+            return Err(Error::input(
+                "the model",
+                "no decoder",
+                "one whose is_decoder is true, or RoFormer-Sim: only those can use a cache",
+            ));
+        }
+        Cache::new(&self.device, &self.blueprint, batch, capacity)
+    }
+
+    /// The cache of one text as the start of `batch` texts.
+    pub fn repeat(&self, cache: &Cache<T, B>, batch: usize) -> Result<Cache<T, B>> {
+        cache.repeat(&self.device, &self.blueprint, batch)
+    }
+
+    /// Runs a decoder on the tokens that follow those in the cache, and adds them to it. RoFormer-Sim reads what comes
+    /// first as a whole, and what follows token after token.
+    pub fn step(
+        &self,
+        input: &Input,
+        encoded: Option<Encoded<T>>,
+        cache: &mut Cache<T, B>,
+    ) -> Result<Output<T>> {
+        self.call(input, Call { encoded, cache: Some(cache), ..Call::default() })
+    }
+
+    /// Runs the model with all that a call can be given.
+    ///
+    /// Rules whose frequencies depend on the length (dynamic NTK, LongRoPE) are given the number of tokens up to the last
+    /// of this call. Keys in a cache stay as they were rotated, as in transformers.
+    pub fn call(&self, input: &Input, call: Call<T, B>) -> Result<Output<T>> {
+        let Call { encoded, mut cache, prefix, scores } = call;
+        let (device, blueprint, parts) = (&self.device, &self.blueprint, &self.parts);
+        let (batch, length) = self.check(input, encoded.as_ref())?;
+        check_call(prefix, scores, cache.is_some(), batch, length)?;
+        if prefix.is_some() && blueprint.mixing != Mixing::Softmax {
+            return Err(Error::input("the prefix", "given with linear attention", "none"));
+        }
+        let past = cache.as_ref().map_or(0, |cache| cache.length);
+        let end = past + length;
+        if let Some(window) = blueprint.window.filter(|&window| end > window) {
+            let expected = format!(
+                "at most {window}: beyond its `sliding_window` a token sees only the last {window}, which is not supported"
+            );
+            return Err(Error::input("the number of tokens", end, expected));
+        }
+        if let Some(cache) = &mut cache {
+            if !blueprint.is_generative()
+                || cache.layers.len() != parts.layers.len()
+                || cache.width != blueprint.key_width()
+            {
+                return Err(Error::input("the cache", "of another model", "one that this model made"));
+            }
+            cache.admit(input, encoded.as_ref(), batch, length)?;
+        }
+        let mut buffers = self.buffers.take(|| Buffers::new(device))?;
+        buffers.fit(device, blueprint, batch * length)?;
+        // Before the first work, so that a device does not wait for it.
+        let tables = parts.positions.tables(device, blueprint, end)?;
+        let turnings = tables.turnings(past, end)?;
+        parts.embeddings.forward(device, blueprint, input, &tables, past, &mut buffers.x)?;
+        // `[batch, past + length]`
+        let mask: Option<Vec<bool>> = match &cache {
+            Some(cache) => Some(cache.mask_of(end)),
+            None => input.mask.map(<[bool]>::to_vec),
+        };
+        let reach = match (prefix, blueprint.direction) {
+            (Some(prefix), _) => Reach::Prefix(prefix),
+            (None, Direction::Causal) => Reach::Causal,
+            (None, Direction::Prefix) if past > 0 => Reach::Causal,
+            (None, Direction::Prefix | Direction::Both) => Reach::All,
+        };
+        let encoded = encoded.map(|other| self.upload(other, batch)).transpose()?;
+        let encoded_length = encoded.as_ref().map(|other| other.length);
+        let mask = Mask { keys: mask.as_deref(), reach };
+        let (tables, turnings, real) = (&*tables, &turnings[..], input.mask);
+        let pass = Pass { device, blueprint, batch, length, past, tables, turnings, mask, real, encoded };
+        for (index, layer) in parts.layers.iter().enumerate() {
+            let cache = cache.as_deref_mut().map(|cache| cache.layer(index));
+            layer.forward(&pass, &mut buffers, index, cache)?;
+        }
+        let states = self.finish(&mut buffers)?;
+        let hidden = Hidden { states, batch, length, mask: input.mask };
+        let logits = parts.head.forward(device, blueprint, &hidden, scores)?;
+        let pooled = match &parts.pooler {
+            Some(pooler) if cache.is_none() => Some(pooler.forward(device, &hidden, blueprint.width)?),
+            _ => None,
+        };
+        let list = device.list(states, batch * length * blueprint.width);
+        let last_hidden_state = list.map_err(Error::for_want_of("the output"))?;
+        // Last, so that a step that fails leaves the cache as it was.
+        if let Some(cache) = cache {
+            cache.advance(end, encoded_length);
+        }
+        self.buffers.give_back(buffers);
+        Ok(Output { last_hidden_state, pooled, logits })
+    }
+
+    /// The last hidden states: normed where there is a last norm.
+    fn finish<'b>(&self, buffers: &'b mut Buffers<T, B>) -> Result<&'b B::Buffer<T>> {
+        let Buffers { x, y, delta, .. } = buffers;
+        let delta = (!self.parts.layers.is_empty()).then_some(&*delta);
+        match (&self.parts.last_norm, self.blueprint.norms.place) {
+            (Some(norm), NormPlace::Before) => {
+                norm.apply_to(&self.device, x, delta, y)?;
+                Ok(y)
+            }
+            (None, NormPlace::After) => Ok(x),
+            _ => Err(Error::input("the norms", "neither RoFormer's nor Llama's", "one of the two")),
+        }
+    }
+
+    /// Another model's output, on the device.
+    fn upload<'a>(&self, other: Encoded<'a, T>, batch: usize) -> Result<Other<'a, T, B>> {
+        let hidden = self.device.zeros(other.hidden.len());
+        let mut hidden = hidden.map_err(Error::for_want_of("the encoded input"))?;
+        self.device.upload(other.hidden, &mut hidden)?;
+        let length = other.hidden.len() / (batch * self.blueprint.width);
+        Ok(Other { hidden, length, mask: other.mask })
+    }
+
+    /// Checks an input; returns batch and length.
+    fn check(&self, input: &Input, encoded: Option<&Encoded<T>>) -> Result<(usize, usize)> {
+        let Blueprint { vocabulary, types, width, has_cross_attention, .. } = self.blueprint;
+        let (batch, length) = check_input(input, vocabulary, types.max(1))?;
+        let Some(encoded) = encoded else { return Ok((batch, length)) };
+        if !has_cross_attention {
+            let expected = "none: nothing in this model reads it";
+            return Err(Error::input("the encoded input", encoded.hidden.len(), expected));
+        }
+        let encoded_length = encoded.hidden.len() / (batch * width);
+        if encoded.hidden.len() != batch * width * encoded_length || encoded_length == 0 {
+            let expected = format!("[batch {batch}, length, hidden {width}]");
+            return Err(Error::input("the encoded input", encoded.hidden.len(), expected));
+        }
+        if encoded.mask.is_some_and(|mask| mask.len() != batch * encoded_length) {
+            let expected = format!("{batch} × {encoded_length}");
+            return Err(Error::input("the encoded mask", "of another length", expected));
+        }
+        Ok((batch, length))
+    }
+}
+
+impl<T: Real, B: Backend> Parts<T, B> {
+    fn load(device: &B, blueprint: &Blueprint, source: &impl Parameters<T>) -> Result<Self> {
+        let (embeddings, words) = Embeddings::load(device, source, blueprint)?;
+        let head = Head::load(device, source, blueprint, words)?;
+        let pooler = blueprint.pooler;
+        let pooler = pooler.map(|activation| Pooler::load(device, source, blueprint, activation));
+        let layers = (0..blueprint.layers)
+            .into_par_iter()
+            .map(|layer| Layer::load(device, source, blueprint, layer))
+            .collect::<Result<_>>()?;
+        let names = blueprint.family.names();
+        let last_norm = match blueprint.norms.at_end {
+            true => Some(Norm::load(device, source, blueprint, names.last_norm, blueprint.width)?),
+            false => None,
+        };
+        let positions = Positions::load(blueprint, source)?;
+        Ok(Parts { embeddings, positions, layers, last_norm, head, pooler: pooler.transpose()? })
+    }
+}

@@ -1,0 +1,201 @@
+//! What an encoding is while a model runs: codes and tables on the device, kept from call to call, and ropes.
+
+use super::parameters::Parameters;
+use crate::blueprint::Blueprint;
+use crate::encoding::{Codes, Evaluated, LayerTerms, TableOf};
+use crate::error::{Error, Result};
+use crate::graph::Parameters as Layout;
+use crate::ops::{Backend, Real, TermRows, Terms};
+use rope::{Rope, Table};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Tables are made for at least so many tokens.
+const LEAST: usize = 64;
+
+/// The position encoding of a model.
+pub(super) struct Positions<T: Real, B: Backend> {
+    layout: Layout,
+    parameters: Vec<T>,
+    /// What was made for the longest text so far.
+    kept: Mutex<Option<Arc<Tables<T, B>>>>,
+}
+
+/// Codes and tables for texts of up to `length` tokens.
+pub(super) struct Tables<T: Real, B: Backend> {
+    length: usize,
+    /// Term 1.
+    pub codes: Option<CodesOnDevice<T, B>>,
+    /// The rotations that there are; layers may share one.
+    ropes: Vec<Rope>,
+    pub layers: Vec<LayerTables<T, B>>,
+}
+
+/// Codes of positions.
+pub(super) struct CodesOnDevice<T: Real, B: Backend> {
+    /// `[length, width]`
+    pub rows: B::Buffer<T>,
+    /// What merges them with embeddings, where they are not just added.
+    pub merge: Option<B::Matrix<T>>,
+}
+
+/// Terms 2 to 7 of one layer.
+pub(super) struct LayerTables<T: Real, B: Backend> {
+    /// Which of the ropes, and whether values are rotated too.
+    pub rope: Option<(usize, bool)>,
+    bias: Option<OnDevice<T, B>>,
+    query: Option<OnDevice<T, B>>,
+    key: Option<OnDevice<T, B>>,
+    value: Option<OnDevice<T, B>>,
+    content: Option<B::Buffer<T>>,
+    position: Option<B::Buffer<T>>,
+    scale: Option<f64>,
+}
+
+/// Rows of a table, chosen by the distance.
+struct OnDevice<T: Real, B: Backend> {
+    rows: B::Buffer<T>,
+    width: usize,
+    index: Vec<u32>,
+}
+
+/// A rope's tables for the tokens of a call: of queries and of keys, which differ for xPos alone.
+pub(super) struct Turning<T> {
+    pub queries: Table<T>,
+    pub keys: Option<Table<T>>,
+}
+
+impl<T: Real, B: Backend> Positions<T, B> {
+    pub fn load(blueprint: &Blueprint, source: &impl Parameters<T>) -> Result<Self> {
+        let layout =
+            Evaluated::<T>::layout(&blueprint.encoding, &blueprint.encoded_sizes(1), blueprint.layers);
+        let mut parameters = vec![T::ZERO; layout.len()];
+        for entry in layout.entries() {
+            source.read(&entry.name, &entry.shape, &mut parameters[entry.range.clone()])?;
+        }
+        Ok(Positions { layout, parameters, kept: Mutex::new(None) })
+    }
+
+    /// The encoding for texts of up to `length` tokens.
+    pub fn tables(&self, device: &B, blueprint: &Blueprint, length: usize) -> Result<Arc<Tables<T, B>>> {
+        let limit = blueprint.encoding.limit(blueprint.longest);
+        if let Some(limit) = limit.filter(|&limit| length > limit) {
+            let expected = format!("at most the {limit} positions that the model's encoding has");
+            return Err(Error::input("the number of tokens", length, expected));
+        }
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tables) = kept.as_ref().filter(|tables| tables.length >= length) {
+            return Ok(tables.clone());
+        }
+        // Some more, so that a text that grows token by token does not ask each time.
+        let length = length.next_power_of_two().max(LEAST).min(limit.unwrap_or(usize::MAX));
+        let sizes = blueprint.encoded_sizes(length);
+        debug_assert_eq!(self.layout.len(), self.parameters.len());
+        let made = Evaluated::new(&blueprint.encoding, &sizes, blueprint.layers, &self.parameters)?;
+        let tables = Arc::new(Tables::upload(device, made, length)?);
+        *kept = Some(tables.clone());
+        Ok(tables)
+    }
+}
+
+impl<T: Real, B: Backend> Tables<T, B> {
+    fn upload(device: &B, made: Evaluated<T>, length: usize) -> Result<Self> {
+        let codes = match made.codes {
+            None => None,
+            Some(Codes { rows, merge }) => {
+                let merge = match merge {
+                    None => None,
+                    Some(weight) => {
+                        let width = rows.len() / length;
+                        let matrix = device.matrix(width, 2 * width);
+                        let mut matrix = matrix.map_err(Error::for_want_of("the position encoding"))?;
+                        device.set_rows(&mut matrix, 0, &weight)?;
+                        Some(matrix)
+                    }
+                };
+                Some(CodesOnDevice { rows: buffer(device, &rows)?, merge })
+            }
+        };
+        let mut ropes: Vec<Rope> = Vec::new();
+        let layers = made.layers.into_iter().map(|layer| LayerTables::upload(device, layer, &mut ropes));
+        let layers = layers.collect::<Result<_>>()?;
+        Ok(Tables { length, codes, ropes, layers })
+    }
+
+    /// The ropes' tables for tokens that stand at `past` and after, up to `end`. Rules whose frequencies depend on the length
+    /// are told `end`.
+    pub fn turnings(&self, past: usize, end: usize) -> Result<Vec<Turning<T>>> {
+        let turning = |rope: &Rope| {
+            let range = past as i64..end as i64;
+            Ok(match rope.xpos() {
+                None => Turning { queries: rope.table::<T>(range, end as u64)?, keys: None },
+                Some(_) => {
+                    let (queries, keys) = rope.xpos_tables::<T>(range, end as u64)?;
+                    Turning { queries, keys: Some(keys) }
+                }
+            })
+        };
+        self.ropes.iter().map(turning).collect()
+    }
+
+    /// The terms of a layer that act on scores and values, for the last `queries` of `keys` tokens.
+    pub fn terms(&self, layer: usize, queries: usize, keys: usize) -> Terms<'_, B::Buffer<T>> {
+        let layer = &self.layers[layer];
+        Terms {
+            scale: layer.scale,
+            content: layer.content.as_ref(),
+            position: layer.position.as_ref(),
+            bias: self.rows(&layer.bias, queries, keys),
+            query: self.rows(&layer.query, queries, keys),
+            key: self.rows(&layer.key, queries, keys),
+            value: self.rows(&layer.value, queries, keys),
+        }
+    }
+
+    /// Entry r + length − 1 is for the distance r, which goes from 1 − queries to keys − 1.
+    fn rows<'a>(
+        &self,
+        table: &'a Option<OnDevice<T, B>>,
+        queries: usize,
+        keys: usize,
+    ) -> Option<TermRows<'a, B::Buffer<T>>> {
+        let OnDevice { rows, width, index } = table.as_ref()?;
+        let index = &index[self.length - queries..][..queries + keys - 1];
+        Some(TermRows { values: rows, width: *width, index })
+    }
+}
+
+impl<T: Real, B: Backend> LayerTables<T, B> {
+    fn upload(device: &B, layer: LayerTerms<T>, ropes: &mut Vec<Rope>) -> Result<Self> {
+        let table = |table: Option<TableOf<T>>| match table {
+            None => Ok(None),
+            Some(TableOf { numbers, width, index }) => {
+                Ok::<_, Error>(Some(OnDevice { rows: buffer(device, &numbers)?, width, index }))
+            }
+        };
+        let vector = |vector: Option<Vec<T>>| vector.map(|vector| buffer(device, &vector)).transpose();
+        let rope = layer.rotation.map(|(rope, values)| {
+            let place = ropes.iter().position(|known| *known == rope).unwrap_or_else(|| {
+                ropes.push(rope);
+                ropes.len() - 1
+            });
+            (place, values)
+        });
+        Ok(LayerTables {
+            rope,
+            bias: table(layer.bias)?,
+            query: table(layer.query)?,
+            key: table(layer.key)?,
+            value: table(layer.value)?,
+            content: vector(layer.content)?,
+            position: vector(layer.position)?,
+            scale: layer.scale,
+        })
+    }
+}
+
+/// Numbers on the device.
+fn buffer<T: Real, B: Backend>(device: &B, numbers: &[T]) -> Result<B::Buffer<T>> {
+    let mut buffer = device.zeros(numbers.len()).map_err(Error::for_want_of("the position encoding"))?;
+    device.upload(numbers, &mut buffer)?;
+    Ok(buffer)
+}

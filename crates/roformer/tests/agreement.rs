@@ -1,0 +1,210 @@
+//! One blueprint, two readings: a model that is run gives what the graph that trains it gives, for every family, encoding and
+//! attention; and token after token it gives what it gives at once.
+
+use roformer::blueprint::{Biases, Blueprint, Dims, Direction, Family, LinearForm, Mixing, NormKind, Output};
+use roformer::encoding::{Encoding, Hierarchical, Learned, Merge, Rotary, Shaw, ShawTables, Sinusoidal, T5};
+use roformer::graph::{Batch, FeatureMap, Parameters as Layout};
+use roformer::model::{Call, Input, Model, Parameters};
+use roformer::network::{Laid, Network, Task};
+use roformer::ops::Real;
+use rope::Pairing;
+
+const BATCH: usize = 2;
+const LENGTH: usize = 9;
+const LONGEST: usize = 12;
+const VOCABULARY: usize = 17;
+
+/// Parameters of a graph, by their names.
+struct Trained<T> {
+    layout: Layout,
+    numbers: Vec<T>,
+}
+
+impl<T: Real> Parameters<T> for Trained<T> {
+    fn read(&self, name: &str, shape: &[usize], out: &mut [T]) -> roformer::Result<()> {
+        let entry = self.layout.entries().iter().find(|entry| entry.name == name);
+        let entry = entry.unwrap_or_else(|| panic!("nothing trains {name}"));
+        assert_eq!(entry.shape, shape, "{name}");
+        out.copy_from_slice(&self.numbers[entry.range.clone()]);
+        Ok(())
+    }
+}
+
+/// Families, with what their relatives differ in.
+fn families() -> Vec<(&'static str, Blueprint)> {
+    let dims = Dims { vocabulary: VOCABULARY, width: 24, layers: 2, heads: 3 };
+    let (roformer, llama) = (Blueprint::roformer(dims).unwrap(), Blueprint::llama(dims).unwrap());
+    let v2 = Blueprint {
+        norms: roformer::blueprint::Norms { kind: NormKind::Bare, ..roformer.norms },
+        biases: Biases::all(false),
+        output: Output { is_tied: true, has_transform: false, has_bias: false },
+        ..roformer.clone()
+    };
+    let narrow = Blueprint { embedding: 10, ..roformer.clone() };
+    let untied = Blueprint { output: Output { is_tied: false, ..roformer.output }, ..roformer.clone() };
+    let queries = Biases { queries: true, ..Biases::all(false) };
+    vec![
+        ("roformer", roformer),
+        ("roformer v2", v2),
+        ("narrow embeddings", narrow),
+        ("untied", untied),
+        ("llama", llama.clone()),
+        ("llama with biases", Blueprint { biases: Biases::all(true), ..llama.clone() }),
+        ("mistral", Blueprint { family: Family::Mistral, ..llama.clone() }),
+        ("qwen2", Blueprint { family: Family::Qwen2, biases: queries, ..llama.clone() }),
+        ("qwen3", Blueprint { family: Family::Qwen3, has_head_norms: true, ..llama }),
+    ]
+}
+
+/// Every encoding as it is by default, and those that have other forms.
+fn encodings() -> Vec<Encoding> {
+    let mut all = Encoding::all();
+    let concatenate = Merge::Concatenate;
+    all.extend([
+        Encoding::Learned(Learned { merge: concatenate }),
+        Encoding::Sinusoidal(Sinusoidal { merge: concatenate }),
+        Encoding::Hierarchical(Hierarchical { positions: Some(4), alpha: 0.3, merge: Merge::Add }),
+        Encoding::Shaw(Shaw { left: 3, right: 2, tables: ShawTables::Sinusoidal, values: true }),
+        Encoding::Shaw(Shaw { values: false, ..Shaw::default() }),
+        Encoding::T5(T5 { is_scaled: false, ..T5::default() }),
+        Encoding::Rotary(Rotary { is_learned: true, ..Rotary::default() }),
+        Encoding::Rotary(Rotary { values: true, ..Rotary::default() }),
+        Encoding::Rotary(Rotary { rotary_dim: Some(4), pairing: Pairing::Half, ..Rotary::default() }),
+    ]);
+    all
+}
+
+/// Softmax attention, and linear attention in its forms.
+fn mixings() -> Vec<Mixing> {
+    let favor = FeatureMap::Favor { features: 6, seed: 5 };
+    let linear = |queries, keys, rotates_before| Mixing::Linear(LinearForm { queries, keys, rotates_before });
+    vec![
+        Mixing::Softmax,
+        linear(FeatureMap::Elu, FeatureMap::Elu, false),
+        linear(FeatureMap::Softmax, FeatureMap::Exp, false),
+        linear(FeatureMap::Elu, FeatureMap::Elu, true),
+        linear(favor, favor, true),
+    ]
+}
+
+/// The networks that there can be of a family and an encoding.
+fn networks(blueprint: &Blueprint, encoding: &Encoding) -> Vec<Network> {
+    let mut all = Vec::new();
+    for mixing in mixings() {
+        for direction in [Direction::Both, Direction::Causal] {
+            let is_llama = blueprint.family != Family::RoFormer;
+            let values = matches!(encoding, Encoding::Rotary(Rotary { values: true, .. }));
+            let is_odd = match (&mixing, direction) {
+                (Mixing::Softmax, Direction::Both) => is_llama || matches!(encoding, Encoding::Xpos(_)),
+                (Mixing::Softmax, _) => false,
+                (Mixing::Linear(_), _) if encoding.check_linear().is_err() => true,
+                (Mixing::Linear(form), _) => {
+                    direction == Direction::Both && (is_llama || matches!(encoding, Encoding::Xpos(_)))
+                        || values && form.queries.features(8) != 8
+                }
+            };
+            if is_odd {
+                continue;
+            }
+            let (encoding, longest) = (encoding.clone(), LONGEST);
+            let blueprint = Blueprint { mixing, direction, encoding, longest, ..blueprint.clone() };
+            all.push(Network { blueprint, task: Task::Language, dropout: 0.1 });
+        }
+    }
+    all
+}
+
+/// A graph with numbers without a pattern, evaluated; and its parameters.
+fn evaluate<T: Real>(network: &Network, ids: &[u32], mask: &[bool]) -> (Laid<T>, Trained<T>) {
+    let mut laid = network.build::<T>(BATCH, LENGTH, LONGEST).unwrap();
+    let layout = laid.graph.layout().clone();
+    let mut numbers = vec![T::ZERO; layout.len()];
+    layout.initialise(7, &mut numbers);
+    // Larger than at first, so that every term counts.
+    for (index, number) in numbers.iter_mut().enumerate() {
+        *number = *number * T::of(4.0) + T::of((index % 13) as f64 * 0.01);
+    }
+    laid.graph.parameters_mut().copy_from_slice(&numbers);
+    let positions = match &network.blueprint.encoding {
+        Encoding::Randomised(randomised) => {
+            (0..LENGTH).map(|token| (token * randomised.step(LONGEST)) as u32).collect()
+        }
+        _ => Vec::new(),
+    };
+    let targets = ids.to_vec();
+    laid.set(Batch { ids: ids.to_vec(), targets, mask: mask.to_vec(), positions, ..Batch::default() })
+        .unwrap();
+    laid.graph.forward();
+    (laid, Trained { layout, numbers })
+}
+
+/// The largest difference over the real tokens, as a part of the largest number.
+fn difference<T: Real>(a: &[T], b: &[T], mask: &[bool]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    let width = a.len() / mask.len();
+    let real = |index: &usize| mask[index / width];
+    let most = b.iter().map(|x| x.to_f64().abs()).fold(1.0, f64::max);
+    let apart = |index: usize| (a[index].to_f64() - b[index].to_f64()).abs();
+    let worst =
+        (0..a.len()).filter(real).map(apart).fold(0.0, |a: f64, b| if b.is_nan() { b } else { a.max(b) });
+    worst / most
+}
+
+fn check<T: Real>(name: &str, network: &Network, bound: f64) {
+    let ids: Vec<u32> = (0..BATCH * LENGTH).map(|i| (i * 7 % VOCABULARY) as u32).collect();
+    // Padding at the end of the second text.
+    let mask: Vec<bool> = (0..BATCH * LENGTH).map(|token| token < BATCH * LENGTH - 3).collect();
+    let (laid, trained) = evaluate::<T>(network, &ids, &mask);
+    let described = network.described();
+    let what = format!("{name}, {:?}, {:?}, {:?}", described.encoding, described.mixing, described.direction);
+    let mut asked: Vec<_> = described.tensors().into_iter().map(|asked| (asked.name, asked.shape)).collect();
+    let entries = trained.layout.entries().iter();
+    let mut laid_out: Vec<_> = entries.map(|entry| (entry.name.clone(), entry.shape.clone())).collect();
+    asked.sort();
+    laid_out.sort();
+    assert_eq!(asked, laid_out, "{what}: the tensors of the blueprint and of the graph");
+
+    let model = Model::<T>::from_parameters(described.clone(), &trained).unwrap();
+    let input = Input { ids: &ids, batch: BATCH, token_types: None, mask: Some(&mask) };
+    let output = model.forward(&input).unwrap();
+    let (hidden, exact) = (&output.last_hidden_state, laid.graph.value(laid.hidden));
+    let apart = difference(hidden, exact, &mask);
+    let odd = |list: &[T]| list.iter().filter(|x| x.to_f64().is_nan()).count();
+    let odd = (odd(hidden), odd(exact));
+    assert!(apart <= bound, "{what}: {apart:e} from what the graph gives; not numbers: {odd:?}");
+    if described.direction == Direction::Both {
+        return;
+    }
+    let mut cache = model.cache(BATCH, LENGTH).unwrap();
+    let mut stepped = vec![T::ZERO; hidden.len()];
+    let width = hidden.len() / mask.len();
+    for range in [0..4, 4..5, 5..7, 7..8, 8..9] {
+        let columns = |row: usize| row * LENGTH + range.start..row * LENGTH + range.end;
+        let ids: Vec<u32> = (0..BATCH).flat_map(|row| ids[columns(row)].to_vec()).collect();
+        let mask: Vec<bool> = (0..BATCH).flat_map(|row| mask[columns(row)].to_vec()).collect();
+        let input = Input { ids: &ids, batch: BATCH, token_types: None, mask: Some(&mask) };
+        let call = Call { cache: Some(&mut cache), ..Call::default() };
+        let part = model.call(&input, call).unwrap().last_hidden_state;
+        let numbers = range.len() * width;
+        for (row, part) in part.chunks(numbers).enumerate() {
+            stepped[columns(row).start * width..][..numbers].copy_from_slice(part);
+        }
+    }
+    let apart = difference(&stepped, hidden, &mask);
+    assert!(apart <= bound, "{what}: {apart:e} with a cache");
+}
+
+#[test]
+fn a_model_gives_what_the_graph_that_trains_it_gives() {
+    let mut count = 0;
+    for (name, blueprint) in families() {
+        for encoding in encodings() {
+            for network in networks(&blueprint, &encoding) {
+                check::<f64>(name, &network, 1e-10);
+                check::<f32>(name, &network, 1e-5);
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 500, "{count}");
+}
