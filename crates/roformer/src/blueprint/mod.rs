@@ -273,6 +273,8 @@ impl Blueprint {
     pub fn open(folder: impl AsRef<Path>) -> Result<(Self, Weights)> {
         let folder = folder.as_ref();
         let bytes = fields::read_config(&folder.join("config.json"))?;
+        // What is wrong with the configuration says more than that there are no weights.
+        Self::from_config(&bytes)?;
         let weights = Weights::of_model(folder)?;
         let blueprint = Self::read(&bytes, Some(&weights))?;
         blueprint.check_weights(&weights)?;

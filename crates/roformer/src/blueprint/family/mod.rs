@@ -111,7 +111,13 @@ pub(super) fn read(mut map: Map<String, Value>, weights: Option<&Weights>) -> Re
         Family::RoFormer => roformer::read(&fields, weights)?,
         family => llama::read(&fields, family, weights)?,
     };
-    own.apply(blueprint)
+    let blueprint = own.apply(blueprint)?;
+    let is_own = family == Family::RoFormer && matches!(blueprint.encoding, Encoding::Rotary(_));
+    if is_own && !blueprint.head_dim.is_multiple_of(2) {
+        let expected = format!("an even number for each of the {} heads", blueprint.heads);
+        return Err(fields.error("hidden_size", expected));
+    }
+    Ok(blueprint)
 }
 
 /// The fields that say these sizes.

@@ -71,7 +71,7 @@ impl Blueprint {
 pub(super) fn read(fields: &Fields, weights: Option<&Weights>) -> Result<Blueprint> {
     let width = fields.size("hidden_size", 768, 1)?;
     let heads = fields.size("num_attention_heads", 12, 1)?;
-    if !width.is_multiple_of(heads) || !(width / heads).is_multiple_of(2) {
+    if !width.is_multiple_of(heads) {
         return Err(fields.error("hidden_size", format!("an even number for each of the {heads} heads")));
     }
     let is_decoder = fields.boolean("is_decoder", false)?;
