@@ -117,8 +117,15 @@ pub(super) fn read(mut map: Map<String, Value>, weights: Option<&Weights>) -> Re
         let expected = format!("an even number for each of the {} heads", blueprint.heads);
         return Err(fields.error("hidden_size", expected));
     }
+    if is_own && blueprint.head_dim > MOST_TURNING {
+        let expected = format!("a head_dim of at most {MOST_TURNING}, where it is {}", blueprint.head_dim);
+        return Err(fields.error("hidden_size", expected));
+    }
     Ok(blueprint)
 }
+
+/// The most features of a head that can be rotated.
+const MOST_TURNING: usize = 8192;
 
 /// The fields that say these sizes.
 fn dims_fields(dims: Dims, wide: usize) -> Map<String, Value> {
