@@ -1,6 +1,6 @@
 """The first losses of the networks that `roformer bench train` measures, for `training.py`.
 
-Weights and ids are made by the rules of `crates/roformer/src/graph/parameters.rs` and `bench/train.rs`, written here once
+Weights and ids are made by the rules of `crates/engine/src/graph/parameters.rs` and `crates/cli/src/bench/timing/train.rs`, written here once
 more: SplitMix64, and normal numbers by Box and Muller.
 """
 

@@ -42,25 +42,6 @@ pub fn unwritten(path: &Path, error: &io::Error) -> Failure {
     Failure::Other(format!("{}: {reason}", path.display()))
 }
 
-/// Whether weights were not written for want of room.
-fn is_full(error: &roformer::weights::Error) -> bool {
-    matches!(error, roformer::weights::Error::Io { kind, .. } if no_room(*kind).is_some())
-}
-
-/// Whether all that was given may be right, and the machine or its disk too small for it, or its GPU at fault.
-pub fn is_of_the_machine(error: &roformer::Error) -> bool {
-    use roformer::Error;
-    match error {
-        Error::Memory { .. } | Error::DeviceMemory { .. } | Error::Device(_) | Error::Full { .. } => true,
-        Error::Weights(error) => is_full(error),
-        #[cfg(feature = "cuda")]
-        Error::Rope(
-            rope::Error::NoDevice(_) | rope::Error::DeviceMemory { .. } | rope::Error::Driver { .. },
-        ) => true,
-        _ => false,
-    }
-}
-
 impl From<rope::Error> for Failure {
     fn from(error: rope::Error) -> Self {
         Failure::Input(error.to_string())
@@ -69,7 +50,7 @@ impl From<rope::Error> for Failure {
 
 impl From<roformer::Error> for Failure {
     fn from(error: roformer::Error) -> Self {
-        match is_of_the_machine(&error) {
+        match error.is_of_the_machine() {
             true => Failure::Other(error.to_string()),
             false => Failure::Input(error.to_string()),
         }
@@ -82,12 +63,15 @@ impl From<roformer_explore::Error> for Failure {
     }
 }
 
+impl From<roformer::engine::Error> for Failure {
+    fn from(error: roformer::engine::Error) -> Self {
+        roformer::Error::from(error).into()
+    }
+}
+
 impl From<roformer::weights::Error> for Failure {
     fn from(error: roformer::weights::Error) -> Self {
-        match is_full(&error) {
-            true => Failure::Other(error.to_string()),
-            false => Failure::Input(error.to_string()),
-        }
+        roformer::Error::from(error).into()
     }
 }
 
@@ -126,18 +110,20 @@ mod tests {
         };
         let input = || Error::Input { name: "x", value: "1".into(), expected: "2".into() };
         assert_eq!(code(input()), 2);
-        assert_eq!(code(Error::Memory { what: "the cache" }), 1);
-        assert_eq!(
-            code(Error::DeviceMemory { what: "the cache", bytes: 1 << 40, free: 1 << 30, fits: None }),
-            1
-        );
-        assert_eq!(code(Error::Device("why".into())), 1);
-        assert_eq!(code(Error::Full { path: "model".into(), reason: "full" }), 1);
+        assert_eq!(code(Error::memory("the cache")), 1);
+        let full = roformer::engine::Error::DeviceMemory {
+            what: "the cache",
+            bytes: 1 << 40,
+            free: 1 << 30,
+            fits: None,
+        };
+        assert_eq!(code(full.into()), 1);
+        assert_eq!(code(roformer::engine::Error::Device("why".into()).into()), 1);
+        let file = |kind: io::ErrorKind| Error::Io { path: "model".into(), source: kind.into() };
         let weights = |kind: io::ErrorKind| roformer::weights::Error::Io {
             path: "model.safetensors".into(),
             doing: "write",
-            kind,
-            message: "why".into(),
+            source: kind.into(),
         };
         for (kind, expected) in [
             (io::ErrorKind::StorageFull, 1),
@@ -146,6 +132,7 @@ mod tests {
             (io::ErrorKind::PermissionDenied, 2),
         ] {
             assert_eq!(code(weights(kind).into()), expected);
+            assert_eq!(code(file(kind)), expected);
             let message = weights(kind).to_string();
             assert_eq!(message.contains("permissions"), expected == 2, "{message}");
         }

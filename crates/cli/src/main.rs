@@ -1,6 +1,6 @@
 //! The `roformer` command line: arguments, progress, printing. What it prints is computed by the libraries.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod bench;
 mod compare;

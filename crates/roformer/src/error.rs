@@ -1,6 +1,8 @@
 //! The error type of this crate.
 
-use std::fmt;
+use crate::files::no_room;
+use std::path::PathBuf;
+use std::{fmt, io};
 
 /// What went wrong, with the value that was wrong and what was expected instead.
 #[derive(Debug)]
@@ -15,19 +17,19 @@ pub enum Error {
         /// What is accepted.
         expected: String,
     },
-    /// A file that cannot be read.
+    /// A file or folder that the system did not read or write.
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's own error.
+        source: io::Error,
+    },
+    /// A file that cannot be used for what it holds.
     File {
         /// The file.
-        path: String,
-        /// Why.
+        path: PathBuf,
+        /// Why, and what was expected.
         reason: String,
-    },
-    /// A file that there is no room for: nothing that was passed is wrong.
-    Full {
-        /// The file.
-        path: String,
-        /// Why, and what to do.
-        reason: &'static str,
     },
     /// Weights that cannot be read, or do not fit the configuration.
     Weights(crate::weights::Error),
@@ -58,63 +60,53 @@ pub enum Error {
         /// Why, and what to do.
         reason: String,
     },
-    /// Not enough memory.
-    Memory {
-        /// For what.
-        what: &'static str,
-    },
-    /// Not enough memory on a GPU.
-    DeviceMemory {
-        /// For what.
-        what: &'static str,
-        /// The bytes asked for.
-        bytes: u128,
-        /// The bytes that were free.
-        free: u64,
-        /// Texts of a batch that would fit, where that is known.
-        fits: Option<usize>,
-    },
-    /// A GPU that cannot be used for models, or that failed: why, and what to do.
-    Device(String),
+    /// What could not be computed, and memory or a GPU that was not to be had.
+    Engine(engine::Error),
 }
 
 /// `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    pub(crate) fn input(name: &'static str, value: impl fmt::Display, expected: impl Into<String>) -> Self {
+    /// An input that does not fit.
+    pub fn input(name: &'static str, value: impl fmt::Display, expected: impl Into<String>) -> Self {
         Error::Input { name, value: value.to_string(), expected: expected.into() }
     }
 
+    /// Not enough memory for something.
+    pub fn memory(what: &'static str) -> Self {
+        Error::Engine(engine::Error::Memory { what })
+    }
+
     /// Says what memory that was not there was for; other errors stay as they are.
-    pub(crate) fn for_want_of(what: &'static str) -> impl Fn(Error) -> Error {
-        move |error| match error {
-            Error::Memory { .. } => Error::Memory { what },
-            Error::DeviceMemory { bytes, free, fits, .. } => Error::DeviceMemory { what, bytes, free, fits },
-            error => error,
+    pub(crate) fn for_want_of(what: &'static str) -> impl Fn(engine::Error) -> Error {
+        move |error| Error::Engine(error.for_want_of(what))
+    }
+
+    /// Whether all that was given may be right, and the machine or its disk is too small for it, or its GPU at fault.
+    pub fn is_of_the_machine(&self) -> bool {
+        match self {
+            Error::Io { source, .. } | Error::Weights(crate::weights::Error::Io { source, .. }) => {
+                no_room(source.kind()).is_some()
+            }
+            Error::Engine(error) => error.is_of_the_machine(),
+            _ => false,
         }
     }
 }
-
-/// What memory is for where nobody says.
-pub(crate) const WORK: &str = "the work";
 
 impl From<rope::Error> for Error {
     fn from(error: rope::Error) -> Self {
-        match error {
-            #[cfg(feature = "cuda")]
-            rope::Error::DeviceMemory { bytes, free } => {
-                Error::DeviceMemory { what: WORK, bytes, free, fits: None }
-            }
-            error => Error::Rope(error),
+        match engine::Error::from(error) {
+            engine::Error::Rope(error) => Error::Rope(error),
+            error => Error::Engine(error),
         }
     }
 }
 
-#[cfg(feature = "cuda")]
-impl From<gpu::Error> for Error {
-    fn from(error: gpu::Error) -> Self {
-        rope::Error::from(error).into()
+impl From<engine::Error> for Error {
+    fn from(error: engine::Error) -> Self {
+        Error::Engine(error)
     }
 }
 
@@ -130,8 +122,11 @@ impl fmt::Display for Error {
             Error::Config { field, value, expected } => {
                 write!(f, "config.json: `{field}` is {value}; expected {expected}")
             }
-            Error::File { path, reason } => write!(f, "{path}: {reason}"),
-            Error::Full { path, reason } => write!(f, "{path}: {reason}"),
+            Error::Io { path, source } => match no_room(source.kind()) {
+                Some(reason) => write!(f, "{}: {reason}", path.display()),
+                None => write!(f, "{}: {source}", path.display()),
+            },
+            Error::File { path, reason } => write!(f, "{}: {reason}", path.display()),
             Error::Weights(error) => error.fmt(f),
             Error::Tensors { missing, unexpected, verdict } => {
                 write!(f, "{verdict}")?;
@@ -150,26 +145,21 @@ impl fmt::Display for Error {
             Error::Input { name, value, expected } => write!(f, "{name} is {value}; expected {expected}"),
             Error::Rope(error) => error.fmt(f),
             Error::Hub { model, reason } => write!(f, "{model}: {reason}"),
-            Error::Memory { what } => {
-                write!(f, "not enough memory for {what}; use a shorter or smaller input")
-            }
-            Error::DeviceMemory { what, bytes, free, fits } => {
-                let (asked, free) = (*bytes as f64 / 1e6, *free as f64 / 1e6);
-                write!(
-                    f,
-                    "not enough memory on the GPU for {what}: {asked:.1} MB asked for, {free:.1} MB free; "
-                )?;
-                match fits {
-                    Some(0) => {
-                        write!(f, "not even a batch of one text fits: use a smaller model or shorter texts")
-                    }
-                    Some(texts) => write!(f, "a batch of {texts} would fit"),
-                    None => write!(f, "use a smaller batch, shorter texts, bf16 or the processor"),
-                }
-            }
-            Error::Device(why) => write!(f, "{why}"),
+            Error::Engine(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    /// The system's error behind a file's. Errors of other modules are shown in their own words, so what is behind them
+    /// comes next.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io { source, .. } => Some(source),
+            Error::Weights(error) => error.source(),
+            Error::Rope(error) => error.source(),
+            Error::Engine(error) => error.source(),
+            _ => None,
+        }
+    }
+}

@@ -5,9 +5,9 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// The error of a file that could not be read or written.
-pub(crate) fn broken(path: &Path, reason: impl Into<String>) -> Error {
-    Error::File { path: path.display().to_string(), reason: reason.into() }
+/// The error of a file that cannot be used.
+pub fn broken(path: &Path, reason: impl Into<String>) -> Error {
+    Error::File { path: path.to_owned(), reason: reason.into() }
 }
 
 /// The bytes of a file of a model's folder, or `None` where there is no such file. Anyone can have made the folder: what is
@@ -20,7 +20,7 @@ pub fn read(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
         Err(error) if error.kind() == ErrorKind::NotFound && path.symlink_metadata().is_err() => {
             return Ok(None);
         }
-        Err(error) => return Err(broken(path, error.to_string())),
+        Err(error) => return Err(failed(path, error)),
     };
     if !metadata.is_file() {
         return Err(broken(path, "not a regular file; expected a file of the model, download it again"));
@@ -31,16 +31,13 @@ pub fn read(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     }
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
-    read.map_err(|error| broken(path, error.to_string()))?;
+    read.map_err(|error| failed(path, error))?;
     if bytes.len() as u64 > limit { Err(too_long()) } else { Ok(Some(bytes)) }
 }
 
-/// The error of a file that the system did not write.
-pub(crate) fn failed(path: &Path, error: &io::Error) -> Error {
-    match no_room(error.kind()) {
-        Some(reason) => Error::Full { path: path.display().to_string(), reason },
-        None => broken(path, error.to_string()),
-    }
+/// The error of a file that the system did not read or write.
+pub fn failed(path: &Path, source: io::Error) -> Error {
+    Error::Io { path: path.to_owned(), source }
 }
 
 /// What to say of an error of a write that there was no room for; `None` for any other.
@@ -72,7 +69,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         // Half a file is of no use. If it cannot be removed, the error that matters is still the first.
         let _ = fs::remove_file(&partial);
     }
-    written.map_err(|error| failed(path, &error))?;
+    written.map_err(|error| failed(path, error))?;
     #[cfg(unix)]
     if let Some(folder) = path.parent() {
         // Makes the new name last through a power cut. The file is whole either way.

@@ -1,8 +1,8 @@
 //! `roformer bench attention`.
 
+use super::timing::attention::{self, Crossover, HEAD_DIM, HEADS, Line, Sample};
 use crate::error::Outcome;
 use clap::Args;
-use roformer::bench::attention::{self, Crossover, HEAD_DIM, HEADS, Line, Sample};
 use serde_json::json;
 use std::io::{IsTerminal, Write};
 

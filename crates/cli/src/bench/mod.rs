@@ -3,6 +3,7 @@
 mod attention;
 mod model;
 mod rope;
+mod timing;
 mod train;
 
 use crate::error::{Failure, Outcome};

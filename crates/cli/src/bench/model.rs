@@ -1,9 +1,9 @@
 //! `roformer bench model`.
 
+use super::timing::model::{self, Sample};
 use crate::device::{Choice, Dtype};
 use crate::error::{Failure, Outcome};
 use clap::Args;
-use roformer::bench::model::{self, Sample};
 use serde_json::json;
 use std::io::Write;
 

@@ -1,8 +1,8 @@
 //! `roformer bench rope`.
 
+use super::timing::rope::{self, LENGTH, ROUNDS, Sample};
 use crate::error::{Failure, Outcome};
 use clap::{Args, ValueEnum};
-use roformer::bench::rope::{self, LENGTH, ROUNDS, Sample};
 use serde_json::json;
 use std::io::Write;
 

@@ -1,9 +1,9 @@
 //! `roformer bench train`.
 
+use super::timing::train::{self, Sample};
 use crate::device::{Choice, Dtype};
 use crate::error::{Failure, Outcome};
 use clap::Args;
-use roformer::bench::train::{self, Sample};
 use serde_json::json;
 use std::io::Write;
 

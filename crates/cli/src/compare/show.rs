@@ -2,8 +2,8 @@
 
 use crate::long::{say, time};
 use indicatif::{ProgressBar, ProgressStyle};
-use roformer::lab::results::{Comparison, Results, RunResult, TaskResult};
-use roformer::lab::{LEARNED, Plan, Progress, mean};
+use lab::results::{Comparison, Results, RunResult, TaskResult};
+use lab::{LEARNED, Plan, Progress, mean};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};

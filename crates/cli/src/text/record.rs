@@ -1,6 +1,5 @@
 //! What a command works on, one text or pair of texts at a time, and how it is read from a line.
 
-use crate::error::is_of_the_machine;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::io::{self, Write};
@@ -149,7 +148,7 @@ impl Refusal {
 
     /// A record that was read, and that the library cannot use.
     pub fn of(record: &Record, error: &roformer::Error) -> Self {
-        let machine = is_of_the_machine(error);
+        let machine = error.is_of_the_machine();
         Refusal { line: record.line, id: record.id.clone(), message: error.to_string(), machine }
     }
 

@@ -24,7 +24,7 @@ impl Task for Echo {
             Some('!') => {
                 Some(roformer::Error::Input { name: "text", value: text.into(), expected: "no !".into() })
             }
-            Some('?') => Some(roformer::Error::Memory { what: "a text" }),
+            Some('?') => Some(roformer::Error::memory("a text")),
             _ => None,
         };
         let result = |text: &str| error(text).map_or(Ok(text.to_string()), Err);

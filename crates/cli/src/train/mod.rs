@@ -6,7 +6,9 @@ use crate::device::DeviceOptions;
 use crate::error::Failure;
 use crate::long::{say, stopper};
 use clap::Args;
+use lab::chart::curves_of;
 use roformer::Error;
+use roformer::files::write;
 use roformer::train::{Choice, End, Request, Run, Settings, Start};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -238,7 +240,9 @@ fn train(arguments: &Arguments) -> Result<ExitCode, Failure> {
     show.finish();
     let end = end?;
     if arguments.plot {
-        let path = run.plot().map_err(|error| Failure::Other(error.to_string()))?;
+        let path = run.path("curves.svg");
+        let drawn = curves_of(&run.path("metrics.jsonl")).and_then(|svg| write(&path, svg.as_bytes()));
+        drawn.map_err(|error| Failure::Other(error.to_string()))?;
         show.plotted(&path);
     }
     match end {

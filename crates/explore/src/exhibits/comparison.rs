@@ -1,7 +1,7 @@
 //! A comparison of encodings that was run: its curves, with their spread over seeds.
 
 use crate::error::{Error, Result};
-use roformer::lab::results::{Results, RunResult, TaskResult};
+use lab::results::{Results, RunResult, TaskResult};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -64,7 +64,7 @@ pub struct Point {
 impl Comparison {
     /// Reads the results in a folder.
     pub fn open(folder: &Path) -> Result<Comparison> {
-        let (results, _) = roformer::lab::replay(folder)?;
+        let (results, _) = lab::replay(folder)?;
         if results.tasks.is_empty() {
             return Err(Error::new(format!("{}: a comparison of no task", folder.display())));
         }
@@ -113,7 +113,7 @@ impl Comparison {
 }
 
 /// What counts on a task: its loss if it is a language model, else exact answers.
-fn measured(task: &TaskResult, at: &roformer::lab::results::Accuracy) -> f64 {
+fn measured(task: &TaskResult, at: &lab::results::Accuracy) -> f64 {
     if task.is_language { at.loss } else { at.exact }
 }
 

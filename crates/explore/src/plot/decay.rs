@@ -2,7 +2,7 @@
 
 use super::{Subject, WIDTH, within};
 use crate::error::Result;
-use roformer::chart::{Axis, Figure, Level, Mark, Panel, Series, number};
+use lab::chart::{Axis, Figure, Level, Mark, Panel, Series, number};
 use rope::analysis::{cosine_sum, decay_bound, first_negative};
 
 /// The furthest distance.

@@ -1,7 +1,7 @@
 //! Matrices of shaded cells, with their axes and what the shades mean.
 
 use super::shades;
-use roformer::chart::{fixed, px, text};
+use lab::chart::{fixed, px, text};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

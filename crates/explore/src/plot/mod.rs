@@ -1,6 +1,6 @@
 //! The figures as files: `svg`, `png`, and `gif` for the one that moves.
 //!
-//! A figure is drawn as `roformer::chart` draws, with classes and a style sheet; `outline` then makes plain attributes and
+//! A figure is drawn as `lab::chart` draws, with classes and a style sheet; `outline` then makes plain attributes and
 //! paths of it, so that it looks the same in every program; `raster` makes pixels of those, and `animation` moves them. The
 //! same bytes for the same [`Plot`], [`Format`] and [`Look`].
 
@@ -99,7 +99,7 @@ impl Plot {
     /// The bytes of its file.
     pub fn render(&self, format: Format, look: Look) -> Result<Vec<u8>> {
         let width = look.width.map(|width| within("width", width, 64..=WIDEST)).transpose()?;
-        let css = [roformer::chart::STYLE, include_str!("style.css"), &shades::rules(look.is_dark)].concat();
+        let css = [lab::chart::STYLE, include_str!("style.css"), &shades::rules(look.is_dark)].concat();
         let sheet = sheet::Sheet::new(&css, look.is_dark);
         if format == Format::Gif {
             let Plot::Rotation(rotation) = self else {

@@ -3,8 +3,8 @@
 use super::font::Font;
 use super::sheet::{Properties, Sheet};
 use crate::error::{Error, Result};
+use lab::chart::escape;
 use resvg::usvg::roxmltree::{Document, Node};
-use roformer::chart::escape;
 use std::fmt::Write;
 
 /// An SVG of plain attributes and paths, without style sheet, variables, fonts or scripts. What every text says stays in its

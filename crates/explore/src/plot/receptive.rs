@@ -3,7 +3,7 @@
 use super::WIDTH;
 use crate::error::Result;
 use crate::figures::receptive::{Ask, Parts, Vectors, receptive};
-use roformer::chart::{Axis, Figure, Level, Mark, Panel, Series, number};
+use lab::chart::{Axis, Figure, Level, Mark, Panel, Series, number};
 
 /// Above, a′(Δ) and b′(Δ) under the rule θ*ⱼ = φ + (1−α)·θⱼ with φ = α/10000^ρ, the score a* that they make, and the score without
 /// the rule. Below, the frequencies of all pairs before and after.

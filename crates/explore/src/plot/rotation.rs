@@ -2,7 +2,7 @@
 
 use super::{Subject, within};
 use crate::error::{Error, Result};
-use roformer::chart::{LOOKS, document, fixed, number, px, text};
+use lab::chart::{LOOKS, document, fixed, number, px, text};
 use std::f64::consts::TAU;
 use std::fmt::Write;
 

@@ -4,7 +4,7 @@ use super::matrix::{ABOVE, BELOW, LEFT, Matrix, RIGHT, cell};
 use super::{MAX_LENGTH, Subject, within};
 use crate::error::Result;
 use crate::figures::tokens;
-use roformer::chart::document;
+use lab::chart::document;
 use roformer::encoding::bucket;
 use rope::Pairing;
 use rope::analysis::{cosine_sum, score};

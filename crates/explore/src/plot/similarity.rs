@@ -3,7 +3,7 @@
 use super::matrix::{ABOVE, BELOW, LEFT, Matrix, RIGHT, cell};
 use super::{MAX_LENGTH, within};
 use crate::error::{Error, Result};
-use roformer::chart::document;
+use lab::chart::document;
 use roformer::encoding::sinusoid;
 
 /// The inner products of all sinusoidal position codes with all, divided by that of a code with itself. They depend on the

@@ -3,7 +3,7 @@
 use super::within;
 use crate::error::{Error, Result};
 use crate::figures::check;
-use roformer::chart::number;
+use lab::chart::number;
 use rope::{HfConfig, HfOptions, Rope};
 
 /// The rope that a plot shows.

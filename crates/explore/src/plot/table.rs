@@ -3,7 +3,7 @@
 use super::matrix::{ABOVE, BELOW, LEFT, Matrix, RIGHT, cell};
 use super::{MAX_LENGTH, Subject, within};
 use crate::error::Result;
-use roformer::chart::document;
+use lab::chart::document;
 
 /// cos(mθ_j) and sin(mθ_j) for every position m and every pair j, as models use them.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use super::rotation::hand;
 use super::within;
 use crate::error::{Error, Result};
-use roformer::chart::{document, fixed, number, px, text};
+use lab::chart::{document, fixed, number, px, text};
 use rope::{Pairing, reference};
 use std::f64::consts::TAU;
 use std::fmt::Write;

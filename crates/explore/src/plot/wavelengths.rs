@@ -2,9 +2,9 @@
 
 use super::{Subject, WIDTH, within};
 use crate::error::{Error, Result};
+use lab::chart::{Axis, Figure, Level, Panel, Series, number};
 use roformer::advice::{Candidate, advise};
 use roformer::bands::Seen;
-use roformer::chart::{Axis, Figure, Level, Panel, Series, number};
 use rope::Schedule;
 
 /// The longest context.

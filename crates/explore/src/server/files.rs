@@ -62,7 +62,7 @@ pub const FILES: &[(&str, &str)] = files![
 pub fn find(path: &str) -> Option<Response> {
     let path = if path == "/" { "index.html" } else { path.strip_prefix('/')? };
     let text = match path {
-        "chart.css" => roformer::chart::STYLE,
+        "chart.css" => lab::chart::STYLE,
         _ => FILES.iter().find(|(name, _)| *name == path)?.1,
     };
     let kind = match path.rsplit_once('.')?.1 {

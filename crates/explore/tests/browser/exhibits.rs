@@ -2,7 +2,7 @@
 
 use super::chromium::{Chromium, DESK, NIGHT, PHONE};
 use super::serve;
-use roformer::lab::results::{Accuracy, CurvePoint, EncodingPlan, Plan, Results, RunResult, TaskResult};
+use lab::results::{Accuracy, CurvePoint, EncodingPlan, Plan, Results, RunResult, TaskResult};
 use roformer::model::Input;
 use roformer::tokenizer::Tokenizer;
 use roformer_explore::exhibits::{Comparison, Exhibits, Model};

@@ -31,6 +31,7 @@ pub use tensors::{Asked, Part};
 use crate::encoding::{Encoding, Sizes};
 use crate::error::{Error, Result};
 use crate::graph::FeatureMap;
+pub use crate::graph::LinearForm;
 use crate::ops::Activation;
 use crate::weights::Weights;
 use fields::MAX_SIZE;
@@ -183,24 +184,6 @@ pub enum Mixing {
     Linear(LinearForm),
 }
 
-/// A form of linear attention.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LinearForm {
-    /// What queries pass through.
-    pub queries: FeatureMap,
-    /// What keys pass through.
-    pub keys: FeatureMap,
-    /// Whether rotation comes before the feature maps, as many have it, and so in the denominator too. The RoFormer paper
-    /// rotates features, in the numerator alone.
-    pub rotates_before: bool,
-}
-
-impl Default for LinearForm {
-    fn default() -> Self {
-        LinearForm { queries: FeatureMap::Elu, keys: FeatureMap::Elu, rotates_before: false }
-    }
-}
-
 /// Feature maps by name, in pairs for queries and keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -236,16 +219,6 @@ impl Features {
             Features::Favor => (favor, favor),
         };
         LinearForm { queries, keys, rotates_before: false }
-    }
-}
-
-impl LinearForm {
-    /// The sizes of what is rotated: features, or heads where they are rotated first.
-    pub(crate) fn sizes(self, sizes: &Sizes) -> Sizes {
-        match self.rotates_before {
-            true => *sizes,
-            false => Sizes { head_dim: self.queries.features(sizes.head_dim), ..*sizes },
-        }
     }
 }
 
@@ -342,7 +315,7 @@ impl Blueprint {
         let sizes = self.sizes(1, length);
         match self.mixing {
             Mixing::Softmax => sizes,
-            Mixing::Linear(form) => form.sizes(&sizes),
+            Mixing::Linear(form) => sizes.rotated(form),
         }
     }
 

@@ -271,7 +271,7 @@ fn check_pairing(weights: &Weights, expected: Pairing) -> Result<()> {
     match recorded_pairing(weights.path()).filter(|&pairing| pairing != expected) {
         None => Ok(()),
         Some(pairing) => Err(Error::File {
-            path: weights.path().display().to_string(),
+            path: weights.path().to_owned(),
             reason: format!(
                 "its queries and keys are in the pairing `{pairing}`; expected {expected}: \
                  use roformer convert --pairing {expected}"
@@ -351,7 +351,7 @@ impl<'a> Named<'a> {
             return Err(wrong(format!("its shape is {shape:?}, with heads of {dim} features")));
         }
         let table = Memory::<f32>::zeros(rows * columns);
-        let mut table = table.ok_or(Error::Memory { what: "the table of positions" })?;
+        let mut table = table.ok_or(Error::memory("the table of positions"))?;
         self.weights.read(name, &shape, &mut table)?;
         for (position, row) in table.chunks_exact(dim).enumerate() {
             for (feature, &value) in row.iter().enumerate() {

@@ -7,7 +7,7 @@
 
 use super::{Encode, Sizes, Terms, by_distance};
 use crate::error::{Error, Result};
-use crate::graph::{Builder, Gradients, Init, Operation, Parameter, TableTerm, Value, Values};
+use crate::graph::{Builder, Init, TableTerm};
 use crate::ops::Real;
 
 /// A learned bias that falls with the logarithm of the distance.
@@ -74,71 +74,9 @@ impl<T: Real> Encode<T> for Kerple {
         let first = [self.strength.ln(), self.rate.ln()].repeat(heads);
         let name = format!("position.kerple.{layer}.weight");
         let weight = builder.parameters().add(name, &[heads, 2], Init::Given(first));
-        let table = builder.value(heads, length);
-        builder.push(Kernel { weight, table });
+        let table = builder.log_bias(weight, heads, length);
         let index = by_distance(length, |distance| distance.unsigned_abs() as u32);
         Terms { bias: Some(TableTerm { table, index }), ..Terms::default() }
-    }
-}
-
-/// `[heads, length]`, the bias of each head at distances 0, 1, 2 and so on, from `[heads, 2]`, its ln r₁ and ln r₂.
-struct Kernel {
-    weight: Parameter,
-    table: Value,
-}
-
-impl<T: Real> Operation<T> for Kernel {
-    fn forward(&mut self, values: &mut Values<T>) {
-        values.write(self.table, |values, table| {
-            let rows = table.chunks_exact_mut(self.table.width);
-            for (row, weight) in rows.zip(values.parameter(self.weight).chunks_exact(2)) {
-                let (strength, rate) = (weight[0].to_f64().exp(), weight[1].to_f64().exp());
-                for (distance, bias) in row.iter_mut().enumerate() {
-                    *bias = T::of(-strength * (rate * distance as f64).ln_1p());
-                }
-            }
-        });
-    }
-
-    fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
-        let (weights, tables) = (values.parameter(self.weight), values.get(self.table));
-        let (sums, slopes) = gradients.parameter(self.weight, self.table);
-        let rows = tables.chunks_exact(self.table.width).zip(slopes.chunks_exact(self.table.width));
-        for ((sum, weight), (row, slopes)) in sums.chunks_exact_mut(2).zip(weights.chunks_exact(2)).zip(rows)
-        {
-            let (strength, rate) = (weight[0].to_f64().exp(), weight[1].to_f64().exp());
-            let (mut by_strength, mut by_rate) = (0.0, 0.0);
-            for (distance, (bias, slope)) in row.iter().zip(slopes).enumerate() {
-                let (bias, slope, reach) = (bias.to_f64(), slope.to_f64(), rate * distance as f64);
-                // ∂b/∂(ln r₁) = b, and ∂b/∂(ln r₂) = −r₁·r₂·r/(1 + r₂·r).
-                by_strength += slope * bias;
-                by_rate -= slope * strength * reach / (1.0 + reach);
-            }
-            sum[0] += T::of(by_strength);
-            sum[1] += T::of(by_rate);
-        }
-    }
-
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        use crate::ops::cuda::product::Storage;
-        use crate::ops::cuda::training::rotation;
-        let (weight, table) = (self.weight, self.table);
-        let work = rotation::Kernel {
-            weight: lowering.parameter(weight),
-            table: lowering.make(table, Storage::F32),
-            slopes: gpu::Span::NOTHING,
-            gradient: gpu::Span::NOTHING,
-            heads: table.rows,
-            length: table.width,
-        };
-        lowering.forward(move |gpu| rotation::kernel_forward(&gpu.training()?.rotation, gpu, &work));
-        Ok(Box::new(move |lowering| {
-            let Some(slopes) = lowering.slope(table) else { return Ok(()) };
-            let work = rotation::Kernel { slopes, gradient: lowering.parameter_gradient(weight), ..work };
-            lowering.backward(move |gpu| rotation::kernel_backward(&gpu.training()?.rotation, gpu, &work));
-            Ok(())
-        }))
     }
 }
 
@@ -147,9 +85,7 @@ mod tests {
     use super::*;
     use crate::blueprint::{Blueprint, Dims, Direction, LinearForm, Mixing};
     use crate::encoding::Encoding;
-    use crate::graph::{Batch, Graph};
     use crate::network::{Network, Task};
-    use crate::ops::check;
 
     fn network(is_causal: bool, encoding: Kerple) -> Network {
         let blueprint = Blueprint {
@@ -159,17 +95,6 @@ mod tests {
             ..Blueprint::plain(Dims { vocabulary: 7, width: 6, layers: 2, heads: 3 })
         };
         Network { blueprint, dropout: 0.0, task: Task::Language }
-    }
-
-    /// A step's graph for two texts of five tokens, with numbers without a pattern for all its parameters.
-    fn graph(is_causal: bool) -> Graph<f64> {
-        let mut laid = network(is_causal, Kerple::default()).build::<f64>(2, 5, 5).unwrap();
-        let ids = vec![1, 2, 3, 4, 5, 6, 0, 2, 2, 1];
-        let targets = vec![2, 3, 4, 5, 6, 0, 2, 2, 1, 3];
-        laid.set(Batch { ids, targets, ..Batch::default() }).unwrap();
-        let numbers = check::list(3, laid.graph.parameters().len());
-        laid.graph.parameters_mut().copy_from_slice(&numbers);
-        laid.graph
     }
 
     #[test]
@@ -195,28 +120,6 @@ mod tests {
                     (got - wanted).abs() <= 1e-13 * (1.0 + wanted.abs()),
                     "{head} {i} {j}: {got} {wanted}"
                 );
-            }
-        }
-    }
-
-    #[test]
-    fn gradients_are_differences() {
-        for is_causal in [false, true] {
-            let mut there = graph(is_causal);
-            there.step(1.0);
-            let layout = there.layout().clone();
-            for layer in 0..2 {
-                let name = format!("position.kerple.{layer}.weight");
-                let range = layout.find(&name).unwrap().range();
-                assert_eq!(range.len(), 6);
-                let analytic = &there.gradients()[range.clone()];
-                // Far above the tolerance: the check can fail.
-                assert!(analytic.iter().all(|slope| slope.abs() > 1e-5), "{name}: {analytic:?}");
-                check::gradient(&name, &there.parameters()[range.clone()], analytic, |moved| {
-                    let mut graph = graph(is_causal);
-                    graph.parameters_mut()[range.clone()].copy_from_slice(moved);
-                    graph.forward()
-                });
             }
         }
     }

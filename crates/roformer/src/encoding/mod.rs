@@ -42,7 +42,8 @@ pub use xlnet::XlNet;
 pub use xpos::Xpos;
 
 use crate::error::{Error, Result};
-use crate::graph::{Builder, TableTerm, Turned, Value};
+pub use crate::graph::Terms;
+use crate::graph::{Builder, LinearForm, Value};
 use crate::ops::Real;
 
 /// The sizes of the model that an encoding is for.
@@ -64,25 +65,11 @@ pub struct Sizes {
     pub is_causal: bool,
 }
 
-/// Terms 2 to 7 of one layer.
-#[derive(Default)]
-pub struct Terms {
-    /// (2) The rotation.
-    pub rotation: Option<Turned>,
-    /// (3) `[heads, rows]`
-    pub bias: Option<TableTerm>,
-    /// (4) `[rows, heads · head_dim]`, or `[rows, head_dim]` for all heads.
-    pub query: Option<TableTerm>,
-    /// (5) The same for keys.
-    pub key: Option<TableTerm>,
-    /// (6) The same for values.
-    pub value: Option<TableTerm>,
-    /// (7) Added to the query where it meets keys, `[1, heads · head_dim]`.
-    pub content: Option<Value>,
-    /// (7) Added to the query where it meets term 4.
-    pub position: Option<Value>,
-    /// What scores are multiplied by, if not 1/√head_dim.
-    pub scale: Option<f64>,
+impl Sizes {
+    /// The sizes of what is rotated under linear attention: features, or heads where they are rotated first.
+    pub(crate) fn rotated(&self, form: LinearForm) -> Sizes {
+        Sizes { head_dim: form.rotated(self.head_dim), ..*self }
+    }
 }
 
 /// A position encoding.

@@ -6,7 +6,7 @@
 use super::rotary::Rotary;
 use super::{Encode, Sizes, Terms};
 use crate::error::{Error, Result};
-use crate::graph::{Builder, Gradients, Init, Operation, Turned, Value, Values};
+use crate::graph::{Builder, Init, Turned};
 use crate::ops::Real;
 
 /// Rotary embedding with a learned receptive field.
@@ -47,70 +47,8 @@ impl<T: Real> Encode<T> for ReceptiveField {
         let first = Init::Given(vec![(self.alpha / (1.0 - self.alpha)).ln(), self.rho]);
         let field = builder.parameters().add(format!("position.receptive.{layer}"), &[1, 2], first);
         let field = builder.lift(field, 1, 2);
-        let out = builder.value(1, theta.len());
-        builder.push(Frequencies { field, theta, out });
+        let out = builder.field_frequencies(field, theta);
         let values = self.rotary.values;
         Terms { rotation: Some(Turned { rope, frequencies: Some(out), values }), ..Terms::default() }
-    }
-}
-
-/// α from what is learned.
-pub(super) fn alpha(learned: f64) -> f64 {
-    1.0 / (1.0 + (-learned).exp())
-}
-
-/// `[1, pairs]` from `[a, ρ]`.
-struct Frequencies {
-    field: Value,
-    theta: Vec<f64>,
-    out: Value,
-}
-
-impl<T: Real> Operation<T> for Frequencies {
-    fn forward(&mut self, values: &mut Values<T>) {
-        values.write(self.out, |values, out| {
-            let field = values.get(self.field);
-            let (alpha, rho) = (alpha(field[0].to_f64()), field[1].to_f64());
-            let shared = alpha / 10_000f64.powf(rho);
-            out.iter_mut()
-                .zip(&self.theta)
-                .for_each(|(out, theta)| *out = T::of(shared + (1.0 - alpha) * theta));
-        });
-    }
-
-    fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
-        let field = values.get(self.field);
-        let (alpha, power) = (alpha(field[0].to_f64()), 10_000f64.powf(-field[1].to_f64()));
-        gradients.add(self.field, |gradients, out| {
-            let given = gradients.get(self.out);
-            let total: f64 = given.iter().map(|given| given.to_f64()).sum();
-            let weighted: f64 =
-                given.iter().zip(&self.theta).map(|(given, theta)| given.to_f64() * theta).sum();
-            // ∂θ*_j/∂α = 10000^(−ρ) − θ_j, and dα/da = α(1−α).
-            out[0] += T::of((power * total - weighted) * alpha * (1.0 - alpha));
-            // ∂θ*_j/∂ρ = −ln 10000·α·10000^(−ρ)
-            out[1] += T::of(-10_000f64.ln() * alpha * power * total);
-        });
-    }
-
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        use crate::ops::cuda::product::Storage;
-        use crate::ops::cuda::training::rotation;
-        let (field, out) = (self.field, self.out);
-        let work = rotation::Field {
-            field: lowering.place(field).span,
-            theta: lowering.constant(&self.theta),
-            frequencies: lowering.make(out, Storage::F32),
-            gradient: gpu::Span::NOTHING,
-            pairs: self.theta.len(),
-        };
-        lowering.forward(move |gpu| rotation::field_forward(&gpu.training()?.rotation, gpu, &work));
-        Ok(Box::new(move |lowering| {
-            let Some(frequencies) = lowering.slope(out) else { return Ok(()) };
-            let work = rotation::Field { frequencies, gradient: lowering.add_to(field), ..work };
-            lowering.backward(move |gpu| rotation::field_backward(&gpu.training()?.rotation, gpu, &work));
-            Ok(())
-        }))
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct LayerCache<T: Real, B: Backend> {
 
 impl<T: Real, B: Backend> Cache<T, B> {
     pub(super) fn new(device: &B, blueprint: &Blueprint, batch: usize, capacity: usize) -> Result<Self> {
-        let none = || Error::Memory { what: "the cache" };
+        let none = || Error::memory("the cache");
         let (layers, width) = (blueprint.layers, blueprint.key_width());
         let tokens = batch.checked_mul(capacity).ok_or_else(none)?;
         let form = match blueprint.mixing {

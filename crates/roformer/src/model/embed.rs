@@ -22,7 +22,7 @@ impl<T: Real, B: Backend> Embeddings<T, B> {
     /// Also returns the word embeddings, `[vocabulary, embedding]`, for an output that is tied.
     pub fn load(device: &B, source: &impl Parameters<T>, blueprint: &Blueprint) -> Result<(Self, Memory<T>)> {
         let (names, width) = (blueprint.family.names(), blueprint.embedding);
-        let none = || Error::Memory { what: "the embeddings" };
+        let none = || Error::memory("the embeddings");
         let read = |name: &str, rows: usize| {
             let mut list = rows.checked_mul(width).and_then(Memory::zeros).ok_or_else(none)?;
             source.read(&format!("{name}.weight"), &[rows, width], &mut list)?;
@@ -74,7 +74,9 @@ impl<T: Real, B: Backend> Embeddings<T, B> {
         let Some(CodesOnDevice { rows: codes, merge }) = &tables.codes else { return Ok(()) };
         let (width, batch) = (blueprint.width, input.batch);
         let length = tokens / batch;
-        let Some(merge) = merge else { return device.add_rows(x, codes, past, [batch, length, width]) };
+        let Some(merge) = merge else {
+            return Ok(device.add_rows(x, codes, past, [batch, length, width])?);
+        };
         let (mut both, size) = (memory(device, tokens, 2 * width)?, [batch, length, width]);
         let own = Part { buffer: &*x, offset: 0, token: width, sequence: length * width };
         // No step from sequence to sequence: all have the same codes.
@@ -91,6 +93,6 @@ impl<T: Real, B: Backend> Embeddings<T, B> {
 }
 
 fn memory<T: Real, B: Backend>(device: &B, tokens: usize, width: usize) -> Result<B::Buffer<T>> {
-    let len = tokens.checked_mul(width).ok_or(Error::Memory { what: "the embeddings" })?;
+    let len = tokens.checked_mul(width).ok_or(Error::memory("the embeddings"))?;
     device.zeros(len).map_err(Error::for_want_of("the embeddings"))
 }

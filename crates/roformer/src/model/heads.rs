@@ -203,7 +203,7 @@ fn pick<T: Real, B: Backend>(
 }
 
 fn memory<T: Real, B: Backend>(device: &B, rows: usize, width: usize) -> Result<B::Buffer<T>> {
-    let len = rows.checked_mul(width).ok_or(Error::Memory { what: "the scores" })?;
+    let len = rows.checked_mul(width).ok_or(Error::memory("the scores"))?;
     device.zeros(len).map_err(Error::for_want_of("the scores"))
 }
 

@@ -43,9 +43,10 @@ impl<T: Real, B: Backend> Norm<T, B> {
     /// x ← norm(x + residual).
     pub fn apply(&self, device: &B, x: &mut B::Buffer<T>, residual: Option<&B::Buffer<T>>) -> Result<()> {
         match &self.bias {
-            Some(bias) => device.layer_norm(x, residual, &self.weight, bias, self.epsilon),
-            None => device.rms_norm(x, residual, &self.weight, self.epsilon),
+            Some(bias) => device.layer_norm(x, residual, &self.weight, bias, self.epsilon)?,
+            None => device.rms_norm(x, residual, &self.weight, self.epsilon)?,
         }
+        Ok(())
     }
 
     /// x ← x + delta, out = norm(x), of the mean square.
@@ -56,12 +57,12 @@ impl<T: Real, B: Backend> Norm<T, B> {
         delta: Option<&B::Buffer<T>>,
         out: &mut B::Buffer<T>,
     ) -> Result<()> {
-        device.add_rms_norm(x, delta, &self.weight, self.epsilon, out)
+        Ok(device.add_rms_norm(x, delta, &self.weight, self.epsilon, out)?)
     }
 
     /// Norms heads that stand in rows of `step` numbers, from `offset` on.
     fn apply_to_heads(&self, device: &B, x: &mut B::Buffer<T>, step_offset_heads: [usize; 3]) -> Result<()> {
-        device.rms_norm_heads(x, step_offset_heads, &self.weight, self.epsilon)
+        Ok(device.rms_norm_heads(x, step_offset_heads, &self.weight, self.epsilon)?)
     }
 }
 
@@ -96,7 +97,7 @@ pub(super) fn stack<T: Real, B: Backend>(
     for (weight, _, outputs) in parts {
         source.check(weight, &[*outputs, inputs])?;
     }
-    let out_of_memory = || Error::Memory { what: "the weights" };
+    let out_of_memory = || Error::memory("the weights");
     let total = parts.iter().map(|(_, _, outputs)| outputs).sum();
     let most = parts.iter().map(|(_, _, outputs)| *outputs).max().unwrap_or(0);
     let mut matrix = device.matrix(total, inputs).map_err(Error::for_want_of("the weights"))?;
@@ -185,10 +186,10 @@ impl<T: Real, B: Backend> Buffers<T, B> {
         ];
         let numbers = tokens as u128 * buffers.iter().map(|(_, width)| *width as u128).sum::<u128>();
         if !device.has_room::<T>(numbers) {
-            return Err(Error::Memory { what: "the activations" });
+            return Err(Error::memory("the activations"));
         }
         for (buffer, width) in buffers {
-            let len = tokens.checked_mul(width).ok_or(Error::Memory { what: "the activations" })?;
+            let len = tokens.checked_mul(width).ok_or(Error::memory("the activations"))?;
             device.fit(buffer, len).map_err(Error::for_want_of("the activations"))?;
         }
         Ok(())

@@ -81,7 +81,7 @@ impl<T: Real, B: Backend> Model<T, B> {
         let words = format!("{}.weight", blueprint.family.names().words);
         source.check(&words, &[blueprint.vocabulary, blueprint.embedding])?;
         if !device.has_room::<T>(blueprint.numbers()) {
-            return Err(Error::Memory { what: "the weights" });
+            return Err(Error::memory("the weights"));
         }
         let parts = Parts::load(&device, &blueprint, source)?;
         Ok(Model { device, blueprint, parts, buffers: Pool::new() })

@@ -21,7 +21,7 @@ pub(super) fn mix<T: Real>(
             softmax(network, builder, joined, terms, sizes)
         }
         Mixing::Linear(form) => {
-            let terms = encode.terms(builder, layer, &form.sizes(sizes));
+            let terms = encode.terms(builder, layer, &sizes.rotated(form));
             linear(network, form, builder, joined, terms, sizes)
         }
     }

@@ -36,7 +36,7 @@ impl Network {
         let sizes = [batch, length, longest, vocabulary, width, wide, heads, head_dim];
         let is_known = sizes.iter().all(|&size| size <= LIMIT);
         match is_known && !is_available(self.numbers(batch, length, longest) * 2 * size_of::<f32>() as u128) {
-            true => Err(Error::Memory { what: "the network" }),
+            true => Err(Error::memory("the network")),
             false => Ok(()),
         }
     }

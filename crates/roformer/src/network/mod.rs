@@ -100,7 +100,7 @@ impl Network {
         // What turns may be features, of which there are more or fewer than a head has.
         match self.blueprint.mixing {
             Mixing::Softmax => encode.check(&sizes)?,
-            Mixing::Linear(form) => encode.check(&form.sizes(&sizes))?,
+            Mixing::Linear(form) => encode.check(&sizes.rotated(form))?,
         }
         let mut builder = Builder::<T>::default();
         let embedded = block::embed(&self.blueprint, &mut builder, &sizes);

@@ -219,7 +219,7 @@ impl Tokenizer {
             Err(None) => "expected a sound tokenizer, download it again".into(),
         };
         let reason = format!("the text cannot be encoded with it: {reason}");
-        Err(Error::File { path: self.path.clone(), reason })
+        Err(Error::File { path: self.path.clone().into(), reason })
     }
 
     /// The text of some tokens, for people: special tokens and unknown ids left out, pieces joined, no spaces between

@@ -3,9 +3,9 @@
 use super::data::{Choice, Data, Request};
 use super::settings::{Attention, FormName, Goal, Settings};
 use super::trainer::Trainer;
+use crate::Device;
 use crate::blueprint::fields::read_config;
 use crate::blueprint::{Blueprint, Dims, Direction, Family, Features, HeadKind, LinearForm, Mixing};
-use crate::device::Device;
 use crate::encoding::Encoding;
 use crate::error::{Error, Result};
 use crate::graph::FeatureMap;

@@ -1,27 +1,14 @@
 //! A network that learns, wherever that is: its parameters, the optimizer's moments, steps.
 
-use crate::device::Device;
+use crate::Device;
 use crate::error::{Error, Result};
-#[cfg(feature = "cuda")]
-use crate::graph::cuda::{Part, Program};
 use crate::graph::{Batch, Parameters, Value};
+#[cfg(feature = "cuda")]
+use crate::graph::{Part, Program};
 use crate::network::{Laid, Network, Outline};
 use crate::ops::Memory;
-use crate::ops::optimizer::{AdamW, State, clip_coefficient, global_norm};
+use crate::ops::optimizer::{State, Update, clip_coefficient, global_norm};
 use std::ops::Range;
-
-/// How a step changes the parameters.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Update {
-    /// What stays the same from step to step.
-    pub adam: AdamW,
-    /// The number of the step, from 1 on.
-    pub step: u64,
-    /// The learning rate.
-    pub rate: f64,
-    /// The largest norm of a gradient; 0 for any.
-    pub clip: f64,
-}
 
 /// What a step found.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -132,7 +119,7 @@ impl Learner {
     }
 
     fn with(outline: Outline, layout: Parameters, engine: Engine) -> Result<Self> {
-        let moments = || Memory::zeros(layout.len()).ok_or(Error::Memory { what: "the optimizer" });
+        let moments = || Memory::zeros(layout.len()).ok_or(Error::memory("the optimizer"));
         let (first, second, ranges) = (moments()?, moments()?, layout.decaying());
         Ok(Learner { outline, layout, ranges, first, second, engine })
     }
@@ -204,7 +191,7 @@ impl Learner {
                 gpu.send([&self.first, &self.second])?;
                 fill(&mut gpu.batch);
                 self.outline.check(&gpu.batch)?;
-                gpu.program.evaluate(&gpu.batch)
+                Ok(gpu.program.evaluate(&gpu.batch)?)
             }
         }
     }

@@ -1,7 +1,7 @@
 //! `metrics.jsonl`: a line for every step that is logged, and one for every evaluation.
 
 use crate::error::Result;
-use crate::files::{broken, failed, write};
+use crate::files::{failed, write};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -19,36 +19,19 @@ impl Metrics {
         let kept = kept(&path, step)?;
         write(&path, &kept)?;
         let file = File::options().append(true).open(&path);
-        let file = file.map_err(|error| failed(&path, &error))?;
+        let file = file.map_err(|error| failed(&path, error))?;
         Ok(Metrics { path, file })
     }
 
     /// Adds a line, in one write: after a kill the last line alone may be cut.
     pub fn add(&mut self, line: &Value) -> Result<()> {
         let written = self.file.write_all(format!("{line}\n").as_bytes());
-        written.map_err(|error| failed(&self.path, &error))
+        written.map_err(|error| failed(&self.path, error))
     }
 
     /// Makes sure that the lines are on the disk.
     pub fn sync(&self) -> Result<()> {
-        self.file.sync_data().map_err(|error| failed(&self.path, &error))
-    }
-}
-
-impl Metrics {
-    /// The curves of all lines, as SVG.
-    pub fn curves(&self) -> Result<String> {
-        let bytes = fs::read(&self.path).map_err(|error| broken(&self.path, error.to_string()))?;
-        let (mut losses, mut kept, mut rates) = (Vec::new(), Vec::new(), Vec::new());
-        for line in bytes.split(|&byte| byte == b'\n') {
-            let Ok(line) = serde_json::from_slice::<Value>(line) else { continue };
-            let number = |name: &str| line.get(name).and_then(Value::as_f64);
-            let Some(step) = line.get("step").and_then(Value::as_u64) else { continue };
-            losses.extend(number("loss").map(|loss| (step, loss)));
-            kept.extend(number("validation_loss").map(|loss| (step, loss)));
-            rates.extend(number("lr").map(|rate| (step, rate)));
-        }
-        Ok(crate::chart::curves(&losses, &kept, &rates))
+        self.file.sync_data().map_err(|error| failed(&self.path, error))
     }
 }
 
@@ -56,7 +39,7 @@ fn kept(path: &Path, step: u64) -> Result<Vec<u8>> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(broken(path, error.to_string())),
+        Err(error) => return Err(failed(path, error)),
     };
     let is_kept = |line: &&[u8]| {
         let value: Option<Value> = serde_json::from_slice(line).ok();

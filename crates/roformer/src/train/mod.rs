@@ -47,10 +47,11 @@ mod store;
 mod trainer;
 
 pub use crate::blueprint::Features;
+pub use crate::ops::optimizer::Update;
 pub use characters::Characters;
 pub use data::{Choice, Data, Request, Vocabulary};
 pub use hand_over::Start;
-pub use learner::{Found, Learner, Update};
+pub use learner::{Found, Learner};
 pub use run::{End, Event, Run};
 pub use schedule::Schedule;
 pub use settings::{Attention, FormName, Goal, Layout, Settings};

@@ -6,9 +6,8 @@ use super::metrics::Metrics;
 use super::settings::Settings;
 use super::store::{Best, Progress, Store};
 use super::trainer::{Evaluation, Trainer};
-use crate::device::Device;
+use crate::Device;
 use crate::error::Result;
-use crate::files::write;
 use serde_json::{Map, Value, json};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -242,11 +241,9 @@ impl Run {
         Ok(())
     }
 
-    /// Draws the curves of the run into `curves.svg` in its folder; returns where that is.
-    pub fn plot(&self) -> Result<PathBuf> {
-        let path = self.store.path("curves.svg");
-        write(&path, self.metrics.curves()?.as_bytes())?;
-        Ok(path)
+    /// A file of the run's folder: `metrics.jsonl` has the losses of its steps.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.store.path(name)
     }
 
     /// The model and its text.

@@ -63,7 +63,7 @@ pub(super) struct Store {
 impl Store {
     /// A folder for a new run.
     pub fn create(folder: &Path) -> Result<Self> {
-        let failed = |error: io::Error| failed(folder, &error);
+        let failed = |error: io::Error| failed(folder, error);
         fs::create_dir_all(folder).map_err(failed)?;
         Self::check_no_run(folder)?;
         for entry in fs::read_dir(folder).map_err(failed)? {
@@ -118,7 +118,7 @@ impl Store {
     fn lock(folder: &Path) -> Result<Self> {
         let path = folder.join("lock");
         let lock = File::options().create(true).append(true).open(&path);
-        let lock = lock.map_err(|error| failed(&path, &error))?;
+        let lock = lock.map_err(|error| failed(&path, error))?;
         match lock.try_lock() {
             Err(TryLockError::WouldBlock) => {
                 Err(broken(folder, "another run is at work there; wait for its end, or use another folder"))
@@ -137,7 +137,7 @@ impl Store {
         let folder = self.path(name);
         let weights = folder.join("model.safetensors");
         if !weights.exists() {
-            fs::create_dir_all(&folder).map_err(|error| failed(&folder, &error))?;
+            fs::create_dir_all(&folder).map_err(|error| failed(&folder, error))?;
             let config = hand_over::config(trainer)?;
             write(&folder.join("config.json"), format!("{config:#}\n").as_bytes())?;
             for (name, bytes) in &trainer.data().vocabulary().files {
@@ -199,7 +199,7 @@ impl Store {
             |what: &str| broken(&path, format!("no {what} that can be read; expected the state of a run"));
         let mut bytes = Vec::new();
         let read = File::open(&path).and_then(|file| file.take(LIMIT).read_to_end(&mut bytes));
-        read.map_err(|error| broken(&path, error.to_string()))?;
+        read.map_err(|error| failed(&path, error))?;
         let state: Map<String, Value> = serde_json::from_slice(&bytes).map_err(|_| wrong("JSON object"))?;
         if state.get("format").and_then(Value::as_u64) != Some(FORMAT) {
             return Err(wrong("`format` 2"));

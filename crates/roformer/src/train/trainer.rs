@@ -2,11 +2,11 @@
 
 use super::data::Data;
 use super::hand_over;
-use super::learner::{Learner, Update};
 use super::rows::Rows;
 use super::settings::{Goal, Settings};
+use super::{Learner, Update};
+use crate::Device;
 use crate::blueprint::Blueprint;
-use crate::device::Device;
 use crate::encoding::Encoding;
 use crate::error::{Error, Result};
 use crate::graph::{IGNORE, Parameters};
@@ -81,7 +81,7 @@ impl Trainer {
         let texts = if settings.goal == Goal::Similarity { 2 } else { 1 };
         let (batch, block) = (settings.batch * texts, settings.block);
         if matches!(device, Device::Cpu) && !is_available(least_bytes(&network.blueprint, batch, block)) {
-            return Err(Error::Memory { what: "a training step" });
+            return Err(Error::memory("a training step"));
         }
         let mut learner = Learner::new(device, &network, [batch, block], block)?;
         let layout = learner.layout().clone();

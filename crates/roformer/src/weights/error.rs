@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// What went wrong while weights were read or written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The system refused to open, read or write a file.
@@ -15,10 +15,8 @@ pub enum Error {
         path: PathBuf,
         /// What was being done, as a verb: `open`.
         doing: &'static str,
-        /// The kind of refusal, to tell a missing file from a forbidden one.
-        kind: io::ErrorKind,
-        /// The system's own words.
-        message: String,
+        /// The system's own error.
+        source: io::Error,
     },
     /// A folder that holds none of the files weights are kept in.
     NoWeights {
@@ -94,8 +92,8 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    pub(super) fn io(path: &Path, doing: &'static str, error: &io::Error) -> Self {
-        Error::Io { path: path.to_owned(), doing, kind: error.kind(), message: error.to_string() }
+    pub(super) fn io(path: &Path, doing: &'static str, source: io::Error) -> Self {
+        Error::Io { path: path.to_owned(), doing, source }
     }
 
     pub(super) fn format(path: &Path, found: impl Into<String>, expected: impl Into<String>) -> Self {
@@ -104,7 +102,7 @@ impl Error {
 }
 
 /// Text from a file as a message shows it: no control characters, no megabytes.
-pub(crate) fn brief(text: &str) -> String {
+pub fn brief(text: &str) -> String {
     const LONGEST: usize = 120;
     let mut shown: String = text.chars().take(LONGEST).flat_map(char::escape_debug).collect();
     if text.chars().nth(LONGEST).is_some() {
@@ -116,11 +114,11 @@ pub(crate) fn brief(text: &str) -> String {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Io { path, doing, kind, message } => match crate::files::no_room(*kind) {
+            Error::Io { path, doing, source } => match crate::files::no_room(source.kind()) {
                 Some(reason) => write!(f, "{}: {reason}", path.display()),
                 None => {
                     let path = path.display();
-                    write!(f, "cannot {doing} {path}: {message}; check the path and its permissions")
+                    write!(f, "cannot {doing} {path}: {source}; check the path and its permissions")
                 }
             },
             Error::NoWeights { folder, looked_for } => write!(
@@ -169,4 +167,11 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

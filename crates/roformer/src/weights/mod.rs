@@ -42,7 +42,7 @@ pub use pairing::{PAIRING_KEY, recorded_pairing};
 pub use tensor::{Dtype, Target, Tensor};
 pub use write::save;
 
-pub(crate) use error::brief;
+pub use error::brief;
 pub(crate) use shards::is_plain;
 use source::Source;
 pub(crate) use source::map_file;
@@ -80,7 +80,7 @@ impl Weights {
     /// What a file is is told by what it holds, not by its name.
     pub fn open(path: impl AsRef<Path>) -> Result<Weights> {
         let path = path.as_ref();
-        let meta = fs::metadata(path).map_err(|error| Error::io(path, "open", &error))?;
+        let meta = fs::metadata(path).map_err(|error| Error::io(path, "open", error))?;
         let file = if meta.is_dir() {
             // A link that leads nowhere counts as there: opening it names the file that is missing.
             let found = FILES.iter().map(|name| path.join(name)).find(|file| file.symlink_metadata().is_ok());

@@ -15,7 +15,7 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn open(path: &Path) -> Result<Source> {
-        let failed = |error| Error::io(path, "open", &error);
+        let failed = |error| Error::io(path, "open", error);
         // Asked before opening: a pipe would wait for a writer.
         if !fs::metadata(path).map_err(failed)?.is_file() {
             return Err(Error::format(
@@ -39,7 +39,7 @@ impl Source {
 
     /// Maps `len` bytes from `start` on, until the result is dropped.
     pub(super) fn map(&self, start: u64, len: u64) -> Result<Mmap> {
-        let failed = |error| Error::io(&self.path, "read", &error);
+        let failed = |error| Error::io(&self.path, "read", error);
         // Asked anew each time: the file may have been cut since it was opened, and reading a mapping past the end of its
         // file ends the process.
         let end = self.file.metadata().map_err(failed)?.len();

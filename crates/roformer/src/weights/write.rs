@@ -27,7 +27,7 @@ pub fn save<'a, N: Into<String>, S: Into<Vec<usize>>>(
         // Half a file is of no use. If it cannot be removed, the error that matters is still the first.
         let _ = fs::remove_file(&partial);
     }
-    written.map_err(|error| Error::io(path, "write", &error))?;
+    written.map_err(|error| Error::io(path, "write", error))?;
     sync_folder(path);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! GPUs, if there are any, and numbers to give them.
 
 use half::bf16;
-use roformer::Result;
+use roformer::engine::Result;
 use roformer::ops::{Arithmetic, Backend, Cuda};
 use std::sync::OnceLock;
 

@@ -1,9 +1,9 @@
 //! What cannot be done says so, and leaves everything usable.
 
 use crate::common::gpus;
-use roformer::Error;
 use roformer::attention::softmax::{Mask, Shape};
 use roformer::blueprint::Blueprint;
+use roformer::engine::Error;
 use roformer::model::{Hashed, Input, Model};
 use roformer::ops::{Backend, Cuda, Part, Terms};
 use std::sync::atomic::{AtomicBool, Ordering};

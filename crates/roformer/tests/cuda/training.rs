@@ -8,7 +8,7 @@ use roformer::network::{Network, Task};
 use roformer::ops::optimizer::AdamW;
 use roformer::ops::{Activation, Arithmetic, Cuda};
 use roformer::train::{Learner, Update};
-use roformer::{Device, Error};
+use roformer::{Device, Error, engine};
 
 fn network(encoding: Encoding) -> Network {
     formed("plain", encoding, true)
@@ -368,7 +368,9 @@ fn what_does_not_fit_says_what_would() {
     });
     for gpu in gpus() {
         let error = Learner::new(&Device::Cuda(gpu), &network, [4096, 1024], 1024).err().unwrap();
-        let Error::DeviceMemory { bytes, free, fits: Some(fits), .. } = error else { panic!("{error}") };
+        let Error::Engine(engine::Error::DeviceMemory { bytes, free, fits: Some(fits), .. }) = error else {
+            panic!("{error}")
+        };
         assert!(bytes > u128::from(free) && fits > 0 && fits < 4096, "{error}");
         assert!(error.to_string().contains(&format!("a batch of {fits} would fit")), "{error}");
     }

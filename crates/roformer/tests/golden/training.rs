@@ -1,10 +1,9 @@
 //! Losses, gradients and twenty steps of AdamW against PyTorch in f64: `golden/training`, made by `golden/training.py`.
 
 use super::case::{flags, flat, read_from};
-use roformer::bench::train;
 use roformer::blueprint::{Blueprint, Dims, Direction, Norms};
 use roformer::encoding::{Encoding, NoPositions, Rotary};
-use roformer::graph::{Batch, IGNORE, mix};
+use roformer::graph::{Batch, IGNORE};
 use roformer::model::{Hashed, Parameters};
 use roformer::network::{Laid, Network, Task};
 use roformer::ops::Real;
@@ -220,40 +219,4 @@ fn gradients_have_the_same_bits_on_any_threads() {
         };
         assert!(run(1) == run(2) && run(1) == run(3), "{}", json["name"]);
     });
-}
-
-/// The networks that `roformer bench train` measures, with the weights and ids they have there, begin with PyTorch's loss.
-#[test]
-fn first_losses_of_the_benchmark_are_those_of_pytorch() {
-    let (cases, _) = read_from("training", "gradients.safetensors");
-    let list = cases["first"].as_array().unwrap();
-    assert_eq!(list.len(), train::SHAPES.len());
-    for (first, shape @ [batch, length, _, _, vocabulary]) in list.iter().zip(train::SHAPES) {
-        assert_eq!(flat(&first["shape"]), shape.map(|size| size as u32));
-        let wanted = first["loss"].as_f64().unwrap();
-        let ids = |seed: u64| -> Vec<u32> {
-            (0..batch * length).map(|index| (mix(seed ^ index as u64) % vocabulary as u64) as u32).collect()
-        };
-        let given = Batch { ids: ids(1 << 32), targets: ids(2 << 32), ..Batch::default() };
-        let network = train::network(shape);
-        let mut laid = network.build::<f32>(batch, length, length).unwrap();
-        let layout = laid.graph.layout().clone();
-        layout.initialise(1, laid.graph.parameters_mut());
-        laid.set(given.clone()).unwrap();
-        let single = laid.graph.forward();
-        // The same numbers in f64. Here a first loss is near ln(vocabulary) whatever the layers do: by less than 1e-8 of it
-        // they show.
-        let mut double = network.build::<f64>(batch, length, length).unwrap();
-        let parameters = double.graph.parameters_mut().iter_mut().zip(laid.graph.parameters());
-        parameters.for_each(|(double, &single)| *double = f64::from(single));
-        double.set(given).unwrap();
-        let exact = double.graph.forward();
-        println!("{shape:?}: {wanted}; {:.1e} in f64, {:.1e} in f32", exact - wanted, single - wanted);
-        assert!((exact - wanted).abs() <= 1e-10 * wanted, "{shape:?}: {exact}, not {wanted}");
-        // Every row's logarithm of a sum is rounded to f32; their mean is off by some units at most.
-        assert!(
-            (single - wanted).abs() <= 4.0 * f64::from(f32::EPSILON) * wanted,
-            "{shape:?}: {single} in f32"
-        );
-    }
 }

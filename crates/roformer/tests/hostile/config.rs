@@ -245,7 +245,11 @@ fn sizes_beyond_memory_are_an_error() {
         ] {
             let parsed = parse(&config).unwrap();
             let short = made::<f32>(parsed.clone(), head, &Zeros);
-            assert!(matches!(short, Err(Error::Memory { .. })), "{head:?} {config}: {:?}", short.err());
+            assert!(
+                matches!(short, Err(Error::Engine(engine::Error::Memory { .. }))),
+                "{head:?} {config}: {:?}",
+                short.err()
+            );
             refused(short, &["memory"], &config);
             refused(made::<f64>(parsed, head, &Zeros), &["memory"], config);
         }

@@ -2,7 +2,7 @@
 
 use super::vocabulary::Vocabulary;
 use crate::error::Result;
-use crate::files::broken;
+use crate::files::{broken, failed};
 use crate::tokenizer::{Tokenizer, word_starts};
 use crate::train::characters::Characters;
 use std::fs;
@@ -28,7 +28,7 @@ impl Encoder {
             return Err(broken(path, reason));
         }
         if let Err(error) = fs::metadata(path) {
-            return Err(broken(path, error.to_string()));
+            return Err(failed(path, error));
         }
         let tokenizer = Tokenizer::load(folder)?;
         let vocabulary = Vocabulary::of(&tokenizer, folder)?;

@@ -1,7 +1,7 @@
 //! Which files a run reads: those that were named, and those in the folders that were.
 
 use crate::error::Result;
-use crate::files::broken;
+use crate::files::{broken, failed};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -54,7 +54,7 @@ fn folder(path: &Path, label: Option<&str>, depth: usize, sources: &mut Vec<Sour
     if depth > DEEPEST {
         return Err(broken(path, format!("folders more than {DEEPEST} deep; expected fewer")));
     }
-    let failed = |error: std::io::Error| broken(path, error.to_string());
+    let failed = |error: std::io::Error| failed(path, error);
     let entries = fs::read_dir(path).map_err(failed)?.collect::<std::io::Result<Vec<_>>>();
     let mut paths: Vec<PathBuf> = entries.map_err(failed)?.iter().map(fs::DirEntry::path).collect();
     paths.sort();

@@ -50,7 +50,7 @@ impl Writer {
 
     /// In a file.
     pub fn file(path: PathBuf) -> Result<Self> {
-        let file = File::create(&path).map_err(|error| failed(&path, &error))?;
+        let file = File::create(&path).map_err(|error| failed(&path, error))?;
         Ok(Writer::File { path, file: BufWriter::with_capacity(1 << 18, file) })
     }
 
@@ -61,13 +61,13 @@ impl Writer {
                     let more = bytes.len().max(held.len());
                     let is_too_much = !is_available((held.len() + more) as u128);
                     if is_too_much || held.try_reserve_exact(more).is_err() {
-                        return Err(Error::Memory { what: "the text, all of which is kept" });
+                        return Err(Error::memory("the text, all of which is kept"));
                     }
                 }
                 held.extend_from_slice(bytes);
                 Ok(())
             }
-            Writer::File { path, file } => file.write_all(bytes).map_err(|error| failed(path, &error)),
+            Writer::File { path, file } => file.write_all(bytes).map_err(|error| failed(path, error)),
         }
     }
 
@@ -75,8 +75,8 @@ impl Writer {
         match self {
             Writer::Held(bytes) => Ok(Bytes::Held(bytes)),
             Writer::File { path, file } => {
-                let file = file.into_inner().map_err(|error| failed(&path, &error.into_error()))?;
-                file.sync_all().map_err(|error| failed(&path, &error))?;
+                let file = file.into_inner().map_err(|error| failed(&path, error.into_error()))?;
+                file.sync_all().map_err(|error| failed(&path, error))?;
                 Bytes::map(&path)
             }
         }

@@ -195,7 +195,7 @@ impl Scan {
         let put = |files: &[(String, Vec<u8>)]| match &own {
             None => Ok(()),
             Some(folder) => {
-                fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
+                fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
                 files.iter().try_for_each(|(name, bytes)| write(&folder.join(name), bytes))
             }
         };
@@ -261,7 +261,7 @@ impl DataWriter {
             None => Ok(Writer::held()),
             Some(folder) => {
                 let folder = folder.join("data");
-                fs::create_dir_all(&folder).map_err(|error| failed(&folder, &error))?;
+                fs::create_dir_all(&folder).map_err(|error| failed(&folder, error))?;
                 Writer::file(folder.join(name))
             }
         };

@@ -3,7 +3,7 @@
 
 use super::files::{Format, Source};
 use crate::error::{Error, Result};
-use crate::files::broken;
+use crate::files::{broken, failed};
 use crate::weights::brief;
 use serde_json::{Map, Value};
 use std::fs::File;
@@ -230,7 +230,7 @@ impl<'a> Lines<'a> {
         self.buffer.clear();
         let limit = if parts_will_do { PIECE } else { LONGEST_RECORD + 1 };
         let read = (&mut self.file).take(limit as u64).read_until(b'\n', &mut self.buffer);
-        read.map_err(|error| broken(path, error.to_string()))?;
+        read.map_err(|error| failed(path, error))?;
         if self.buffer.is_empty() {
             return Ok(None);
         }
@@ -261,7 +261,7 @@ impl<'a> Lines<'a> {
                 break;
             }
             let read = (&mut self.file).take(1).read_to_end(&mut self.buffer);
-            if read.map_err(|error| broken(self.path, error.to_string()))? == 0 {
+            if read.map_err(|error| failed(self.path, error))? == 0 {
                 break;
             }
         }

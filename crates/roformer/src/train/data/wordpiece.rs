@@ -64,7 +64,7 @@ impl Words {
             jieba_words(clean.get()).for_each(|word| count(&mut self.jieba, word, 1));
         }
         match self.plain.len() + self.mixed.len() + self.jieba.len() > MOST_WORDS {
-            true => Err(Error::Memory { what: "the different words of the text" }),
+            true => Err(Error::memory("the different words of the text")),
             false => Ok(()),
         }
     }

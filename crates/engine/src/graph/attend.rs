@@ -1,0 +1,191 @@
+//! Softmax attention over joined queries, keys and values, with its position terms.
+
+use super::{Builder, Gradients, Operation, Turned, Value, Values};
+use crate::attention::softmax::{Heads, Mask, Reach, Shape};
+use crate::attention::{self, Attention, Bias, Dropout, Place, Table, TermGradients};
+use crate::ops::Real;
+
+/// Rows of a table, chosen by the distance.
+#[derive(Clone, Debug)]
+pub struct TableTerm {
+    /// `[rows, heads · head_dim]`, `[rows, head_dim]` for all heads, or, as a bias, `[heads, rows]`.
+    pub table: Value,
+    /// `[2 · length − 1]`: the row for each distance i − j between a query and a key, from the most negative on.
+    pub index: Vec<u32>,
+}
+
+/// The position terms 2 to 7 of one layer; the first is added to embeddings.
+#[derive(Default)]
+pub struct Terms {
+    /// (2) The rotation.
+    pub rotation: Option<Turned>,
+    /// (3) `[heads, rows]`
+    pub bias: Option<TableTerm>,
+    /// (4) `[rows, heads · head_dim]`, or `[rows, head_dim]` for all heads.
+    pub query: Option<TableTerm>,
+    /// (5) The same for keys.
+    pub key: Option<TableTerm>,
+    /// (6) The same for values.
+    pub value: Option<TableTerm>,
+    /// (7) Added to the query where it meets keys, `[1, heads · head_dim]`.
+    pub content: Option<Value>,
+    /// (7) Added to the query where it meets term 4.
+    pub position: Option<Value>,
+    /// What scores are multiplied by, if not 1/√head_dim.
+    pub scale: Option<f64>,
+}
+
+/// What attention is made of.
+pub struct Attend {
+    /// Queries, keys and values side by side, `[batch · length, (heads + 2 · key_heads) · head_dim]`, turned already.
+    pub joined: Value,
+    /// Texts.
+    pub batch: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads.
+    pub key_heads: usize,
+    /// Features of a head.
+    pub head_dim: usize,
+    /// Whether a token sees only what came before.
+    pub is_causal: bool,
+    /// The chance that a weight is dropped, in training.
+    pub dropout: f64,
+    /// Position terms. (Their rotation has been done.)
+    pub terms: Terms,
+}
+
+impl<T: Real> Builder<T> {
+    /// softmax(scores)·values with all position terms, `[batch · length, heads · head_dim]`.
+    pub fn attend(&mut self, attend: Attend) -> Value {
+        let rows = attend.joined.rows;
+        let (out, lse) = (self.value(rows, attend.heads * attend.head_dim), self.value(rows, attend.heads));
+        let site = self.site();
+        self.push(Softmax { attend, out, lse, site, workspace: None });
+        out
+    }
+}
+
+pub(super) struct Softmax<T: Real> {
+    pub(super) attend: Attend,
+    pub(super) out: Value,
+    /// The logarithm of each sum of exponentials, for the way back.
+    pub(super) lse: Value,
+    pub(super) site: u64,
+    pub(super) workspace: Option<attention::Workspace<T>>,
+}
+
+impl<T: Real> Softmax<T> {
+    /// Where queries, keys and values are in the joined rows: the offset of each.
+    fn offsets(&self) -> [usize; 3] {
+        let Attend { heads, key_heads, head_dim, .. } = self.attend;
+        [0, heads * head_dim, (heads + key_heads) * head_dim]
+    }
+
+    fn attention<'a>(&'a self, values: &'a Values<T>) -> Attention<'a, T> {
+        let Attend { joined, batch, heads, key_heads, head_dim, .. } = self.attend;
+        let (length, terms, given) = (joined.rows / batch, &self.attend.terms, &values.batch);
+        let [q, k, v] = self.offsets().map(|offset| Heads {
+            data: &values.get(joined)[offset..],
+            token: joined.width,
+            sequence: length * joined.width,
+        });
+        let table = |term: &'a Option<TableTerm>| {
+            term.as_ref().map(|term| Table {
+                values: values.get(term.table),
+                heads: term.table.width / head_dim,
+                index: &term.index,
+            })
+        };
+        let bias = terms.bias.as_ref();
+        let reach = if self.attend.is_causal { Reach::Causal } else { Reach::All };
+        let is_dropping = given.is_training && self.attend.dropout > 0.0;
+        Attention {
+            shape: Shape { batch, queries: length, keys: length, heads, key_heads, head_dim },
+            q,
+            k,
+            v,
+            mask: Mask { keys: (!given.mask.is_empty()).then_some(&given.mask[..]), reach },
+            terms: attention::Terms {
+                scale: terms.scale,
+                content: terms.content.map(|value| values.get(value)),
+                position: terms.position.map(|value| values.get(value)),
+                bias: bias.map(|term| Bias { values: values.get(term.table), index: &term.index }),
+                query: table(&terms.query),
+                key: table(&terms.key),
+                value: table(&terms.value),
+            },
+            dropout: is_dropping.then_some(Dropout {
+                probability: self.attend.dropout,
+                seed: given.seed,
+                step: given.step,
+                site: self.site,
+            }),
+        }
+    }
+
+    /// Memory is asked for on the first step, and its lack is a panic: nothing in a step can be undone.
+    fn workspace(&mut self) -> attention::Workspace<T> {
+        self.workspace.take().or_else(attention::Workspace::new).expect("memory for attention")
+    }
+}
+
+impl<T: Real> Operation<T> for Softmax<T> {
+    fn forward(&mut self, values: &mut Values<T>) {
+        let mut workspace = self.workspace();
+        let (this, lse_value) = (&*self, self.lse);
+        let mut lse = values.store.lend(lse_value);
+        values.write(this.out, |values, out| {
+            assert!(this.attention(values).forward(out, &mut lse, &mut workspace), "memory for attention");
+        });
+        values.store.values[lse_value.index] = Some(lse);
+        self.workspace = Some(workspace);
+    }
+
+    fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
+        let mut workspace = self.workspace();
+        let this = &*self;
+        let (joined, terms) = (this.attend.joined, &this.attend.terms);
+        let (length, offsets) = (joined.rows / this.attend.batch, this.offsets());
+        let parts = [
+            terms.content,
+            terms.position,
+            terms.bias.as_ref().map(|term| term.table),
+            terms.query.as_ref().map(|term| term.table),
+            terms.key.as_ref().map(|term| term.table),
+            terms.value.as_ref().map(|term| term.table),
+        ];
+        let mut lent = parts.map(|part| part.map(|value| gradients.lend_zeroed(value)));
+        gradients.contribute(joined, |gradients, sum, accumulate| {
+            let place = |offset: usize| Place {
+                buffer: 0,
+                offset,
+                token: joined.width,
+                sequence: length * joined.width,
+            };
+            let [content, position, bias, query, key, value] =
+                lent.each_mut().map(|memory| memory.as_mut().map(|memory| &mut memory[..]));
+            let given = attention::Gradients {
+                buffers: &mut [sum],
+                accumulate,
+                q: place(offsets[0]),
+                k: place(offsets[1]),
+                v: place(offsets[2]),
+                terms: TermGradients { content, position, bias, query, key, value },
+            };
+            let known = (gradients.get(this.out), values.get(this.out), values.get(this.lse));
+            assert!(this.attention(values).backward(known, given, &mut workspace), "memory for attention");
+        });
+        for (part, memory) in parts.into_iter().zip(lent) {
+            if let (Some(value), Some(memory)) = (part, memory) {
+                gradients.take_back(value, memory);
+            }
+        }
+        self.workspace = Some(workspace);
+    }
+
+    #[cfg(feature = "cuda")]
+    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+        self.lower_to(lowering)
+    }
+}

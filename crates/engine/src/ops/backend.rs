@@ -1,0 +1,278 @@
+//! What runs a model's operations: memory of its own, and a dozen operations on it.
+//!
+//! A model is written once over this trait and never asks which device it runs on. So no operation allocates, reads
+//! results back or takes a closure, each returns its own error, and sums have an order that does not depend on the number of threads. Every operation
+//! is generic over `f32`, which runs, and `f64`, which checks it.
+
+use super::memory::{filled, is_available};
+use super::{Activation, Real};
+use crate::attention::softmax::{Mask, Shape};
+use crate::error::{Error, Result, WORK};
+use crate::graph::LinearForm;
+use rope::Table;
+
+/// A device.
+pub trait Backend: Send + Sync {
+    /// Numbers in the device's memory.
+    type Buffer<T: Real>: Send + Sync;
+    /// A weight in the form that products want, with its bias.
+    type Matrix<T: Real>: Send + Sync;
+    /// Memory that attention needs for itself.
+    type Scratch<T: Real>: Send + Sync;
+    /// What linear attention knows of the tokens so far.
+    type State<T: Real>: Send + Sync;
+
+    /// Zeros.
+    fn zeros<T: Real>(&self, len: usize) -> Result<Self::Buffer<T>>;
+    /// Makes a buffer `len` numbers long, of any values, without allocating where it was as long before.
+    fn fit<T: Real>(&self, buffer: &mut Self::Buffer<T>, len: usize) -> Result<()>;
+    /// Whether there is memory for so many numbers now; asked before much is asked for.
+    fn has_room<T: Real>(&self, numbers: u128) -> bool {
+        is_available(numbers.saturating_mul(size_of::<T>() as u128))
+    }
+    /// Copies numbers to the device; the buffer has their length.
+    fn upload<T: Real>(&self, from: &[T], to: &mut Self::Buffer<T>) -> Result<()>;
+    /// Copies a buffer back; `to` has its length.
+    fn download<T: Real>(&self, from: &Self::Buffer<T>, to: &mut [T]) -> Result<()>;
+
+    /// Copies a buffer of this length back into a new list.
+    fn list<T: Real>(&self, from: &Self::Buffer<T>, len: usize) -> Result<Vec<T>> {
+        let mut list = filled(len, T::ZERO).ok_or(Error::Memory { what: WORK })?;
+        self.download(from, &mut list)?;
+        Ok(list)
+    }
+
+    /// Room for a weight `[outputs, inputs]` and its bias.
+    fn matrix<T: Real>(&self, outputs: usize, inputs: usize) -> Result<Self::Matrix<T>>;
+    /// Sets rows of a weight, `[count, inputs]`, from `first` on.
+    fn set_rows<T: Real>(&self, matrix: &mut Self::Matrix<T>, first: usize, rows: &[T]) -> Result<()>;
+    /// Sets the bias of the outputs from `first` on.
+    fn set_bias<T: Real>(&self, matrix: &mut Self::Matrix<T>, first: usize, bias: &[T]) -> Result<()>;
+    /// The bytes a weight takes.
+    fn matrix_bytes<T: Real>(&self, matrix: &Self::Matrix<T>) -> usize;
+    /// Memory for attentions.
+    fn scratch<T: Real>(&self) -> Result<Self::Scratch<T>>;
+
+    /// out = activation(x·Wᵀ + bias): x `[rows, inputs]`, out `[rows, outputs]`.
+    fn product<T: Real>(
+        &self,
+        matrix: &Self::Matrix<T>,
+        x: &Self::Buffer<T>,
+        activation: Activation,
+        out: &mut Self::Buffer<T>,
+    ) -> Result<()>;
+
+    /// x ← norm(x + residual)·weight + bias, row by row of the weight's width.
+    fn layer_norm<T: Real>(
+        &self,
+        x: &mut Self::Buffer<T>,
+        residual: Option<&Self::Buffer<T>>,
+        weight: &Self::Buffer<T>,
+        bias: &Self::Buffer<T>,
+        epsilon: f64,
+    ) -> Result<()>;
+
+    /// x ← (x + residual)/√(mean of squares + ε)·weight, row by row of the weight's width.
+    fn rms_norm<T: Real>(
+        &self,
+        x: &mut Self::Buffer<T>,
+        residual: Option<&Self::Buffer<T>>,
+        weight: &Self::Buffer<T>,
+        epsilon: f64,
+    ) -> Result<()>;
+
+    /// x ← x + delta and out = x/√(mean of squares + ε)·weight, row by row of the weight's width.
+    fn add_rms_norm<T: Real>(
+        &self,
+        x: &mut Self::Buffer<T>,
+        delta: Option<&Self::Buffer<T>>,
+        weight: &Self::Buffer<T>,
+        epsilon: f64,
+        out: &mut Self::Buffer<T>,
+    ) -> Result<()>;
+
+    /// Norms heads as [`rms_norm`](Self::rms_norm) does rows: in each row of `step` numbers, from `offset` on, `heads`
+    /// vectors of the weight's width.
+    fn rms_norm_heads<T: Real>(
+        &self,
+        x: &mut Self::Buffer<T>,
+        step_offset_heads: [usize; 3],
+        weight: &Self::Buffer<T>,
+        epsilon: f64,
+    ) -> Result<()>;
+
+    /// out `[rows, wide]` = silu(gate)·up: a row of gate_up `[rows, 2 · wide]` is gate and then up.
+    fn swiglu<T: Real>(
+        &self,
+        gate_up: &Self::Buffer<T>,
+        wide: usize,
+        out: &mut Self::Buffer<T>,
+    ) -> Result<()>;
+
+    /// Row i of out `[ids, width]` = the word of id i + the kind of type i (the first kind without types).
+    fn embed<T: Real>(
+        &self,
+        words_and_ids: (&Self::Buffer<T>, &[u32]),
+        kinds_and_types: (&Self::Buffer<T>, Option<&[u32]>),
+        width: usize,
+        out: &mut Self::Buffer<T>,
+    ) -> Result<()>;
+
+    /// x ← x + rows: row i of every sequence of x `[batch, length, width]` gets row `first` + i of `rows` `[…, width]`.
+    fn add_rows<T: Real>(
+        &self,
+        x: &mut Self::Buffer<T>,
+        rows: &Self::Buffer<T>,
+        first: usize,
+        size: [usize; 3],
+    ) -> Result<()>;
+
+    /// Rotates heads in place, from `offset` on: token i stands at `first` + i.
+    fn rotate<T: Real>(
+        &self,
+        table: &Table<T>,
+        first: i64,
+        x: &mut Self::Buffer<T>,
+        offset: usize,
+        shape: [usize; 4],
+        steps: [usize; 3],
+    ) -> Result<()>;
+
+    /// out = softmax(q·kᵀ/√d)·v, `[batch, queries, heads · head_dim]`, with the position terms of
+    /// [`attention::terms`](crate::attention::terms).
+    fn attend<T: Real>(
+        &self,
+        shape: &Shape,
+        qkv: [Part<'_, Self::Buffer<T>>; 3],
+        mask: &Mask,
+        terms: &Terms<'_, Self::Buffer<T>>,
+        out: &mut Self::Buffer<T>,
+        scratch: &Self::Scratch<T>,
+    ) -> Result<()>;
+
+    /// Linear attention over queries, keys and values side by side, `[batch · length, 3 · heads · head_dim]`, not rotated
+    /// yet: out `[batch · length, heads · head_dim]`. With a state the tokens follow those that it knows, and join them.
+    fn attend_linear<T: Real>(
+        &self,
+        work: &LinearWork<'_, T>,
+        joined: &Self::Buffer<T>,
+        state: Option<&mut Self::State<T>>,
+        out: &mut Self::Buffer<T>,
+    ) -> Result<()>;
+
+    /// What linear attention knows of no tokens yet: of `batch` texts, for heads of these widths.
+    fn state<T: Real>(
+        &self,
+        form: LinearForm,
+        batch: usize,
+        heads: usize,
+        head_dim: usize,
+    ) -> Result<Self::State<T>>;
+
+    /// The state of one text as that of `batch` texts.
+    fn repeat_state<T: Real>(&self, state: &Self::State<T>, batch: usize) -> Result<Self::State<T>>;
+
+    /// Copies `[batch, tokens, width]` from one buffer into another: there from an offset on, with steps from token to token
+    /// and from sequence to sequence.
+    fn copy<T: Real>(
+        &self,
+        from: Part<'_, Self::Buffer<T>>,
+        to: &mut Self::Buffer<T>,
+        at: (usize, usize, usize),
+        size: [usize; 3],
+    ) -> Result<()>;
+
+    /// out `[batch, width]` = the mean over the tokens of x `[batch, tokens, width]`.
+    fn mean<T: Real>(&self, x: &Self::Buffer<T>, size: [usize; 3], out: &mut Self::Buffer<T>) -> Result<()>;
+}
+
+/// The position terms of an attention, on a device: those of [`attention::Terms`](crate::attention::Terms). The default has
+/// none.
+#[derive(Debug)]
+pub struct Terms<'a, M> {
+    /// The factor of scores; 1/√head_dim if there is none.
+    pub scale: Option<f64>,
+    /// u `[heads, head_dim]`
+    pub content: Option<&'a M>,
+    /// v `[heads, head_dim]`
+    pub position: Option<&'a M>,
+    /// b `[heads, rows]`
+    pub bias: Option<TermRows<'a, M>>,
+    /// R `[rows, heads or 1, head_dim]`
+    pub query: Option<TermRows<'a, M>>,
+    /// R′
+    pub key: Option<TermRows<'a, M>>,
+    /// V
+    pub value: Option<TermRows<'a, M>>,
+}
+
+/// Rows of a table, chosen by the distance.
+#[derive(Debug)]
+pub struct TermRows<'a, M> {
+    /// Row by row.
+    pub values: &'a M,
+    /// Numbers of a row.
+    pub width: usize,
+    /// `[queries + keys − 1]`: the row for each distance, as in [`Table::index`](crate::attention::Table::index).
+    pub index: &'a [u32],
+}
+
+impl<M> Default for Terms<'_, M> {
+    fn default() -> Self {
+        Terms { scale: None, content: None, position: None, bias: None, query: None, key: None, value: None }
+    }
+}
+
+impl<M> Terms<'_, M> {
+    /// Whether there is none, so that an attention is the plain one.
+    pub fn is_empty(&self) -> bool {
+        let Terms { scale, content, position, bias, query, key, value } = self;
+        let tables = [bias, query, key, value];
+        scale.is_none()
+            && content.is_none()
+            && position.is_none()
+            && tables.iter().all(|table| table.is_none())
+    }
+}
+
+/// What linear attention is told besides its queries, keys and values.
+pub struct LinearWork<'a, T> {
+    /// The feature maps, and when rotation comes.
+    pub form: LinearForm,
+    /// Texts.
+    pub batch: usize,
+    /// Tokens of a text.
+    pub length: usize,
+    /// Heads.
+    pub heads: usize,
+    /// Features of a head, before the feature maps.
+    pub head_dim: usize,
+    /// Whether a token sees only what came before.
+    pub is_causal: bool,
+    /// Which tokens are real, `[batch, length]`; all if absent.
+    pub mask: Option<&'a [bool]>,
+    /// The tables of queries and of keys, and whether values are rotated too.
+    pub rotation: Option<(&'a Table<T>, &'a Table<T>, bool)>,
+    /// The position of the first token.
+    pub first: i64,
+}
+
+/// Vectors in a buffer: from `offset` on, `token` numbers from one token to the next and `sequence` to the next sequence.
+#[derive(Debug)]
+pub struct Part<'a, M> {
+    /// The buffer.
+    pub buffer: &'a M,
+    /// The first number.
+    pub offset: usize,
+    /// From token to token.
+    pub token: usize,
+    /// From sequence to sequence.
+    pub sequence: usize,
+}
+
+impl<M> Clone for Part<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<M> Copy for Part<'_, M> {}

@@ -1,0 +1,287 @@
+//! The operations on the processor: each is a loop of this folder, over the threads of the current rayon pool.
+
+use super::backend::{Backend, LinearWork, Part, TermRows, Terms};
+use super::memory::filled;
+use super::{Activation, Matrix, Memory, Real, activation, norm, prenorm};
+use crate::attention::linear::{Carried, infer};
+use crate::attention::softmax::{self, Heads, Mask, Shape};
+use crate::attention::{self, Attention, Bias};
+use crate::error::{Error, Result, WORK};
+use crate::graph::LinearForm;
+use rope::{Positions, Table, Turn, ViewMut};
+use std::sync::{Mutex, PoisonError};
+
+/// The processor.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cpu;
+
+/// There is not as much memory as was asked for.
+const MEMORY: Error = Error::Memory { what: WORK };
+
+/// Memory that attentions need for themselves: without position terms, and with them.
+pub struct Scratch<T> {
+    plain: softmax::Workspace<T>,
+    terms: Mutex<Option<attention::Workspace<T>>>,
+}
+
+impl Backend for Cpu {
+    type Buffer<T: Real> = Memory<T>;
+    type Matrix<T: Real> = Matrix<T>;
+    type Scratch<T: Real> = Scratch<T>;
+    type State<T: Real> = Carried<T>;
+
+    fn zeros<T: Real>(&self, len: usize) -> Result<Memory<T>> {
+        Memory::zeros(len).ok_or(MEMORY)
+    }
+
+    fn fit<T: Real>(&self, buffer: &mut Memory<T>, len: usize) -> Result<()> {
+        buffer.fit(len).then_some(()).ok_or(MEMORY)
+    }
+
+    fn upload<T: Real>(&self, from: &[T], to: &mut Memory<T>) -> Result<()> {
+        to.copy_from_slice(from);
+        Ok(())
+    }
+
+    fn download<T: Real>(&self, from: &Memory<T>, to: &mut [T]) -> Result<()> {
+        to.copy_from_slice(from);
+        Ok(())
+    }
+
+    fn matrix<T: Real>(&self, outputs: usize, inputs: usize) -> Result<Matrix<T>> {
+        Matrix::zeros(outputs, inputs).ok_or(MEMORY)
+    }
+
+    fn set_rows<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, rows: &[T]) -> Result<()> {
+        matrix.set_rows(first, rows);
+        Ok(())
+    }
+
+    fn set_bias<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, bias: &[T]) -> Result<()> {
+        matrix.set_bias(first, bias);
+        Ok(())
+    }
+
+    fn matrix_bytes<T: Real>(&self, matrix: &Matrix<T>) -> usize {
+        matrix.bytes()
+    }
+
+    fn scratch<T: Real>(&self) -> Result<Scratch<T>> {
+        let plain = softmax::Workspace::new().ok_or(MEMORY)?;
+        Ok(Scratch { plain, terms: Mutex::new(None) })
+    }
+
+    fn product<T: Real>(
+        &self,
+        matrix: &Matrix<T>,
+        x: &Memory<T>,
+        activation: Activation,
+        out: &mut Memory<T>,
+    ) -> Result<()> {
+        matrix.apply(x, out, activation);
+        Ok(())
+    }
+
+    fn layer_norm<T: Real>(
+        &self,
+        x: &mut Memory<T>,
+        residual: Option<&Memory<T>>,
+        weight: &Memory<T>,
+        bias: &Memory<T>,
+        epsilon: f64,
+    ) -> Result<()> {
+        norm::layer_norm(x, residual.map_or(&[], |residual| residual), weight, bias, epsilon);
+        Ok(())
+    }
+
+    fn rms_norm<T: Real>(
+        &self,
+        x: &mut Memory<T>,
+        residual: Option<&Memory<T>>,
+        weight: &Memory<T>,
+        epsilon: f64,
+    ) -> Result<()> {
+        norm::rms_norm(x, residual.map_or(&[], |residual| residual), weight, epsilon);
+        Ok(())
+    }
+
+    fn add_rms_norm<T: Real>(
+        &self,
+        x: &mut Memory<T>,
+        delta: Option<&Memory<T>>,
+        weight: &Memory<T>,
+        epsilon: f64,
+        out: &mut Memory<T>,
+    ) -> Result<()> {
+        prenorm::add_rms_norm(x, delta.map_or(&[], |delta| delta), weight, epsilon, out);
+        Ok(())
+    }
+
+    fn rms_norm_heads<T: Real>(
+        &self,
+        x: &mut Memory<T>,
+        step_offset_heads: [usize; 3],
+        weight: &Memory<T>,
+        epsilon: f64,
+    ) -> Result<()> {
+        prenorm::rms_norm_heads(x, step_offset_heads, weight, epsilon);
+        Ok(())
+    }
+
+    fn swiglu<T: Real>(&self, gate_up: &Memory<T>, wide: usize, out: &mut Memory<T>) -> Result<()> {
+        activation::swiglu(gate_up, wide, out);
+        Ok(())
+    }
+
+    fn embed<T: Real>(
+        &self,
+        (words, ids): (&Memory<T>, &[u32]),
+        (kinds, types): (&Memory<T>, Option<&[u32]>),
+        width: usize,
+        out: &mut Memory<T>,
+    ) -> Result<()> {
+        for (index, (row, &id)) in out.chunks_exact_mut(width).zip(ids).enumerate() {
+            let kind = types.map_or(0, |types| types[index]) as usize;
+            let (word, kind) = (&words[id as usize * width..][..width], &kinds[kind * width..][..width]);
+            for ((x, word), kind) in row.iter_mut().zip(word).zip(kind) {
+                *x = *word + *kind;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_rows<T: Real>(
+        &self,
+        x: &mut Memory<T>,
+        rows: &Memory<T>,
+        first: usize,
+        [batch, length, width]: [usize; 3],
+    ) -> Result<()> {
+        let rows = &rows[first * width..][..length * width];
+        for x in x[..batch * length * width].chunks_exact_mut(length * width) {
+            x.iter_mut().zip(rows).for_each(|(x, row)| *x += *row);
+        }
+        Ok(())
+    }
+
+    fn rotate<T: Real>(
+        &self,
+        table: &Table<T>,
+        first: i64,
+        x: &mut Memory<T>,
+        offset: usize,
+        shape: [usize; 4],
+        steps: [usize; 3],
+    ) -> Result<()> {
+        let mut view = ViewMut::strided(&mut x[offset..], shape, steps)?;
+        Ok(table.at(Positions::From(first))?.rotate(Turn::Forward, &mut view)?)
+    }
+
+    fn attend<T: Real>(
+        &self,
+        shape: &Shape,
+        [q, k, v]: [Part<'_, Memory<T>>; 3],
+        mask: &Mask,
+        terms: &Terms<'_, Memory<T>>,
+        out: &mut Memory<T>,
+        scratch: &Scratch<T>,
+    ) -> Result<()> {
+        fn heads<'a, T>(part: Part<'a, Memory<T>>) -> Heads<'a, T> {
+            Heads { data: &part.buffer[part.offset..], token: part.token, sequence: part.sequence }
+        }
+        let (q, k, v) = (heads(q), heads(k), heads(v));
+        if terms.is_empty() {
+            return softmax::attend(shape, (q, k, v), mask, out, &scratch.plain).then_some(()).ok_or(MEMORY);
+        }
+        let mut kept = scratch.terms.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut workspace = kept.take().or_else(attention::Workspace::new).ok_or(MEMORY)?;
+        let mut lse = filled(shape.batch * shape.queries * shape.heads, T::ZERO).ok_or(MEMORY)?;
+        let terms = host_terms(terms, shape.head_dim);
+        let attention = Attention { shape: *shape, q, k, v, mask: *mask, terms, dropout: None };
+        let is_done = attention.forward(out, &mut lse, &mut workspace);
+        *kept = Some(workspace);
+        is_done.then_some(()).ok_or(MEMORY)
+    }
+
+    fn attend_linear<T: Real>(
+        &self,
+        work: &LinearWork<'_, T>,
+        joined: &Memory<T>,
+        state: Option<&mut Carried<T>>,
+        out: &mut Memory<T>,
+    ) -> Result<()> {
+        infer(work, joined, state, out)
+    }
+
+    fn state<T: Real>(
+        &self,
+        form: LinearForm,
+        batch: usize,
+        heads: usize,
+        head_dim: usize,
+    ) -> Result<Carried<T>> {
+        Carried::new(form.queries, batch, heads, head_dim)
+    }
+
+    fn repeat_state<T: Real>(&self, state: &Carried<T>, batch: usize) -> Result<Carried<T>> {
+        state.repeat(batch)
+    }
+
+    fn copy<T: Real>(
+        &self,
+        from: Part<'_, Memory<T>>,
+        to: &mut Memory<T>,
+        (offset, token, sequence): (usize, usize, usize),
+        [batch, tokens, width]: [usize; 3],
+    ) -> Result<()> {
+        for b in 0..batch {
+            for t in 0..tokens {
+                let source = &from.buffer[from.offset + b * from.sequence + t * from.token..][..width];
+                to[offset + b * sequence + t * token..][..width].copy_from_slice(source);
+            }
+        }
+        Ok(())
+    }
+
+    fn mean<T: Real>(
+        &self,
+        x: &Memory<T>,
+        [batch, tokens, width]: [usize; 3],
+        out: &mut Memory<T>,
+    ) -> Result<()> {
+        let scale = T::ONE / T::of(tokens as f64);
+        for b in 0..batch {
+            let out = &mut out[b * width..][..width];
+            out.fill(T::ZERO);
+            for t in 0..tokens {
+                let row = &x[(b * tokens + t) * width..][..width];
+                out.iter_mut().zip(row).for_each(|(out, x)| *out += *x);
+            }
+            out.iter_mut().for_each(|out| *out *= scale);
+        }
+        Ok(())
+    }
+}
+
+/// Position terms as the CPU's attention takes them.
+pub(super) fn host_terms<'a, T: Real>(
+    terms: &Terms<'a, Memory<T>>,
+    head_dim: usize,
+) -> attention::Terms<'a, T> {
+    let table = |rows: &Option<TermRows<'a, Memory<T>>>| {
+        rows.as_ref().map(|rows| attention::Table {
+            values: rows.values,
+            heads: rows.width / head_dim,
+            index: rows.index,
+        })
+    };
+    attention::Terms {
+        scale: terms.scale,
+        content: terms.content.map(|vector| &**vector),
+        position: terms.position.map(|vector| &**vector),
+        bias: terms.bias.as_ref().map(|rows| Bias { values: rows.values, index: rows.index }),
+        query: table(&terms.query),
+        key: table(&terms.key),
+        value: table(&terms.value),
+    }
+}

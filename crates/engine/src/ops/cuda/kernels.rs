@@ -1,0 +1,106 @@
+//! The kernels: loaded once, found by name.
+
+use super::Arithmetic;
+use super::attend::{plain_shared, tensor_shared};
+use crate::error::{Error, Result};
+use gpu::{Device, Function, Module};
+
+/// The source, in the order that `make-ptx` has.
+const SOURCE: &str = concat!(
+    include_str!("kernels/types.cu"),
+    include_str!("kernels/activation.cu"),
+    include_str!("kernels/statistics.cu"),
+    include_str!("kernels/rows.cu"),
+    include_str!("kernels/pointwise.cu"),
+    include_str!("kernels/attend.cu"),
+    include_str!("kernels/mma.cu"),
+    include_str!("kernels/tensor.cu"),
+);
+/// What `make-ptx` made of it, for chips from compute capability 8.0 on.
+const PTX: &str = include_str!("kernels.ptx");
+
+/// The kernels for one type of numbers. Pairs are for numbers one by one, and for 16 bytes at a time.
+pub(super) struct Set {
+    pub embed: [Function; 2],
+    /// For up to 1, 2, 4 and 8 chunks of 16 bytes a lane.
+    pub norm: [Function; 4],
+    pub norm_any: Function,
+    pub mean: Function,
+    pub finish: [Function; 2],
+    pub swiglu: [Function; 2],
+    /// For heads of up to 64, 128 and 256 features.
+    pub attend: [Function; 3],
+}
+
+pub(super) struct Kernels {
+    f32: Set,
+    bf16: Set,
+    /// By 2, 4 and 16 bytes.
+    pub copy: [Function; 3],
+    /// For heads of up to 32, 64 and 128 features.
+    pub tensor: [Function; 3],
+    module: Module,
+}
+
+impl Kernels {
+    pub fn load(device: &Device) -> Result<Kernels> {
+        let module = Module::load(device, SOURCE, PTX, &[])?;
+        let find = |name: &str| module.function(name);
+        let set = |kind: &str| -> gpu::Result<Set> {
+            let find = |name: &str| find(&format!("{kind}_{name}"));
+            let pair = |name: &str| Ok::<_, gpu::Error>([find(name)?, find(&format!("{name}_wide"))?]);
+            let norms = [find("norm_1")?, find("norm_2")?, find("norm_4")?, find("norm_8")?];
+            Ok(Set {
+                embed: pair("embed")?,
+                norm: norms,
+                norm_any: find("norm_any")?,
+                mean: find("mean")?,
+                finish: pair("finish")?,
+                swiglu: pair("swiglu")?,
+                attend: [find("attend_64")?, find("attend_128")?, find("attend_256")?],
+            })
+        };
+        let all = Kernels {
+            f32: set("f32")?,
+            bf16: set("bf16")?,
+            copy: [find("copy_2")?, find("copy_4")?, find("copy_16")?],
+            tensor: [find("attend_tensor_32")?, find("attend_tensor_64")?, find("attend_tensor_128")?],
+            module,
+        };
+        // More than 48 KB of shared memory must be asked for. What a chip has not, its launch reports.
+        for (index, width) in [64, 128, 256].into_iter().enumerate() {
+            for set in [&all.f32, &all.bf16] {
+                let _ = set.attend[index].allow_shared(plain_shared(width));
+            }
+        }
+        for (kernel, (queries, width)) in all.tensor.iter().zip([(128, 32), (128, 64), (64, 128)]) {
+            let _ = kernel.allow_shared(tensor_shared(queries, width));
+        }
+        Ok(all)
+    }
+
+    pub fn set(&self, arithmetic: Arithmetic) -> &Set {
+        if arithmetic == Arithmetic::Bf16 { &self.bf16 } else { &self.f32 }
+    }
+
+    pub fn origin(&self) -> &str {
+        self.module.origin()
+    }
+}
+
+/// A number that a kernel takes in 32 bits.
+pub(super) fn narrow(value: usize) -> Result<u32> {
+    let why = || Error::Device(format!("a size of {value} is too large for a GPU; use a smaller batch"));
+    u32::try_from(value).map_err(|_| why())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ptx_is_of_this_source() {
+        assert!(Module::is_made_from(PTX, SOURCE), "run crates/engine/src/ops/cuda/make-ptx");
+        assert!(PTX.contains("\n.target sm_80\n"));
+    }
+}

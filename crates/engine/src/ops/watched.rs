@@ -1,0 +1,365 @@
+//! The processor, taking note of what attention gives its weight to. For looking at models, not for running them: the weights
+//! of all queries on all keys are kept.
+
+use super::backend::{Backend, LinearWork, Part, Terms};
+use super::cpu::{Scratch, host_terms};
+use super::{Activation, Cpu, Matrix, Memory, Real};
+use crate::attention::linear::{Carried, Features};
+use crate::attention::softmax::{Mask, Shape};
+use crate::attention::{self, Table};
+use crate::error::Result;
+use crate::graph::LinearForm;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The processor with a notebook. A clone writes into the same one: keep one, give the other to a model.
+#[derive(Clone, Debug, Default)]
+pub struct Watched {
+    seen: Arc<Mutex<Vec<AttentionWeights>>>,
+}
+
+/// The weights of one attention.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttentionWeights {
+    /// Its sizes.
+    pub shape: Shape,
+    /// `[batch, heads, queries, keys]`: each row sums to 1, and is 0 where a key is not seen.
+    pub weights: Vec<f32>,
+}
+
+impl Watched {
+    /// All that was noted since it was last asked, in order: layer by layer of each forward pass.
+    pub fn take(&self) -> Vec<AttentionWeights> {
+        std::mem::take(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn note(&self, weights: AttentionWeights) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(weights);
+    }
+}
+
+/// The softmax of the scores with their position terms, in `f64`, by its definition.
+fn weights<T: Real>(
+    shape: &Shape,
+    [q, k]: [Part<'_, Memory<T>>; 2],
+    mask: &Mask,
+    terms: &attention::Terms<T>,
+) -> Vec<f32> {
+    let Shape { batch, queries, keys, heads, key_heads, head_dim } = *shape;
+    let first = |part: &Part<'_, Memory<T>>, sequence: usize, token: usize, head: usize| {
+        part.offset + sequence * part.sequence + token * part.token + head * head_dim
+    };
+    let scale = terms.scale.unwrap_or_else(|| 1.0 / (head_dim as f64).sqrt());
+    let plus = |q: &[T], vectors: Option<&[T]>, head: usize| -> Vec<f64> {
+        let add = |i: usize| vectors.map_or(0.0, |vectors| vectors[head * head_dim + i].to_f64());
+        q.iter().enumerate().map(|(i, q)| q.to_f64() + add(i)).collect()
+    };
+    let meet = |table: &Option<Table<T>>, x: &[f64], head: usize, entry: usize| -> f64 {
+        let Some(table) = table else { return 0.0 };
+        let row = table.index[entry] as usize * table.heads + if table.heads == 1 { 0 } else { head };
+        dot(x, &table.values[row * head_dim..][..head_dim])
+    };
+    let mut all = Vec::with_capacity(batch * heads * queries * keys);
+    for sequence in 0..batch {
+        for head in 0..heads {
+            for query in 0..queries {
+                let q = &q.buffer[first(&q, sequence, query, head)..][..head_dim];
+                let (content, position) = (plus(q, terms.content, head), plus(q, terms.position, head));
+                let reach = mask.reach.of(shape, sequence, query);
+                let is_seen =
+                    |key: usize| key < reach && mask.keys.is_none_or(|mask| mask[sequence * keys + key]);
+                let score = |key: usize| {
+                    if !is_seen(key) {
+                        return f64::NEG_INFINITY;
+                    }
+                    let k = &k.buffer[first(&k, sequence, key, head * key_heads / heads)..][..head_dim];
+                    let (key_numbers, entry) = (plus(k, None, head), query + keys - 1 - key);
+                    let bias = terms.bias.as_ref().map_or(0.0, |bias| {
+                        let rows = bias.values.len() / heads;
+                        bias.values[head * rows + bias.index[entry] as usize].to_f64()
+                    });
+                    let tables = meet(&terms.query, &position, head, entry)
+                        + meet(&terms.key, &key_numbers, head, entry);
+                    scale * (dot(&content, k) + tables) + bias
+                };
+                let scores: Vec<f64> = (0..keys).map(score).collect();
+                let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let sum: f64 = scores.iter().map(|score| (score - most).exp()).sum();
+                let share = |score: f64| if sum > 0.0 { ((score - most).exp() / sum) as f32 } else { 0.0 };
+                all.extend(scores.into_iter().map(share));
+            }
+        }
+    }
+    all
+}
+
+/// The weights of linear attention, by their definition: of either sign where features are rotated.
+fn linear_weights<T: Real>(work: &LinearWork<T>, features: &Features<T>) -> Vec<f32> {
+    let LinearWork { batch, length, heads, .. } = *work;
+    let Features { queries: [qn, qd], keys: [kn, kd], .. } = features;
+    let m = qn.len() / (batch * length * heads);
+    let row = |list: &[T], sequence: usize, token: usize, head: usize| -> Vec<f64> {
+        let first = ((sequence * length + token) * heads + head) * m;
+        list[first..][..m].iter().map(|x| x.to_f64()).collect()
+    };
+    let mut all = Vec::with_capacity(batch * heads * length * length);
+    for sequence in 0..batch {
+        for head in 0..heads {
+            for query in 0..length {
+                let (n, d) = (row(qn, sequence, query, head), row(qd, sequence, query, head));
+                let is_seen = |key: usize| {
+                    (!work.is_causal || key <= query)
+                        && work.mask.is_none_or(|mask| mask[sequence * length + key])
+                };
+                let product = |x: &[f64], keys: &[T], key: usize| -> f64 {
+                    let k = row(keys, sequence, key, head);
+                    x.iter().zip(&k).map(|(x, k)| x * k).sum()
+                };
+                let total: f64 =
+                    (0..length).filter(|&key| is_seen(key)).map(|key| product(&d, kd, key)).sum();
+                all.extend((0..length).map(|key| match is_seen(key) && total != 0.0 {
+                    true => (product(&n, kn, key) / total) as f32,
+                    false => 0.0,
+                }));
+            }
+        }
+    }
+    all
+}
+
+fn dot<T: Real>(a: &[f64], b: &[T]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b.to_f64()).sum()
+}
+
+impl Backend for Watched {
+    type Buffer<T: Real> = Memory<T>;
+    type Matrix<T: Real> = Matrix<T>;
+    type Scratch<T: Real> = Scratch<T>;
+    type State<T: Real> = Carried<T>;
+
+    fn attend<T: Real>(
+        &self,
+        shape: &Shape,
+        qkv: [Part<'_, Memory<T>>; 3],
+        mask: &Mask,
+        terms: &Terms<'_, Memory<T>>,
+        out: &mut Memory<T>,
+        scratch: &Scratch<T>,
+    ) -> Result<()> {
+        let weights = weights(shape, [qkv[0], qkv[1]], mask, &host_terms(terms, shape.head_dim));
+        self.note(AttentionWeights { shape: *shape, weights });
+        Cpu.attend(shape, qkv, mask, terms, out, scratch)
+    }
+
+    fn attend_linear<T: Real>(
+        &self,
+        work: &LinearWork<'_, T>,
+        joined: &Memory<T>,
+        state: Option<&mut Carried<T>>,
+        out: &mut Memory<T>,
+    ) -> Result<()> {
+        if state.is_none() {
+            let LinearWork { batch, length, heads, head_dim, .. } = *work;
+            let shape = Shape { batch, queries: length, keys: length, heads, key_heads: heads, head_dim };
+            let weights = linear_weights(work, &Features::new(work, joined, None)?);
+            self.note(AttentionWeights { shape, weights });
+        }
+        Cpu.attend_linear(work, joined, state, out)
+    }
+
+    // All else is the processor's.
+
+    fn zeros<T: Real>(&self, len: usize) -> Result<Memory<T>> {
+        Cpu.zeros(len)
+    }
+
+    fn fit<T: Real>(&self, buffer: &mut Memory<T>, len: usize) -> Result<()> {
+        Cpu.fit(buffer, len)
+    }
+
+    fn upload<T: Real>(&self, from: &[T], to: &mut Memory<T>) -> Result<()> {
+        Cpu.upload(from, to)
+    }
+
+    fn download<T: Real>(&self, from: &Memory<T>, to: &mut [T]) -> Result<()> {
+        Cpu.download(from, to)
+    }
+
+    fn matrix<T: Real>(&self, outputs: usize, inputs: usize) -> Result<Matrix<T>> {
+        Cpu.matrix(outputs, inputs)
+    }
+
+    fn set_rows<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, rows: &[T]) -> Result<()> {
+        Cpu.set_rows(matrix, first, rows)
+    }
+
+    fn set_bias<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, bias: &[T]) -> Result<()> {
+        Cpu.set_bias(matrix, first, bias)
+    }
+
+    fn matrix_bytes<T: Real>(&self, matrix: &Matrix<T>) -> usize {
+        Cpu.matrix_bytes(matrix)
+    }
+
+    fn scratch<T: Real>(&self) -> Result<Scratch<T>> {
+        Cpu.scratch()
+    }
+
+    fn product<T: Real>(
+        &self,
+        matrix: &Matrix<T>,
+        x: &Memory<T>,
+        activation: Activation,
+        out: &mut Memory<T>,
+    ) -> Result<()> {
+        Cpu.product(matrix, x, activation, out)
+    }
+
+    fn layer_norm<T: Real>(
+        &self,
+        x: &mut Memory<T>,
+        residual: Option<&Memory<T>>,
+        weight: &Memory<T>,
+        bias: &Memory<T>,
+        epsilon: f64,
+    ) -> Result<()> {
+        Cpu.layer_norm(x, residual, weight, bias, epsilon)
+    }
+
+    fn rms_norm<T: Real>(
+        &self,
+        x: &mut Memory<T>,
+        residual: Option<&Memory<T>>,
+        weight: &Memory<T>,
+        epsilon: f64,
+    ) -> Result<()> {
+        Cpu.rms_norm(x, residual, weight, epsilon)
+    }
+
+    fn add_rms_norm<T: Real>(
+        &self,
+        x: &mut Memory<T>,
+        delta: Option<&Memory<T>>,
+        weight: &Memory<T>,
+        epsilon: f64,
+        out: &mut Memory<T>,
+    ) -> Result<()> {
+        Cpu.add_rms_norm(x, delta, weight, epsilon, out)
+    }
+
+    fn rms_norm_heads<T: Real>(
+        &self,
+        x: &mut Memory<T>,
+        step_offset_heads: [usize; 3],
+        weight: &Memory<T>,
+        epsilon: f64,
+    ) -> Result<()> {
+        Cpu.rms_norm_heads(x, step_offset_heads, weight, epsilon)
+    }
+
+    fn swiglu<T: Real>(&self, gate_up: &Memory<T>, wide: usize, out: &mut Memory<T>) -> Result<()> {
+        Cpu.swiglu(gate_up, wide, out)
+    }
+
+    fn embed<T: Real>(
+        &self,
+        words_and_ids: (&Memory<T>, &[u32]),
+        kinds_and_types: (&Memory<T>, Option<&[u32]>),
+        width: usize,
+        out: &mut Memory<T>,
+    ) -> Result<()> {
+        Cpu.embed(words_and_ids, kinds_and_types, width, out)
+    }
+
+    fn rotate<T: Real>(
+        &self,
+        table: &rope::Table<T>,
+        first: i64,
+        x: &mut Memory<T>,
+        offset: usize,
+        shape: [usize; 4],
+        steps: [usize; 3],
+    ) -> Result<()> {
+        Cpu.rotate(table, first, x, offset, shape, steps)
+    }
+
+    fn add_rows<T: Real>(
+        &self,
+        x: &mut Memory<T>,
+        rows: &Memory<T>,
+        first: usize,
+        size: [usize; 3],
+    ) -> Result<()> {
+        Cpu.add_rows(x, rows, first, size)
+    }
+
+    fn state<T: Real>(
+        &self,
+        form: LinearForm,
+        batch: usize,
+        heads: usize,
+        head_dim: usize,
+    ) -> Result<Carried<T>> {
+        Cpu.state(form, batch, heads, head_dim)
+    }
+
+    fn repeat_state<T: Real>(&self, state: &Carried<T>, batch: usize) -> Result<Carried<T>> {
+        Cpu.repeat_state(state, batch)
+    }
+
+    fn copy<T: Real>(
+        &self,
+        from: Part<'_, Memory<T>>,
+        to: &mut Memory<T>,
+        at: (usize, usize, usize),
+        size: [usize; 3],
+    ) -> Result<()> {
+        Cpu.copy(from, to, at, size)
+    }
+
+    fn mean<T: Real>(&self, x: &Memory<T>, size: [usize; 3], out: &mut Memory<T>) -> Result<()> {
+        Cpu.mean(x, size, out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attention::softmax::Reach;
+    use crate::graph::mix;
+
+    #[test]
+    fn what_is_noted_gives_the_output() {
+        let shape = Shape { batch: 2, queries: 5, keys: 7, heads: 4, key_heads: 2, head_dim: 3 };
+        let numbers = |seed: u64, len: usize| {
+            let mut memory = Memory::<f64>::zeros(len).unwrap();
+            for (index, number) in memory.iter_mut().enumerate() {
+                *number = (mix(seed ^ mix(index as u64)) >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
+            }
+            memory
+        };
+        let (q, k, v) = (numbers(1, 2 * 5 * 12), numbers(2, 2 * 7 * 6), numbers(3, 2 * 7 * 6));
+        let part = |buffer, token, tokens| Part { buffer, offset: 0, token, sequence: token * tokens };
+        // A key that is not there, and queries that see what came before.
+        let keys: Vec<bool> = (0..14).map(|key| key != 9).collect();
+        for reach in [Reach::All, Reach::Causal, Reach::Prefix(&[4, 1])] {
+            let watched = Watched::default();
+            let mut out = Memory::zeros(2 * 5 * 12).unwrap();
+            let scratch = watched.scratch().unwrap();
+            let mask = Mask { keys: Some(&keys), reach };
+            let qkv = [part(&q, 12, 5), part(&k, 6, 7), part(&v, 6, 7)];
+            watched.attend(&shape, qkv, &mask, &Terms::default(), &mut out, &scratch).unwrap();
+            let seen = watched.take();
+            assert_eq!((seen.len(), seen[0].shape, watched.take().len()), (1, shape, 0));
+            for (row, weights) in seen[0].weights.chunks(7).enumerate() {
+                let (sequence, head, query) = (row / 20, row / 5 % 4, row % 5);
+                assert!((weights.iter().sum::<f32>() - 1.0).abs() < 1e-6);
+                for feature in 0..3 {
+                    let value = |key: usize| v[(sequence * 7 + key) * 6 + head / 2 * 3 + feature];
+                    let expected: f64 = (0..7).map(|key| f64::from(weights[key]) * value(key)).sum();
+                    let got = out[(sequence * 5 + query) * 12 + head * 3 + feature];
+                    assert!((got - expected).abs() < 1e-6, "{got} {expected}");
+                }
+            }
+        }
+    }
+}

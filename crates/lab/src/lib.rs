@@ -1,0 +1,52 @@
+//! Which position encoding? The same small Transformer trained with each, from the same first weights on the same batches,
+//! over several seeds; what each can do then, and what may be said of the differences.
+//!
+//! [`Plan::new`] checks what is asked for, [`compare`] trains and measures into a [`Store`], [`report::write`] draws what came
+//! of it.
+//!
+//! ```no_run
+//! use lab::{Plan, Request, Store, compare, report};
+//! use std::path::Path;
+//!
+//! let plan = Plan::new(&Request::default())?;
+//! let store = Store::create(Path::new("comparison"), &plan)?;
+//! if let Some((results, timings)) = compare(&plan, &store, 2, &|_| true)? {
+//!     report::write(&results, &timings, store.folder())?;
+//! }
+//! # Ok::<(), roformer::Error>(())
+//! ```
+//!
+//! ```text
+//! tasks/         what is learned: one file a task
+//! encodings.rs   lists of encodings, and what a sweep tries
+//! plan.rs        what is to be done: presets, lengths, seeds, the runs
+//! run.rs         one model, trained
+//! measure/       what it can do then
+//! compare.rs     all runs, several at a time
+//! store.rs       the folder: finished runs are never made again
+//! statistics.rs  paired comparisons over seeds
+//! analysis.rs    from finished runs to verdicts
+//! results.rs     all that was found
+//! report/        one page that shows it
+//! chart/         figures as SVG, for the report and for whoever else draws
+//! ```
+
+#![deny(unsafe_code)]
+
+mod analysis;
+pub mod chart;
+mod compare;
+pub mod encodings;
+pub mod measure;
+mod plan;
+pub mod report;
+pub mod results;
+pub mod run;
+pub mod statistics;
+mod store;
+pub mod tasks;
+
+pub use analysis::{LEARNED, mean};
+pub use compare::{Progress, compare, estimate};
+pub use plan::{Plan, PlannedTask, Preset, Request};
+pub use store::{Finished, OTHER_FOLDER, Store, replay};

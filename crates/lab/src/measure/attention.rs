@@ -1,0 +1,139 @@
+//! How far a model looks: the mean weight of attention by distance, layer by layer.
+//!
+//! Attention gives Σ_j a_ij·v_j. Where v_j is 1 in a place of its own and 0 elsewhere, what it gives are the weights a_ij
+//! themselves: so they are measured with the code that trains, whatever terms an encoding brings.
+
+use super::super::run::{Settings, Trained, give, join};
+use super::super::tasks::{Example, Task};
+use super::{TEST, test_example};
+use roformer::Result;
+use roformer::blueprint::Blueprint;
+use roformer::encoding::{Encoding, Sizes, Terms};
+use roformer::graph::{Attend, Builder, Columns, Graph, Init, Value};
+use roformer::network::{Mixing, Network};
+
+/// Texts that are looked at.
+const TEXTS: usize = 16;
+
+/// The mean of a_(i, i−r) over texts, heads and all queries i that have a key at the distance r, `[layer][r]`, for texts of
+/// the longest trained length. Empty for linear attention, whose weights are no shares of anything.
+pub fn by_distance(trained: &Trained, settings: &Settings, task: &dyn Task) -> Result<Vec<Vec<f64>>> {
+    if trained.network.blueprint.mixing != Mixing::Softmax {
+        return Ok(Vec::new());
+    }
+    let (tokens, longest) = (task.tokens(settings.train_length), settings.longest(task));
+    let example = |row| test_example(settings, task, settings.train_length, row);
+    let examples: Vec<Example> = (0..TEXTS as u64).map(example).collect();
+    let mut batch = join(&examples, tokens);
+    let encode = trained.network.blueprint.encoding.as_encode::<f32>();
+    batch.positions = encode.positions(tokens, settings.seed ^ TEST, 0).unwrap_or_default();
+    let mut layers = Vec::new();
+    for layer in 0..trained.network.blueprint.layers {
+        // What enters a layer is what a model of as many layers as are before it gives.
+        let below = trained.network.with(|own| own.layers = layer);
+        let mut laid = trained.lay_out(&below, TEXTS, tokens, longest)?;
+        laid.set(batch.clone())?;
+        laid.graph.forward();
+        let hidden: Vec<f64> =
+            laid.graph.value(laid.hidden).iter().map(|&number| f64::from(number)).collect();
+        let mut means = vec![0.0; tokens];
+        for first in (0..tokens).step_by(trained.network.blueprint.head_dim) {
+            let (mut graph, weights) = weights(trained, layer, &hidden, [tokens, longest, first])?;
+            graph.batch().positions = batch.positions.clone();
+            graph.forward();
+            add(graph.value(weights), &trained.network, [tokens, first], &mut means);
+        }
+        let heads = (TEXTS * trained.network.blueprint.heads) as f64;
+        let mean = |(distance, sum): (usize, f64)| sum / (heads * (tokens - distance) as f64);
+        layers.push(means.into_iter().enumerate().map(mean).collect());
+    }
+    Ok(layers)
+}
+
+/// Attention of one layer over `hidden` `[texts · tokens, width]`, with values that make it tell its weights for the keys
+/// from `first` on, as many as a head has features: `[texts · tokens, heads · head_dim]`.
+fn weights(
+    trained: &Trained,
+    layer: usize,
+    hidden: &[f64],
+    [tokens, longest, first]: [usize; 3],
+) -> Result<(Graph<f32>, Value)> {
+    let network = &trained.network;
+    let Blueprint { width, heads, head_dim, .. } = network.blueprint;
+    let sizes = Sizes { batch: TEXTS, length: tokens, longest, width, heads, head_dim, is_causal: true };
+    let mut builder = Builder::<f32>::default();
+    let x = builder.constant(hidden.len() / width, width, hidden);
+    let mut add = |part: &str, shape: &[usize]| {
+        builder.parameters().add(format!("blocks.layers.{layer}.{part}"), shape, Init::Constant(0.0))
+    };
+    let (norm, shift) = (add("norm1.weight", &[width]), add("norm1.bias", &[width]));
+    let joined = 3 * heads * head_dim;
+    let weight = add("self_attn.in_proj_weight", &[joined, width]);
+    let bias = add("self_attn.in_proj_bias", &[joined]);
+    let read = builder.layer_norm(x, norm, shift, network.blueprint.norms.epsilon);
+    let projected = builder.linear(read, weight, Some(bias), joined);
+    let mut marks = vec![0.0; tokens * joined];
+    for key in first..tokens.min(first + head_dim) {
+        for head in 0..heads {
+            marks[key * joined + (2 * heads + head) * head_dim + key - first] = 1.0;
+        }
+    }
+    let marks = builder.constant(tokens, joined, &marks);
+    let projected = builder.sum(projected, marks);
+    let terms = network.blueprint.encoding.as_encode::<f32>().terms(&mut builder, layer, &sizes);
+    rotate(&mut builder, projected, &terms, network, &sizes)?;
+    let terms = Terms { rotation: None, value: None, ..terms };
+    let (batch, key_heads, is_causal, dropout) = (TEXTS, heads, true, 0.0);
+    let out = builder.attend(Attend {
+        joined: projected,
+        batch,
+        heads,
+        key_heads,
+        head_dim,
+        is_causal,
+        dropout,
+        terms,
+    });
+    let mut graph = builder.build()?;
+    give(&trained.layout, &trained.parameters, &mut graph);
+    // The values are the marks alone.
+    let parameters = graph.parameters_mut();
+    let values = 2 * heads * head_dim;
+    parameters[weight.range()][values * width..].fill(0.0);
+    parameters[bias.range()][values..].fill(0.0);
+    Ok((graph, out))
+}
+
+/// Turns queries and keys, and leaves the marks alone.
+fn rotate(
+    builder: &mut Builder<f32>,
+    joined: Value,
+    terms: &Terms,
+    network: &Network,
+    sizes: &Sizes,
+) -> Result<()> {
+    let Some(turned) = &terms.rotation else { return Ok(()) };
+    let positions = match &network.blueprint.encoding {
+        Encoding::Randomised(randomised) => randomised.range,
+        _ => sizes.longest,
+    };
+    for (part, are_keys) in [(0, false), (1, true)] {
+        let first = part * sizes.heads * sizes.head_dim;
+        let columns = Columns { first, heads: sizes.heads, length: sizes.length, are_keys };
+        builder.rotate(joined, turned, columns, positions)?;
+    }
+    Ok(())
+}
+
+/// Adds weights of keys from `first` on to the sums by distance.
+fn add(weights: &[f32], network: &Network, [tokens, first]: [usize; 2], sums: &mut [f64]) {
+    let Blueprint { heads, head_dim, .. } = network.blueprint;
+    for (row, weights) in weights.chunks(heads * head_dim).enumerate() {
+        let query = row % tokens;
+        for weights in weights.chunks(head_dim) {
+            for (key, &weight) in (first..=query).zip(weights) {
+                sums[query - key] += f64::from(weight);
+            }
+        }
+    }
+}

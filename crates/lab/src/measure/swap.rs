@@ -1,0 +1,53 @@
+//! Trained with one rule for frequencies, tested with another at longer lengths.
+
+use super::super::run::{Settings, Trained};
+use super::super::tasks::Task;
+use super::accuracy;
+use roformer::encoding::{Encoding, Rotary};
+use roformer::rope::{Schedule, Yarn};
+use roformer::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// What one model reached with one rule at one length.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Swapped {
+    /// The rule: `as trained`, `linear`, `ntk`, `yarn` or `dynamic`.
+    pub tested: String,
+    /// The length.
+    pub length: usize,
+    /// Exact answers; the loss where the task is a language model.
+    pub value: f64,
+}
+
+/// Every rule at every length beyond training, for a model that was trained with the plain rule of rotary embedding; none
+/// for others. A rule stretches by as much as the text is longer than those of training.
+pub fn swaps(trained: &Trained, settings: &Settings, task: &dyn Task) -> Result<Vec<Swapped>> {
+    let Encoding::Rotary(rotary @ Rotary { schedule: Schedule::Default, is_learned: false, .. }) =
+        &trained.network.blueprint.encoding
+    else {
+        return Ok(Vec::new());
+    };
+    let original = task.tokens(settings.train_length) as u64;
+    let mut out = Vec::new();
+    for &length in settings.test_lengths.iter().filter(|length| **length > settings.train_length) {
+        let factor = task.tokens(length) as f64 / original as f64;
+        for (tested, schedule) in [
+            ("as trained", Schedule::Default),
+            ("linear", Schedule::Linear { factor }),
+            ("ntk", Schedule::NtkAware { factor }),
+            ("yarn", Schedule::Yarn(Yarn::new(factor, original))),
+            ("dynamic", Schedule::DynamicNtk { factor, trained_length: original }),
+        ] {
+            let encoding = Encoding::Rotary(Rotary { schedule, ..rotary.clone() });
+            let network = trained.network.with(|own| own.encoding = encoding);
+            let reached = match accuracy(trained, &network, settings, task, length) {
+                // A rule that cannot be had for so few frequencies is left out.
+                Err(Error::Rope(_)) => continue,
+                reached => reached?,
+            };
+            let value = if task.is_language() { reached.loss } else { reached.exact };
+            out.push(Swapped { tested: tested.into(), length, value });
+        }
+    }
+    Ok(out)
+}

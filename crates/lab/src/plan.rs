@@ -1,0 +1,419 @@
+//! What a comparison is to do: what was asked for, checked, with all that was left open filled in.
+
+use super::encodings;
+use super::results::{self, EncodingPlan, LeftOut};
+use super::run::{HEAD_DIM, Purpose, Settings};
+use super::tasks::{self, Defaults, Task};
+use roformer::Device;
+use roformer::blueprint::Features;
+use roformer::encoding::Encoding;
+use roformer::graph::mix;
+use roformer::train::Data;
+use roformer::{Error, Result};
+use std::collections::BTreeMap;
+
+#[cfg(test)]
+mod tests;
+
+/// The most that is taken of any list.
+const MOST: usize = 64;
+
+/// The learning rates that each encoding chooses from, on each task.
+const RATES: [f64; 3] = [1e-3, 3e-3, 6e-3];
+
+/// The seed of the runs that choose a learning rate. Seeds that are compared are 1, 2, 3 and so on.
+const SEARCH_SEED: u64 = 1_000_001;
+
+/// The seeds of a sweep.
+const SWEEP_SEEDS: [u64; 2] = [2_000_001, 2_000_002];
+
+/// How much is done where nothing else is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preset {
+    /// Minutes.
+    #[default]
+    Quick,
+    /// Everything, with five seeds: hours.
+    Full,
+}
+
+impl Preset {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Preset::Quick => "quick",
+            Preset::Full => "full",
+        }
+    }
+
+    fn tasks(self) -> Vec<String> {
+        match self {
+            Preset::Quick => ["copy", "repeat", "majority"].map(String::from).into(),
+            Preset::Full => tasks::NAMES.map(String::from).into(),
+        }
+    }
+
+    fn encodings(self) -> Vec<String> {
+        let quick = ["rotary", "none", "sinusoidal", "learned", "alibi", "t5", "receptive"];
+        let all = Encoding::all();
+        let names = all.iter().map(Encoding::name);
+        let rest = names.filter(|name| !quick.contains(name) && self == Preset::Full);
+        quick.into_iter().chain(rest).map(String::from).collect()
+    }
+}
+
+/// What is asked for. What is empty or `None` is the preset's.
+#[derive(Default)]
+pub struct Request {
+    /// How much is done where nothing else is said.
+    pub preset: Preset,
+    /// Names of tasks.
+    pub tasks: Vec<String>,
+    /// Encodings, such as `rotary:base=500`. The first is what the others are compared with.
+    pub encodings: Vec<String>,
+    /// How many seeds.
+    pub seeds: Option<usize>,
+    /// The longest length that is trained on, for every task.
+    pub train_length: Option<usize>,
+    /// The lengths that are tested, for every task.
+    pub test_lengths: Vec<usize>,
+    /// Steps of training, for every task.
+    pub steps: Option<u64>,
+    /// Whether attention is linear.
+    pub is_linear: bool,
+    /// The feature maps of linear attention.
+    pub features: Features,
+    /// Whether a small grid of parameters is tried for each encoding first.
+    pub is_sweep: bool,
+    /// The text of the language model.
+    pub text: Option<Data>,
+    /// Where models are trained. On a GPU many are at a time.
+    pub device: Device,
+}
+
+/// A task, with what it is trained and tested on.
+pub struct PlannedTask {
+    /// The task.
+    pub task: Box<dyn Task>,
+    /// The longest length that is trained on.
+    pub train_length: usize,
+    /// The lengths that are tested, rising.
+    pub test_lengths: Vec<usize>,
+    /// Steps of training.
+    pub steps: u64,
+}
+
+/// A checked plan.
+pub struct Plan {
+    /// The preset.
+    pub preset: Preset,
+    /// The tasks.
+    pub tasks: Vec<PlannedTask>,
+    /// The encodings, as they were asked for.
+    pub encodings: Vec<(String, Encoding)>,
+    /// What the attention cannot carry.
+    pub left_out: Vec<LeftOut>,
+    /// The seeds.
+    pub seeds: Vec<u64>,
+    /// Whether attention is linear.
+    pub is_linear: bool,
+    /// The feature maps of linear attention.
+    pub features: Features,
+    /// Whether a small grid of parameters is tried for each encoding first.
+    pub is_sweep: bool,
+    /// Where models are trained.
+    pub device: Device,
+}
+
+impl Plan {
+    /// Checks what is asked for and fills in the rest.
+    pub fn new(request: &Request) -> Result<Self> {
+        let preset = request.preset;
+        let or =
+            |given: &[String], default: Vec<String>| if given.is_empty() { default } else { given.to_vec() };
+        let names = or(&request.tasks, preset.tasks());
+        check_list("the tasks", &names)?;
+        let labels = or(&request.encodings, preset.encodings());
+        check_list("the encodings", &labels)?;
+        let seeds = request.seeds.unwrap_or(5);
+        if !(2..=1000).contains(&seeds) {
+            let expected = "from 2 to 1000: one alone says nothing of chance";
+            return Err(Error::input("the number of seeds", seeds, expected));
+        }
+        let tasks = names.iter().map(|name| planned(name, request)).collect::<Result<Vec<_>>>()?;
+        let (mut encodings, mut left_out) = (Vec::new(), Vec::new());
+        for label in labels {
+            let encoding = Encoding::parse(&label)?;
+            match encoding.check_linear() {
+                Err(Error::Input { value, .. }) if request.is_linear => {
+                    left_out.push(LeftOut { label, reason: value });
+                }
+                _ => encodings.push((label, encoding)),
+            }
+        }
+        let seeds = (1..=seeds as u64).collect();
+        let Request { is_linear, features, is_sweep, .. } = *request;
+        if !is_linear && features != Features::Elu {
+            let expected = "elu, or linear attention: softmax attention has no feature maps";
+            return Err(Error::input("features", features.name(), expected));
+        }
+        let device = request.device.clone();
+        let plan = Plan { preset, tasks, encodings, left_out, seeds, is_linear, features, is_sweep, device };
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// Lays every model out once, so that what cannot be had is said at once.
+    fn check(&self) -> Result<()> {
+        if self.encodings.len() < 2 {
+            let labels: Vec<&str> = self.encodings.iter().map(|(label, _)| &label[..]).collect();
+            let value =
+                if labels.is_empty() { "none at all".into() } else { format!("{} alone", labels.join(", ")) };
+            let expected = match self.left_out.first() {
+                Some(out) => format!("at least two that linear attention can carry; {}", out.reason),
+                None => "at least two, the first of which is the baseline".into(),
+            };
+            return Err(Error::input("the list of encodings", value, expected));
+        }
+        for task in &self.tasks {
+            for (label, encoding) in &self.encodings {
+                for label in self.candidates(label) {
+                    let encoding = if self.is_sweep { &Encoding::parse(label)? } else { encoding };
+                    let settings = self.settings(task, label, RATES[0], self.seeds[0], Purpose::Run);
+                    let network = settings.network(&*task.task, encoding);
+                    let built = network.build::<f32>(1, 1, settings.longest(&*task.task));
+                    built.map_err(|error| match error {
+                        error if error.is_of_the_machine() => error,
+                        other => Error::input(
+                            "an encoding",
+                            format!("`{label}`"),
+                            format!("one that fits: {other}"),
+                        ),
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The settings that a sweep tries for an encoding; itself alone where there is no sweep or it has parameters already.
+    pub fn candidates<'a>(&self, label: &'a str) -> Vec<&'a str> {
+        match encodings::grid(label) {
+            grid if self.is_sweep && !grid.is_empty() => grid.to_vec(),
+            _ => vec![label],
+        }
+    }
+
+    /// What a run is to be.
+    pub fn settings(
+        &self,
+        planned: &PlannedTask,
+        encoding: &str,
+        rate: f64,
+        seed: u64,
+        purpose: Purpose,
+    ) -> Settings {
+        let is_quick = self.preset == Preset::Quick;
+        Settings {
+            purpose,
+            task: planned.task.name().into(),
+            data: format!("{:016x}", planned.task.fingerprint()),
+            encoding: encoding.into(),
+            is_linear: self.is_linear,
+            features: self.features,
+            width: 2 * HEAD_DIM,
+            layers: 2,
+            batch: 32,
+            train_length: planned.train_length,
+            test_lengths: planned.test_lengths.clone(),
+            examples: if is_quick { 128 } else { 256 },
+            // A rate shows early what it is good for.
+            steps: if purpose == Purpose::Search { planned.steps.div_ceil(3) } else { planned.steps },
+            rate,
+            seed,
+            device: match &self.device {
+                Device::Cpu => String::new(),
+                #[cfg(feature = "cuda")]
+                other => other.name(),
+            },
+        }
+    }
+
+    /// The runs that choose a learning rate: for each task and encoding one a rate.
+    pub fn searches(&self) -> Vec<Settings> {
+        let mut all = Vec::new();
+        for task in &self.tasks {
+            for (label, _) in &self.encodings {
+                all.extend(RATES.map(|rate| self.settings(task, label, rate, SEARCH_SEED, Purpose::Search)));
+            }
+        }
+        all
+    }
+
+    /// The runs of a sweep, where there is one, for an encoding with this rate.
+    pub fn sweeps(&self, task: &PlannedTask, label: &str, rate: f64) -> Vec<Settings> {
+        let candidates = self.candidates(label);
+        let count = if candidates.len() > 1 { candidates.len() } else { 0 };
+        let runs = candidates.into_iter().take(count);
+        let of = |label| SWEEP_SEEDS.map(|seed| self.settings(task, label, rate, seed, Purpose::Sweep));
+        runs.flat_map(of).collect()
+    }
+
+    /// The runs that are compared, for an encoding with this rate; the baseline's twice, the second time in another order.
+    pub fn runs(&self, task: &PlannedTask, label: &str, rate: f64, is_baseline: bool) -> Vec<Settings> {
+        let purposes = [Purpose::Run, Purpose::Again];
+        let purposes = purposes.into_iter().take(if is_baseline { 2 } else { 1 });
+        let of =
+            |purpose| self.seeds.iter().map(move |&seed| self.settings(task, label, rate, seed, purpose));
+        purposes.flat_map(of).collect()
+    }
+
+    /// Every run of the plan, but for the rates and parameters that are chosen on the way.
+    pub fn every_run(&self) -> Vec<Settings> {
+        let mut all = self.searches();
+        for task in &self.tasks {
+            for (index, (label, _)) in self.encodings.iter().enumerate() {
+                all.extend(self.sweeps(task, label, RATES[0]));
+                all.extend(self.runs(task, label, RATES[0], index == 0));
+            }
+        }
+        all
+    }
+
+    /// The task of a run of this plan.
+    pub(super) fn task(&self, settings: &Settings) -> &dyn Task {
+        let planned = self.tasks.iter().find(|planned| planned.task.name() == settings.task);
+        &*planned.expect("a run of this plan").task
+    }
+
+    /// The work of a run of this plan, in floating-point operations.
+    pub(super) fn work(&self, settings: &Settings) -> f64 {
+        settings.steps as f64 * settings.flops(self.task(settings))
+    }
+
+    /// The plan as results show it.
+    pub fn shown(&self) -> results::Plan {
+        let (label, _) = &self.encodings[0];
+        let settings = self.settings(&self.tasks[0], label, RATES[0], self.seeds[0], Purpose::Run);
+        let show = |(label, encoding): &(String, Encoding)| EncodingPlan {
+            label: label.clone(),
+            name: encoding.name().into(),
+        };
+        results::Plan {
+            preset: self.preset.name().into(),
+            attention: match (self.is_linear, self.features) {
+                (false, _) => "softmax".into(),
+                (true, Features::Elu) => "linear".into(),
+                (true, features) => format!("linear ({})", features.name()),
+            },
+            encodings: self.encodings.iter().map(show).collect(),
+            seeds: self.seeds.clone(),
+            rates: RATES.into(),
+            width: settings.width,
+            layers: settings.layers,
+            heads: settings.width / HEAD_DIM,
+            batch: settings.batch,
+            left_out: self.left_out.clone(),
+        }
+    }
+
+    /// What was asked for by name, to tell two plans apart in words.
+    pub(super) fn asked(&self) -> BTreeMap<String, String> {
+        let labels: Vec<&str> = self.encodings.iter().map(|(label, _)| &label[..]).collect();
+        let names: Vec<&str> = self.tasks.iter().map(|planned| planned.task.name()).collect();
+        let mut all = BTreeMap::from(
+            [
+                ("version", env!("CARGO_PKG_VERSION").to_string()),
+                ("preset", self.preset.name().into()),
+                ("attention", if self.is_linear { "linear" } else { "softmax" }.into()),
+                ("encodings", labels.join(" ")),
+                ("tasks", names.join(" ")),
+                ("seeds", self.seeds.len().to_string()),
+                ("sweep", self.is_sweep.to_string()),
+                ("device", self.device.name()),
+            ]
+            .map(|(name, value)| (name.to_string(), value)),
+        );
+        for planned in &self.tasks {
+            let name = planned.task.name();
+            let lengths: Vec<String> = planned.test_lengths.iter().map(usize::to_string).collect();
+            all.insert(format!("steps of {name}"), planned.steps.to_string());
+            all.insert(format!("train length of {name}"), planned.train_length.to_string());
+            all.insert(format!("test lengths of {name}"), lengths.join(" "));
+            all.insert(format!("data of {name}"), format!("{:016x}", planned.task.fingerprint()));
+        }
+        all
+    }
+
+    /// A number that is another for another plan or version, in hexadecimal.
+    pub fn hash(&self) -> String {
+        let label = &self.encodings[0].0;
+        let tasks = self.tasks.iter();
+        let tasks = tasks.map(|task| self.settings(task, label, RATES[0], self.seeds[0], Purpose::Run));
+        hash(&(self.shown(), self.is_sweep, tasks.collect::<Vec<_>>()))
+    }
+}
+
+/// A number that is another for another value or version, in hexadecimal.
+pub(super) fn hash(value: &impl serde::Serialize) -> String {
+    let text = serde_json::to_string(value).unwrap_or_default() + env!("CARGO_PKG_VERSION");
+    let hash = text.bytes().fold(mix(text.len() as u64), |hash, byte| mix(hash ^ u64::from(byte)));
+    format!("{hash:016x}")
+}
+
+/// Refuses lists that are absurdly long or name something twice.
+fn check_list(name: &'static str, list: &[String]) -> Result<()> {
+    if list.len() > MOST {
+        return Err(Error::input(name, format!("{} of them", list.len()), format!("at most {MOST}")));
+    }
+    match (1..list.len()).find(|&index| list[..index].contains(&list[index])) {
+        Some(twice) => {
+            let value = format!("`{}` twice", roformer::weights::brief(&list[twice]));
+            Err(Error::input(name, value, "each once"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A task with its lengths and steps.
+fn planned(name: &str, request: &Request) -> Result<PlannedTask> {
+    let task = tasks::find(name, request.text.as_ref())?;
+    let defaults = task.defaults(request.preset == Preset::Quick);
+    let Defaults { train_length, mut test_lengths, steps } = defaults;
+    if let Some(asked) = request.train_length {
+        // Lengths to test follow, in the same proportions.
+        let scaled = test_lengths.iter().map(|length| (length * asked).div_ceil(train_length));
+        let scaled = scaled.map(|length| length.clamp(*task.lengths().start(), *task.lengths().end()));
+        test_lengths = scaled.collect();
+    }
+    let train_length = request.train_length.unwrap_or(train_length);
+    if !request.test_lengths.is_empty() {
+        test_lengths = request.test_lengths.clone();
+    }
+    test_lengths.sort_unstable();
+    test_lengths.dedup();
+    if test_lengths.len() > MOST {
+        let value = format!("{} of them", test_lengths.len());
+        return Err(Error::input("the lengths to test", value, format!("at most {MOST}")));
+    }
+    let (shortest, longest) = task.lengths().into_inner();
+    for (what, length) in [("the train length", train_length)]
+        .into_iter()
+        .chain(test_lengths.iter().map(|&length| ("a length to test", length)))
+    {
+        if !task.lengths().contains(&length) {
+            let expected = format!("from {shortest} to {longest} for {name}");
+            return Err(Error::input(what, length, expected));
+        }
+    }
+    if test_lengths.iter().all(|&length| length > train_length) {
+        let value = format!("{} and longer", test_lengths.first().copied().unwrap_or_default());
+        let expected = format!("at least one within the train length, {train_length}, for {name}");
+        return Err(Error::input("the shortest length to test", value, expected));
+    }
+    let steps = request.steps.unwrap_or(steps);
+    if !(1..=1_000_000).contains(&steps) {
+        return Err(Error::input("the number of steps", steps, "from 1 to 1000000"));
+    }
+    Ok(PlannedTask { task, train_length, test_lengths, steps })
+}

@@ -1,0 +1,29 @@
+//! The report of a comparison: one page that needs nothing else, and its figures as files beside it.
+//!
+//! The same results give the same bytes. Times come from [`Timings`] and are marked as measured; nothing else on the page
+//! depends on them.
+
+mod description;
+mod digest;
+mod figures;
+mod notes;
+mod page;
+mod tables;
+mod verdict;
+
+use super::results::{Results, Timings};
+use roformer::Result;
+use roformer::files::{failed, write as write_file};
+use std::fs;
+use std::path::Path;
+
+/// Writes `report.html` and `figures/*.svg` into a folder, each file whole or not at all.
+pub fn write(results: &Results, timings: &Timings, folder: &Path) -> Result<()> {
+    let page = page::Page::new(results, timings);
+    let figures = folder.join("figures");
+    fs::create_dir_all(&figures).map_err(|error| failed(&figures, error))?;
+    for (name, figure) in &page.files {
+        write_file(&figures.join(name), figure.as_bytes())?;
+    }
+    write_file(&folder.join("report.html"), page.html().as_bytes())
+}

@@ -1,0 +1,288 @@
+//! The tables of a report, as HTML.
+
+use super::digest::{self, Group, groups, labels};
+use super::verdict;
+use crate::chart::{self, Interval, compact, escape, fixed, interval, number};
+use crate::results::{Comparison, Results, TaskResult, Timings};
+use std::fmt::Write;
+
+/// A table that scrolls by itself where it is too wide.
+fn table(caption: &str, head: &[&str], body: &str) -> String {
+    let caption = escape(caption);
+    let head: String = head.iter().map(|title| format!("<th scope=\"col\">{}</th>", escape(title))).collect();
+    format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\"><table><caption><span>{caption}</span></caption>\n<thead><tr>{head}</tr></thead>\n{body}</table></div>\n"
+    )
+}
+
+/// A row whose first cell is an encoding, with its marker.
+fn row(label: &str, look: Option<usize>, cells: &[String]) -> String {
+    let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
+    let (key, name) = (escape(label), named(label, look));
+    format!("<tr class=\"series\" data-series=\"{key}\"><th scope=\"row\">{name}</th>{cells}</tr>\n")
+}
+
+/// An encoding's name with its marker.
+pub(super) fn named(label: &str, look: Option<usize>) -> String {
+    let Some(look) = look else { return escape(label) };
+    let (d, look, label) = (chart::marker(look, 7.0, 7.0, 4.2), look % chart::LOOKS, escape(label));
+    format!(
+        "<span class=\"named s{look}\"><svg class=\"key\" viewBox=\"0 0 14 14\" width=\"14\" height=\"14\" aria-hidden=\"true\"><path class=\"marker\" d=\"{d}\"/></svg>{label}</span>"
+    )
+}
+
+fn section(title: &str, columns: usize) -> String {
+    format!(
+        "<tr class=\"section\"><th colspan=\"{columns}\" scope=\"rowgroup\"><span>{}</span></th></tr>\n",
+        escape(title)
+    )
+}
+
+/// Every encoding on every task: within the trained lengths and beyond, with how it was judged.
+pub(super) fn glance(results: &Results) -> String {
+    let mut head = vec!["encoding".to_string()];
+    for task in &results.tasks {
+        let what = if task.is_language { ", loss" } else { "" };
+        head.push(format!("{}{what}, up to {}", task.name, task.train_length));
+        head.push("beyond".into());
+    }
+    let mut body = String::from("<tbody>\n");
+    for (look, label) in labels(results).into_iter().enumerate() {
+        let mut cells = Vec::new();
+        for task in &results.tasks {
+            let groups = groups(results, task);
+            let group = groups.iter().find(|group| group.label == label);
+            cells.extend([(false, "in range"), (true, "beyond")].map(|(is_beyond, measure)| {
+                let Some(group) = group else { return "–".into() };
+                glance_cell(
+                    task,
+                    group,
+                    is_beyond,
+                    task.comparisons
+                        .iter()
+                        .find(|row| row.encoding == label && row.measure == measure && !row.is_again),
+                )
+            }));
+        }
+        body += &row(label, Some(look), &cells);
+    }
+    body += "</tbody>";
+    let head: Vec<&str> = head.iter().map(String::as_str).collect();
+    table("Part of the answers that are exactly right, mean over lengths and seeds", &head, &body)
+}
+
+fn glance_cell(task: &TaskResult, group: &Group, is_beyond: bool, judged: Option<&Comparison>) -> String {
+    let Some(value) = group.summary(task, is_beyond) else { return "–".into() };
+    let judged = judged.filter(|row| row.not_judged.is_none());
+    let (sign, words) = match judged.map(|row| row.verdict.as_str()) {
+        Some("better") => ("▲", "better"),
+        Some("worse") => ("▼", "worse"),
+        Some("tie") => ("=", "tie"),
+        Some("unclear") => ("?", "not enough seeds to say"),
+        _ => ("", ""),
+    };
+    let sign = match sign {
+        "" => String::from("<span class=\"sign\"></span>"),
+        _ => format!(
+            "<span class=\"sign {}\" title=\"{words}\">{sign}<span class=\"spoken\"> {words}</span></span>",
+            words.split(' ').next().unwrap_or("")
+        ),
+    };
+    let faded = if group.has_learned(task) { "" } else { " faded" };
+    let bar = match task.is_language {
+        true => String::new(),
+        false => format!(
+            "<span class=\"bar s{}{faded}\" style=\"--v:{:.3}\"></span>",
+            group.look % chart::LOOKS,
+            value.clamp(0.0, 1.0)
+        ),
+    };
+    format!("<span class=\"value\">{value:.2}</span>{sign}{bar}")
+}
+
+/// Each encoding against the baseline, and the A/A row, by measure.
+pub(super) fn comparisons(results: &Results, task: &TaskResult) -> String {
+    let (baseline, labels) = (digest::baseline(results), labels(results));
+    let head = [
+        "encoding",
+        "verdict",
+        "mean difference",
+        "",
+        "95 % interval",
+        "p",
+        "p (Holm)",
+        "detectable",
+        "margin",
+    ];
+    let mut measures: Vec<&str> = Vec::new();
+    for row in &task.comparisons {
+        if !measures.contains(&row.measure.as_str()) {
+            measures.push(&row.measure);
+        }
+    }
+    if measures.is_empty() {
+        return String::new();
+    }
+    let mut body = String::new();
+    for measure in measures {
+        let rows = || task.comparisons.iter().filter(|row| row.measure == measure);
+        let ends = rows().flat_map(|row| [row.low.abs(), row.high.abs(), row.margin.abs()]);
+        let reach = ends.filter(|end| end.is_finite()).fold(0.0, f64::max);
+        // One number of decimals for a measure, so that they stand under each other.
+        let decimals = if reach >= 100.0 { 0 } else { 3 };
+        let plain = |value: f64| fixed(value, decimals, false);
+        let difference = |value: f64| {
+            let text = plain(value);
+            let is_above = value > 0.0 && text.contains(|digit: char| ('1'..='9').contains(&digit));
+            if is_above { format!("+{text}") } else { text }
+        };
+        let _ = write!(body, "<tbody>\n{}", section(&measured(task, measure), head.len()));
+        for comparison in rows() {
+            let Comparison { mean, low, high, margin, .. } = *comparison;
+            let picture = interval(Interval { low, mean, high, margin, reach });
+            let cells = [
+                escape(&verdict::of_row(comparison, baseline)),
+                difference(mean),
+                picture,
+                format!("{} to {}", difference(low), difference(high)),
+                probability(comparison.p),
+                probability(comparison.p_holm),
+                plain(comparison.detectable),
+                format!("±{}", number(margin)),
+            ];
+            let look = labels.iter().position(|label| *label == comparison.encoding);
+            let again = format!("{} again (A/A)", comparison.encoding);
+            let label = if comparison.is_again { &again } else { &comparison.encoding };
+            body += &row(label, look.filter(|_| !comparison.is_again), &cells);
+        }
+        body += "</tbody>\n";
+    }
+    table(&format!("{}: each encoding less {baseline}, paired by seed", task.name), &head, &body)
+}
+
+/// What a measure is, in words.
+fn measured(task: &TaskResult, measure: &str) -> String {
+    let what = if task.is_language { "loss, lower is better" } else { "exact answers, higher is better" };
+    match measure {
+        "in range" => format!("Within the trained lengths (up to {}): {what}", task.train_length),
+        "beyond" => format!("Beyond the trained lengths: {what}"),
+        "loss" => "Training loss at the end, lower is better".into(),
+        "speed" => "Steps to the same loss, fewer is better".into(),
+        other => other.into(),
+    }
+}
+
+fn probability(p: f64) -> String {
+    match p {
+        p if !p.is_finite() => "–".into(),
+        p if p < 0.001 => "&lt; 0.001".into(),
+        p => format!("{p:.3}"),
+    }
+}
+
+/// Trained with one rule, tested with another: a column for each length.
+pub(super) fn swaps(results: &Results, task: &TaskResult) -> String {
+    let mut lengths: Vec<usize> = task.swaps.iter().map(|swap| swap.length).collect();
+    lengths.sort_unstable();
+    lengths.dedup();
+    let mut pairs: Vec<(&str, &str)> = Vec::new();
+    for swap in &task.swaps {
+        let pair = (swap.trained.as_str(), swap.tested.as_str());
+        if !pairs.contains(&pair) {
+            pairs.push(pair);
+        }
+    }
+    if pairs.is_empty() {
+        return String::new();
+    }
+    let titles: Vec<String> = lengths.iter().map(|length| format!("length {length}")).collect();
+    let head: Vec<&str> =
+        ["trained with", "tested with"].into_iter().chain(titles.iter().map(String::as_str)).collect();
+    let labels = labels(results);
+    let mut body = String::from("<tbody>\n");
+    for (trained, tested) in pairs {
+        let value = |length: &usize| {
+            let is_it = |swap: &&crate::results::Swap| {
+                (swap.trained.as_str(), swap.tested.as_str()) == (trained, tested) && swap.length == *length
+            };
+            task.swaps.iter().find(is_it).map_or("–".into(), |swap| spread(&swap.values))
+        };
+        let cells: Vec<String> = std::iter::once(escape(tested)).chain(lengths.iter().map(value)).collect();
+        body += &row(trained, labels.iter().position(|label| *label == trained), &cells);
+    }
+    let what = if task.is_language { "loss" } else { "exact answers" };
+    table(
+        &format!("{}: {what} with another rule at the test, mean (single seeds)", task.name),
+        &head,
+        &(body + "</tbody>"),
+    )
+}
+
+/// The settings that a sweep tried.
+pub(super) fn sweep(results: &Results, task: &TaskResult) -> String {
+    if task.sweep.is_empty() {
+        return String::new();
+    }
+    let labels = labels(results);
+    let mut body = String::from("<tbody>\n");
+    for swept in &task.sweep {
+        let chosen = if swept.is_chosen { "chosen" } else { "" };
+        let look = labels.iter().position(|label| *label == swept.label);
+        body += &row(&swept.label, look, &[spread(&swept.values), chosen.into()]);
+    }
+    table(
+        &format!("{}: settings tried on seeds of their own", task.name),
+        &["setting", "mean (single seeds)", ""],
+        &(body + "</tbody>"),
+    )
+}
+
+/// A mean with what it is the mean of.
+fn spread(values: &[f64]) -> String {
+    let Some(mean) = digest::mean(values.iter().copied()) else { return "–".into() };
+    let seeds: Vec<String> = values.iter().map(|&value| number(value)).collect();
+    match seeds.len() {
+        1 => number(mean),
+        _ => format!("{} <span class=\"soft\">({})</span>", number(mean), seeds.join(", ")),
+    }
+}
+
+/// What each encoding had to work with, and what it cost.
+pub(super) fn ledger(results: &Results, timings: &Timings) -> String {
+    let head = [
+        "encoding",
+        "parameters",
+        "of these for positions",
+        "operations a step",
+        "learning rate",
+        "tokens a second, measured on this machine",
+    ];
+    let mut body = String::new();
+    for task in &results.tasks {
+        let groups = groups(results, task);
+        if groups.is_empty() {
+            continue;
+        }
+        let _ = write!(body, "<tbody>\n{}", section(&task.name, head.len()));
+        for group in groups {
+            let first = group.runs[0];
+            let mut rates: Vec<String> = group.runs.iter().map(|run| number(run.rate)).collect();
+            rates.dedup();
+            let cells = [
+                number_whole(first.parameters),
+                number_whole(first.position_parameters),
+                compact(first.flops_per_step),
+                rates.join(", "),
+                group.tokens_s(task, timings).map_or("–".into(), |tokens| number_whole(tokens as u64)),
+            ];
+            body += &row(group.label, Some(group.look), &cells);
+        }
+        body += "</tbody>\n";
+    }
+    if body.is_empty() { body } else { table("What each encoding had, and what it cost", &head, &body) }
+}
+
+/// All digits of a whole number, thousands apart.
+pub(super) fn number_whole(value: u64) -> String {
+    fixed(value as f64, 0, false)
+}

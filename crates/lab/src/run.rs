@@ -1,0 +1,242 @@
+//! One model, trained: what its batches are, and how its loss fell.
+
+use super::results::CurvePoint;
+use super::tasks::{Draws, Example, PAD, Part, Task};
+use roformer::Device;
+use roformer::Result;
+use roformer::blueprint::{Blueprint, Dims, Features, Mixing};
+use roformer::encoding::Encoding;
+use roformer::graph::{Batch, IGNORE, Init, Parameters};
+use roformer::network::{Laid, Network, Task as Goal};
+use roformer::ops::optimizer::AdamW;
+use roformer::train::{Learner, Schedule, Update};
+use serde::{Deserialize, Serialize};
+
+/// Features of a head.
+pub const HEAD_DIM: usize = 32;
+
+/// The optimizer of every run, but for its learning rate.
+const ADAM: AdamW = AdamW { beta1: 0.9, beta2: 0.98, epsilon: 1e-8, weight_decay: 0.01 };
+
+/// The largest norm of a gradient.
+const CLIP: f64 = 1.0;
+
+/// The loss of a model whose numbers have run away: no other is as high, and JSON has no infinity.
+pub(super) const HOPELESS: f64 = 65535.0;
+
+/// The points of a training curve.
+const POINTS: u64 = 50;
+
+/// What a run is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Purpose {
+    /// To choose a learning rate.
+    Search,
+    /// To choose parameters of an encoding.
+    Sweep,
+    /// To be compared.
+    Run,
+    /// To be compared: the baseline once more, with the batches in the opposite order.
+    Again,
+}
+
+/// All that decides a run, beside the program and the user's text, whose fingerprint is here.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// What it is for.
+    pub purpose: Purpose,
+    /// The task.
+    pub task: String,
+    /// The fingerprint of its data, in hexadecimal.
+    pub data: String,
+    /// The encoding, such as `rotary:base=500`.
+    pub encoding: String,
+    /// Whether attention is linear.
+    pub is_linear: bool,
+    /// The feature maps of linear attention.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub features: Features,
+    /// Width.
+    pub width: usize,
+    /// Layers.
+    pub layers: usize,
+    /// Texts of a batch.
+    pub batch: usize,
+    /// The longest length that is trained on.
+    pub train_length: usize,
+    /// The lengths that are tested.
+    pub test_lengths: Vec<usize>,
+    /// Examples of each length that are tested.
+    pub examples: usize,
+    /// Steps of training.
+    pub steps: u64,
+    /// The highest learning rate.
+    pub rate: f64,
+    /// The seed of the first weights, the batches and the tests.
+    pub seed: u64,
+    /// What it is trained on, where that is not the processor: other devices round otherwise.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub device: String,
+}
+
+impl Settings {
+    /// The model, with this encoding.
+    pub fn network(&self, task: &dyn Task, encoding: &Encoding) -> Network {
+        let (vocabulary, width, layers) = (task.vocabulary(), self.width, self.layers);
+        let blueprint = Blueprint {
+            encoding: encoding.clone(),
+            mixing: match self.is_linear {
+                true => Mixing::Linear(self.features.form(HEAD_DIM)),
+                false => Mixing::Softmax,
+            },
+            ..Blueprint::plain(Dims { vocabulary, width, layers, heads: width / HEAD_DIM })
+        };
+        Network { blueprint, dropout: 0.0, task: Goal::Language }
+    }
+
+    /// Tokens of the longest text that the model will see: the rows of learned tables.
+    pub fn longest(&self, task: &dyn Task) -> usize {
+        let lengths = self.test_lengths.iter().copied().chain([self.train_length]);
+        lengths.map(|length| task.tokens(length)).max().unwrap_or(1)
+    }
+
+    /// Floating-point operations of a training step: its matrix products, three times those of the forward pass. Tables of
+    /// an encoding are left out.
+    pub fn flops(&self, task: &dyn Task) -> f64 {
+        let [tokens, width, layers] =
+            [task.tokens(self.train_length), self.width, self.layers].map(|n| n as f64);
+        let weights = layers * 12.0 * width * width + task.vocabulary() as f64 * width;
+        3.0 * self.batch as f64 * tokens * (2.0 * weights + layers * 4.0 * tokens * width)
+    }
+}
+
+/// What a model is after training.
+pub struct Trained {
+    /// The model.
+    pub network: Network,
+    /// The names and places of its parameters.
+    pub layout: Parameters,
+    /// Its parameters.
+    pub parameters: Vec<f32>,
+    /// The loss as it fell.
+    pub curve: Vec<CurvePoint>,
+}
+
+impl Trained {
+    /// The model laid out for batches `[batch, tokens]`, with what it learned. A network that differs in rules without
+    /// parameters may take its place.
+    pub fn lay_out(
+        &self,
+        network: &Network,
+        batch: usize,
+        tokens: usize,
+        longest: usize,
+    ) -> Result<Laid<f32>> {
+        let mut laid = network.build::<f32>(batch, tokens, longest)?;
+        give(&self.layout, &self.parameters, &mut laid.graph);
+        Ok(laid)
+    }
+}
+
+/// Gives every parameter of a graph the numbers of the one with its name.
+pub(super) fn give(layout: &Parameters, numbers: &[f32], graph: &mut roformer::graph::Graph<f32>) {
+    for entry in graph.layout().clone().entries() {
+        if let Some(known) = layout.find(&entry.name) {
+            graph.parameters_mut()[entry.range.clone()].copy_from_slice(&numbers[known.range()]);
+        }
+    }
+}
+
+/// Trains a model on a device. `on_step` is asked before each step whether to go on; `None` where it was not.
+pub fn train(
+    device: &Device,
+    settings: &Settings,
+    task: &dyn Task,
+    encoding: &Encoding,
+    mut on_step: impl FnMut() -> bool,
+) -> Result<Option<Trained>> {
+    let network = settings.network(task, encoding);
+    let tokens = task.tokens(settings.train_length);
+    let mut learner = Learner::new(device, &network, [settings.batch, tokens], settings.longest(task))?;
+    let layout = learner.layout().clone();
+    initialise(&layout, settings, learner.parameters_mut()?);
+
+    let steps = settings.steps;
+    let every = steps.div_ceil(POINTS).max(1);
+    let (mut curve, mut sum, mut count) = (Vec::new(), 0.0, 0.0f64);
+    for step in 0..steps {
+        if !on_step() {
+            return Ok(None);
+        }
+        let rate = Schedule::Cosine.rate(step + 1, [steps / 10, steps], [settings.rate, 0.0]);
+        let update = Update { adam: ADAM, step: step + 1, rate, clip: CLIP };
+        let found = learner.step(&update, 1, |_, given| {
+            let places = encoding.as_encode::<f32>().positions(tokens, settings.seed, step);
+            *given = Batch { positions: places.unwrap_or_default(), ..batch(settings, task, step) };
+        })?;
+        // A step that is not a number is not taken: a rate that is too high shows in the curve, and nothing else breaks.
+        if found.is_finite() {
+            (sum, count) = (sum + found.loss, count + 1.0);
+        }
+        if (step + 1).is_multiple_of(every) || step + 1 == steps {
+            let before = curve.last().map_or(HOPELESS, |point: &CurvePoint| point.loss);
+            curve.push(CurvePoint { step: step + 1, loss: if count > 0.0 { sum / count } else { before } });
+            (sum, count) = (0.0, 0.0);
+        }
+    }
+    learner.fetch()?;
+    let parameters = learner.parameters().to_vec();
+    Ok(Some(Trained { network, layout, parameters, curve }))
+}
+
+/// First weights by the seed. The standard deviation 0.02 is that of models of the width 768; a narrower one learns faster
+/// with that of its own width.
+fn initialise(layout: &Parameters, settings: &Settings, parameters: &mut [f32]) {
+    layout.initialise(settings.seed, parameters);
+    let scale = (768.0 / settings.width as f32).sqrt();
+    for entry in layout.entries().iter().filter(|entry| matches!(entry.init, Init::Normal(_))) {
+        parameters[entry.range.clone()].iter_mut().for_each(|number| *number *= scale);
+    }
+}
+
+/// The batch of a step: by task, seed and step alone, whatever the encoding.
+fn batch(settings: &Settings, task: &dyn Task, step: u64) -> Batch {
+    // The same batches in the opposite order: all else is the same, so what differs is chance.
+    let number = if settings.purpose == Purpose::Again { settings.steps - 1 - step } else { step };
+    let examples: Vec<Example> = (0..settings.batch as u64)
+        .map(|row| {
+            let mut draws = Draws::new(&[name_key(task), settings.seed, TRAIN, number, row]);
+            let length = task.draw_length(settings.train_length, &mut draws);
+            task.example(length, Part::Train, &mut draws)
+        })
+        .collect();
+    join(&examples, task.tokens(settings.train_length))
+}
+
+/// Makes the chance of training another than that of tests.
+const TRAIN: u64 = 0x0074_7261_696e;
+
+/// A task's name as a number.
+pub(super) fn name_key(task: &dyn Task) -> u64 {
+    task.name().bytes().fold(0, |key, byte| roformer::graph::mix(key ^ u64::from(byte)))
+}
+
+/// Examples as a batch, filled up to `tokens` each.
+pub(super) fn join(examples: &[Example], tokens: usize) -> Batch {
+    let row = |list: &[u32], fill: u32| {
+        let mut row = list.to_vec();
+        row.resize(tokens, fill);
+        row
+    };
+    Batch {
+        ids: examples.iter().flat_map(|example| row(&example.ids, PAD)).collect(),
+        targets: examples.iter().flat_map(|example| row(&example.targets, IGNORE)).collect(),
+        ..Batch::default()
+    }
+}
+
+/// Whether features are the usual ones, which settings do not mention.
+fn is_default(features: &Features) -> bool {
+    *features == Features::default()
+}
