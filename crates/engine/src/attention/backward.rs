@@ -5,7 +5,7 @@
 //! depend on threads.
 
 use super::dropout::Keep;
-use super::rows::{Rows, dots, slopes};
+use super::rows::{Rows, dots, score_gradients};
 use super::softmax::Shape;
 use super::sums::{Pieces, Sums, Vectors};
 use super::terms::{Attention, Gradients, Table, TermGradients};
@@ -18,7 +18,7 @@ use rayon::prelude::*;
 use std::sync::PoisonError;
 
 impl<T: Real> Attention<'_, T> {
-    /// The gradients, from that of the results and what the forward gave: `slope` and `out` `[batch, queries,
+    /// The gradients, from that of the results and what the forward gave: `dout` and `out` `[batch, queries,
     /// heads · head_dim]`, `lse` `[batch, queries, heads]`. `false` if there was not enough memory; then nothing is given.
     ///
     /// # Panics
@@ -27,14 +27,14 @@ impl<T: Real> Attention<'_, T> {
     #[must_use]
     pub fn backward(
         &self,
-        (slope, out, lse): (&[T], &[T], &[T]),
+        (dout, out, lse): (&[T], &[T], &[T]),
         gradients: Gradients<T>,
         workspace: &mut Workspace<T>,
     ) -> bool {
         self.check();
         let Shape { batch, queries, keys, heads, key_heads, head_dim } = self.shape;
         let results = batch * queries * heads * head_dim;
-        assert!(slope.len() == results && out.len() == results, "the shape of an attention");
+        assert!(dout.len() == results && out.len() == results, "the shape of an attention");
         assert_eq!(lse.len(), batch * queries * heads, "the shape of an attention");
         let parts = self.parts(&gradients.terms);
         let Gradients { buffers, accumulate, q, k, v, mut terms } = gradients;
@@ -63,7 +63,7 @@ impl<T: Real> Attention<'_, T> {
                     let queries = QUERIES.min(queries - query);
                     let tile = Tile { sequence, head, query, queries, key: 0, keys: 0 };
                     let is_first = index == 0 && query == 0;
-                    self.backward_block(tile, is_first, keep, (slope, out, lse), &mut sums, &mut scratch);
+                    self.backward_block(tile, is_first, keep, (dout, out, lse), &mut sums, &mut scratch);
                     // SAFETY: rows of this task's head.
                     unsafe { given[0].give(sequence, query, head, &scratch.dq[..queries * head_dim]) };
                 }
@@ -127,28 +127,28 @@ impl<T: Real> Attention<'_, T> {
         mut tile: Tile,
         is_first: bool,
         keep: Option<Keep>,
-        (slope, out, lse): (&[T], &[T], &[T]),
+        (dout, out, lse): (&[T], &[T], &[T]),
         sums: &mut Sums<T>,
         scratch: &mut Scratch<T>,
     ) {
         let Shape { queries, heads, head_dim: dim, .. } = self.shape;
         let width = heads * dim;
         let first = tile.sequence * queries + tile.query;
-        let slope = &slope[first * width + tile.head * dim..];
+        let dout = &dout[first * width + tile.head * dim..];
         let out = &out[first * width + tile.head * dim..];
         let lse = &lse[first * heads + tile.head..];
         // The sum of weight times gradient over a row of weights is that of result times gradient over the result.
-        dots(Level::best(), (slope, out), (width, dim), &mut scratch.total[..tile.queries]);
+        dots(Level::best(), (dout, out), (width, dim), &mut scratch.total[..tile.queries]);
         for (i, largest) in scratch.largest[..tile.queries].iter_mut().enumerate() {
             // Of a query that sees nothing every score is −∞, and every weight shall be 0.
             let lse = lse[i * heads];
             *largest = if lse == T::NEG_INFINITY { T::ZERO } else { lse };
         }
-        let slope = Strided::rows(slope, width);
+        let dout = Strided::rows(dout, width);
         self.prepare(&tile, scratch);
         let seen = self.seen(tile.sequence, tile.query, tile.queries);
         if self.terms.query.is_some() {
-            scratch.turned[..tile.queries * dim].fill(T::ZERO);
+            scratch.dq_by_table[..tile.queries * dim].fill(T::ZERO);
         }
         if is_first {
             for sum in [&mut scratch.dk, &mut scratch.dv] {
@@ -161,63 +161,69 @@ impl<T: Real> Attention<'_, T> {
         }
         for key in seen.clone().step_by(KEYS) {
             (tile.key, tile.keys) = (key, KEYS.min(seen.end - key));
-            self.slopes(&tile, keep, slope, scratch);
-            self.add_inputs(&tile, slope, (key > seen.start, !is_first), scratch);
-            self.add_terms(&tile, slope, sums, scratch);
+            self.score_gradients(&tile, keep, dout, scratch);
+            self.add_inputs(&tile, dout, (key > seen.start, !is_first), scratch);
+            self.add_terms(&tile, dout, sums, scratch);
         }
-        let (q, turned) = (&mut scratch.dq[..tile.queries * dim], &scratch.turned[..tile.queries * dim]);
+        let (q, by_table) =
+            (&mut scratch.dq[..tile.queries * dim], &scratch.dq_by_table[..tile.queries * dim]);
         // What reached the queries by way of keys reached u, too, and what by way of the table reached v.
         if !sums.content.is_empty() {
             q.chunks_exact(dim).for_each(|row| give(row, sums.content, true));
         }
         if self.terms.query.is_some() {
             if !sums.position.is_empty() {
-                turned.chunks_exact(dim).for_each(|row| give(row, sums.position, true));
+                by_table.chunks_exact(dim).for_each(|row| give(row, sums.position, true));
             }
-            give(turned, q, true);
+            give(by_table, q, true);
         }
     }
 
-    /// The weights of a tile, after dropout, into the scratch's `scores`, and the gradient of its scores into `slopes`.
-    fn slopes(&self, tile: &Tile, keep: Option<Keep>, slope: Strided<T>, scratch: &mut Scratch<T>) {
+    /// The weights of a tile, after dropout, into the scratch's `scores`, and the gradient of its scores into `ds`.
+    fn score_gradients(&self, tile: &Tile, keep: Option<Keep>, dout: Strided<T>, scratch: &mut Scratch<T>) {
         let dim = self.shape.head_dim;
         self.scores(tile, scratch);
-        let Scratch { scores, slopes: ds, value, products, largest, total, .. } = scratch;
+        let Scratch { scores, ds, value, products, largest, total, .. } = scratch;
         let sizes = [tile.queries, tile.keys, dim];
-        product((ds, KEYS), slope, self.values(tile).transposed(), sizes, 1.0);
+        product((ds, KEYS), dout, self.values(tile).transposed(), sizes, 1.0);
         if let Some(table) = &self.terms.value {
             self.gather(table, tile, value);
             let vectors = Strided::rows(&value.vectors, dim).transposed();
-            product((products, SPAN), slope, vectors, [tile.queries, value.slots(), dim], 1.0);
+            product((products, SPAN), dout, vectors, [tile.queries, value.slots(), dim], 1.0);
             value.add(products, (ds, KEYS), [tile.queries, tile.keys]);
         }
         let [scores, ds] = [scores, ds].map(|data| Rows { data, step: KEYS, count: tile.keys });
         let keep = keep.map(|keep| (keep, self.index(tile, 0), self.shape.keys as u64));
-        slopes(Level::best(), (scores, ds), (&largest[..tile.queries], &total[..tile.queries]), keep);
+        score_gradients(
+            Level::best(),
+            (scores, ds),
+            (&largest[..tile.queries], &total[..tile.queries]),
+            keep,
+        );
     }
 
     /// What a tile gives to q and to k and v where they meet each other, added or set as `accumulate` says of both.
-    fn add_inputs(&self, tile: &Tile, slope: Strided<T>, accumulate: (bool, bool), scratch: &mut Scratch<T>) {
+    fn add_inputs(&self, tile: &Tile, dout: Strided<T>, accumulate: (bool, bool), scratch: &mut Scratch<T>) {
         let (dim, scale) = (self.shape.head_dim, self.scale());
-        let Scratch { scores, slopes, content, dq, dk, dv, .. } = scratch;
-        let (weights, ds) = (Strided::rows(scores, KEYS), Strided::rows(slopes, KEYS));
+        let Scratch { scores, ds, content, dq, dk, dv, .. } = scratch;
+        let (weights, ds) = (Strided::rows(scores, KEYS), Strided::rows(ds, KEYS));
         let sizes = [tile.queries, dim, tile.keys];
         multiply((dq, dim), ds, self.keys(tile), sizes, scale, accumulate.0, Threads::One);
         let (sizes, first) = ([tile.keys, dim, tile.queries], tile.key * dim);
         let (queries, one) = (self.content(tile, content), Threads::One);
         multiply((&mut dk[first..], dim), ds.transposed(), queries, sizes, scale, accumulate.1, one);
-        multiply((&mut dv[first..], dim), weights.transposed(), slope, sizes, 1.0, accumulate.1, one);
+        multiply((&mut dv[first..], dim), weights.transposed(), dout, sizes, 1.0, accumulate.1, one);
     }
 
     /// Adds what a tile gives to the tables, and to q and k where they meet those. The bands must be the tile's.
-    fn add_terms(&self, tile: &Tile, slope: Strided<T>, sums: &mut Sums<T>, scratch: &mut Scratch<T>) {
+    fn add_terms(&self, tile: &Tile, dout: Strided<T>, sums: &mut Sums<T>, scratch: &mut Scratch<T>) {
         let (dim, scale) = (self.shape.head_dim, self.scale());
         let sizes = [tile.queries, tile.keys];
         let Scratch {
             scores,
-            slopes: ds,
+            ds,
             position,
-            turned,
+            dq_by_table,
             dk,
             query,
             key,
@@ -230,14 +236,14 @@ impl<T: Real> Attention<'_, T> {
         if !sums.value.is_empty() {
             value.sum((scores, KEYS), products, sizes);
             let by_slot = Strided::rows(products, SPAN).transposed();
-            product((vectors, dim), by_slot, slope, [value.slots(), dim, tile.queries], 1.0);
+            product((vectors, dim), by_slot, dout, [value.slots(), dim, tile.queries], 1.0);
             value.scatter(vectors, sums.value, dim);
         }
         if self.terms.query.is_some() {
             query.sum((ds, KEYS), products, sizes);
             let (by_slot, slots) = (Strided::rows(products, SPAN), query.slots());
             let band = Strided::rows(&query.vectors, dim);
-            add_product((turned, dim), by_slot, band, [tile.queries, dim, slots], scale);
+            add_product((dq_by_table, dim), by_slot, band, [tile.queries, dim, slots], scale);
             if !sums.query.is_empty() {
                 let queries = self.position(tile, position);
                 let sizes = [slots, dim, tile.queries];

@@ -186,46 +186,46 @@ impl<T: Real> Pass for Dots<'_, T> {
     }
 }
 
-/// The backward of rows of the softmax. `scores` become the weights e^(score − lse) after dropout. `slopes` come as the
+/// The backward of rows of the softmax. `scores` become the weights e^(score − lse) after dropout. `ds` come as the
 /// gradient of those, and become the gradient of the scores; `delta` is each row's sum of weight times gradient. The dropout
 /// comes with the index of the first weight, and from row to row.
-pub(super) fn slopes<T: Real>(
+pub(super) fn score_gradients<T: Real>(
     level: Level,
-    (scores, slopes): (Rows<T>, Rows<T>),
+    (scores, ds): (Rows<T>, Rows<T>),
     (lse, delta): (&[T], &[T]),
     keep: Option<(Keep, u64, u64)>,
 ) {
-    run(level, Slopes { scores, slopes, lse, delta, keep });
+    run(level, ScoreGradients { scores, ds, lse, delta, keep });
 }
 
-struct Slopes<'a, T> {
+struct ScoreGradients<'a, T> {
     scores: Rows<'a, T>,
-    slopes: Rows<'a, T>,
+    ds: Rows<'a, T>,
     lse: &'a [T],
     delta: &'a [T],
     keep: Option<(Keep, u64, u64)>,
 }
 
-impl<T: Real> Pass for Slopes<'_, T> {
+impl<T: Real> Pass for ScoreGradients<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run(mut self) {
         for (row, (&lse, &delta)) in self.lse.iter().zip(self.delta).enumerate() {
-            let (scores, slopes) = (self.scores.row(row), self.slopes.row(row));
+            let (scores, ds) = (self.scores.row(row), self.ds.row(row));
             let Some((keep, index, step)) = self.keep else {
-                for (score, slope) in scores.iter_mut().zip(slopes) {
+                for (score, ds) in scores.iter_mut().zip(ds) {
                     let weight = (*score - lse).exp();
-                    *slope = weight * (*slope - delta);
+                    *ds = weight * (*ds - delta);
                     *score = weight;
                 }
                 continue;
             };
             let (scale, index) = (T::of(keep.scale), index + row as u64 * step);
-            for ((index, score), slope) in (index..).zip(scores).zip(slopes) {
+            for ((index, score), ds) in (index..).zip(scores).zip(ds) {
                 let weight = (*score - lse).exp();
                 let factor = if keep.keeps(index) { scale } else { T::ZERO };
-                *slope = weight * (factor * *slope - delta);
+                *ds = weight * (factor * *ds - delta);
                 *score = weight * factor;
             }
         }

@@ -35,10 +35,10 @@ impl<T: Real> Workspace<T> {
     pub fn bytes(&self) -> usize {
         let scratch = |scratch: &Mutex<Scratch<T>>| {
             let scratch = scratch.lock().unwrap_or_else(PoisonError::into_inner);
-            let Scratch { scores, slopes, content, position, turned, products, vectors, .. } = &*scratch;
+            let Scratch { scores, ds, content, position, dq_by_table, products, vectors, .. } = &*scratch;
             let Scratch { dq, dk, dv, .. } = &*scratch;
             let bands = [&scratch.query.vectors, &scratch.key.vectors, &scratch.value.vectors];
-            let others = [scores, slopes, content, position, turned, products, vectors, dq, dk, dv];
+            let others = [scores, ds, content, position, dq_by_table, products, vectors, dq, dk, dv];
             bands.into_iter().chain(others).map(|memory| memory.len()).sum::<usize>()
         };
         (self.threads.iter().map(scratch).sum::<usize>() + self.gradients.len()) * size_of::<T>()
@@ -58,13 +58,13 @@ pub(super) struct Scratch<T> {
     /// Scores, then weights `[QUERIES, KEYS]`.
     pub scores: Memory<T>,
     /// The gradient of weights, then of scores `[QUERIES, KEYS]`.
-    pub slopes: Memory<T>,
+    pub ds: Memory<T>,
     /// Queries plus u, and queries plus v `[queries, head_dim]`, where there are such.
     pub content: Memory<T>,
     pub position: Memory<T>,
     /// The gradient of the tile's queries, and by way of the query table alone, `[QUERIES, head_dim]`.
     pub dq: Memory<T>,
-    pub turned: Memory<T>,
+    pub dq_by_table: Memory<T>,
     /// The gradients of all keys and values of a head `[keys, head_dim]`.
     pub dk: Memory<T>,
     pub dv: Memory<T>,
@@ -88,11 +88,11 @@ impl<T: Real> Scratch<T> {
         let empty = || Memory::zeros(0);
         Some(Scratch {
             scores: Memory::zeros(QUERIES * KEYS)?,
-            slopes: Memory::zeros(QUERIES * KEYS)?,
+            ds: Memory::zeros(QUERIES * KEYS)?,
             content: empty()?,
             position: empty()?,
             dq: empty()?,
-            turned: empty()?,
+            dq_by_table: empty()?,
             dk: empty()?,
             dv: empty()?,
             query: Band::new()?,
@@ -112,7 +112,7 @@ impl<T: Real> Scratch<T> {
             (&mut self.content, QUERIES),
             (&mut self.position, QUERIES),
             (&mut self.dq, QUERIES),
-            (&mut self.turned, QUERIES),
+            (&mut self.dq_by_table, QUERIES),
             (&mut self.dk, keys),
             (&mut self.dv, keys),
             (&mut self.query.vectors, SPAN),

@@ -1,6 +1,6 @@
 //! Softmax attention over joined queries, keys and values, with its position terms.
 
-use super::{Builder, Gradients, Operation, Turned, Value, Values};
+use super::{Builder, Gradients, Operation, Rotation, Value, Values};
 use crate::attention::softmax::{Heads, Mask, Reach, Shape};
 use crate::attention::{self, Attention, Bias, Dropout, Place, Table, TermGradients};
 use crate::ops::Real;
@@ -18,7 +18,7 @@ pub struct TableTerm {
 #[derive(Default)]
 pub struct Terms {
     /// (2) The rotation.
-    pub rotation: Option<Turned>,
+    pub rotation: Option<Rotation>,
     /// (3) `[heads, rows]`
     pub bias: Option<TableTerm>,
     /// (4) `[rows, heads · head_dim]`, or `[rows, head_dim]` for all heads.

@@ -121,8 +121,8 @@ impl<T: Real> Builder<T> {
             value_dim: values.width / heads,
         };
         let inputs = [numerator[0], numerator[1], denominator[0], denominator[1], values];
-        let slopes = inputs.map(|value| vec![T::ZERO; value.size()]);
-        self.push(Linear { inputs, shape, is_causal, out, workspace: None, slopes });
+        let gradients = inputs.map(|value| vec![T::ZERO; value.size()]);
+        self.push(Linear { inputs, shape, is_causal, out, workspace: None, gradients });
         out
     }
 }
@@ -176,7 +176,7 @@ pub(super) struct Linear<T: Real> {
     pub(super) out: Value,
     pub(super) workspace: Option<linear::Workspace<T>>,
     /// The gradients of the inputs of this attention alone; two of them may be the same value.
-    pub(super) slopes: [Vec<T>; 5],
+    pub(super) gradients: [Vec<T>; 5],
 }
 
 impl<T: Real> Linear<T> {
@@ -209,16 +209,16 @@ impl<T: Real> Operation<T> for Linear<T> {
 
     fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
         let mut workspace = self.workspace();
-        let mut slopes = std::mem::take(&mut self.slopes);
-        let [qn, kn, qd, kd, v] = slopes.each_mut().map(|slope| &mut slope[..]);
+        let mut own = std::mem::take(&mut self.gradients);
+        let [qn, kn, qd, kd, v] = own.each_mut().map(|gradient| &mut gradient[..]);
         let (inputs, options) = self.inputs(values);
         let (dout, given) = (gradients.get(self.out), linear::Gradients { qn, kn, qd, kd, v });
         let done = linear::attend_backward(&self.shape, &inputs, &options, dout, given, &mut workspace);
         assert!(done, "memory for attention");
-        for (value, slope) in self.inputs.into_iter().zip(&slopes) {
-            gradients.contribute(value, |_, sum, accumulate| pass::add_backward(slope, sum, accumulate));
+        for (value, own) in self.inputs.into_iter().zip(&own) {
+            gradients.contribute(value, |_, sum, accumulate| pass::add_backward(own, sum, accumulate));
         }
-        (self.slopes, self.workspace) = (slopes, Some(workspace));
+        (self.gradients, self.workspace) = (own, Some(workspace));
     }
 
     #[cfg(feature = "cuda")]

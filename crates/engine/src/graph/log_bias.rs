@@ -33,17 +33,16 @@ impl<T: Real> Operation<T> for LogBias {
 
     fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
         let (weights, tables) = (values.parameter(self.weight), values.get(self.table));
-        let (sums, slopes) = gradients.parameter(self.weight, self.table);
-        let rows = tables.chunks_exact(self.table.width).zip(slopes.chunks_exact(self.table.width));
-        for ((sum, weight), (row, slopes)) in sums.chunks_exact_mut(2).zip(weights.chunks_exact(2)).zip(rows)
-        {
+        let (sums, dtables) = gradients.parameter(self.weight, self.table);
+        let rows = tables.chunks_exact(self.table.width).zip(dtables.chunks_exact(self.table.width));
+        for ((sum, weight), (row, drow)) in sums.chunks_exact_mut(2).zip(weights.chunks_exact(2)).zip(rows) {
             let (strength, rate) = (weight[0].to_f64().exp(), weight[1].to_f64().exp());
             let (mut by_strength, mut by_rate) = (0.0, 0.0);
-            for (distance, (bias, slope)) in row.iter().zip(slopes).enumerate() {
-                let (bias, slope, reach) = (bias.to_f64(), slope.to_f64(), rate * distance as f64);
+            for (distance, (bias, dbias)) in row.iter().zip(drow).enumerate() {
+                let (bias, dbias, reach) = (bias.to_f64(), dbias.to_f64(), rate * distance as f64);
                 // ∂b/∂(ln r₁) = b, and ∂b/∂(ln r₂) = −r₁·r₂·r/(1 + r₂·r).
-                by_strength += slope * bias;
-                by_rate -= slope * strength * reach / (1.0 + reach);
+                by_strength += dbias * bias;
+                by_rate -= dbias * strength * reach / (1.0 + reach);
             }
             sum[0] += T::of(by_strength);
             sum[1] += T::of(by_rate);
@@ -58,15 +57,15 @@ impl<T: Real> Operation<T> for LogBias {
         let work = rotation::Kernel {
             weight: lowering.parameter(weight),
             table: lowering.make(table, Storage::F32),
-            slopes: gpu::Span::NOTHING,
+            dtable: gpu::Span::NOTHING,
             gradient: gpu::Span::NOTHING,
             heads: table.rows,
             length: table.width,
         };
         lowering.forward(move |gpu| rotation::kernel_forward(&gpu.training()?.rotation, gpu, &work));
         Ok(Box::new(move |lowering| {
-            let Some(slopes) = lowering.slope(table) else { return Ok(()) };
-            let work = rotation::Kernel { slopes, gradient: lowering.parameter_gradient(weight), ..work };
+            let Some(dtable) = lowering.gradient(table) else { return Ok(()) };
+            let work = rotation::Kernel { dtable, gradient: lowering.parameter_gradient(weight), ..work };
             lowering.backward(move |gpu| rotation::kernel_backward(&gpu.training()?.rotation, gpu, &work));
             Ok(())
         }))

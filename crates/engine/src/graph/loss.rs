@@ -102,9 +102,9 @@ impl<T: Real> Operation<T> for Classes {
     fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
         let scale = gradients.get(self.out)[0].to_f64();
         let mut loss = 0.0;
-        gradients.contribute(self.scores, |_, slope, _| {
+        gradients.contribute(self.scores, |_, dscores, _| {
             let (scores, targets) = (values.get(self.scores), &values.batch.targets);
-            loss = loss::softmax_cross_entropy(scores, self.scores.width, targets, Some((slope, scale)));
+            loss = loss::softmax_cross_entropy(scores, self.scores.width, targets, Some((dscores, scale)));
         });
         gradients.loss = loss;
     }

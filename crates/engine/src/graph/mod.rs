@@ -48,7 +48,7 @@ pub use cuda::{Backward, Lowered, Lowering, Part, Program};
 pub use gradients::Gradients;
 pub use linear::{FeatureMap, LinearForm};
 pub use parameters::{Entry, Init, Parameter, Parameters, mix};
-pub use rotate::{Columns, Turned};
+pub use rotate::{Columns, Rotation};
 
 use crate::error::{Error, Result};
 use crate::ops::{Memory, Real, pass};

@@ -103,7 +103,7 @@ impl<T: Real> Operation<T> for Norm<T> {
 }
 
 pub(super) struct Activate {
-    /// In a step that goes back, its slopes from the forward pass on.
+    /// In a step that goes back, its derivatives from the forward pass on.
     pub(super) x: Value,
     pub(super) activation: Activation,
     pub(super) out: Value,
@@ -115,7 +115,7 @@ impl<T: Real> Operation<T> for Activate {
             return values.write(self.out, |values, out| self.activation.forward(values.get(self.x), out));
         }
         let mut x = values.store.lend(self.x);
-        values.write(self.out, |_, out| self.activation.forward_with_slopes(&mut x, out));
+        values.write(self.out, |_, out| self.activation.forward_with_derivatives(&mut x, out));
         values.store.values[self.x.index] = Some(x);
     }
 

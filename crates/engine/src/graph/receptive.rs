@@ -64,7 +64,7 @@ impl<T: Real> Operation<T> for Frequencies {
         };
         lowering.forward(move |gpu| rotation::field_forward(&gpu.training()?.rotation, gpu, &work));
         Ok(Box::new(move |lowering| {
-            let Some(frequencies) = lowering.slope(out) else { return Ok(()) };
+            let Some(frequencies) = lowering.gradient(out) else { return Ok(()) };
             let work = rotation::Field { frequencies, gradient: lowering.add_to(field), ..work };
             lowering.backward(move |gpu| rotation::field_backward(&gpu.training()?.rotation, gpu, &work));
             Ok(())

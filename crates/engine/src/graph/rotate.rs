@@ -7,7 +7,7 @@ use rope::{Positions, Rope, Schedule, Table};
 
 /// A rotation of queries and keys.
 #[derive(Clone, Debug)]
-pub struct Turned {
+pub struct Rotation {
     /// The rotary embedding.
     pub rope: Rope,
     /// Frequencies that are learned, `[1, pairs]`, in place of the rope's own.
@@ -34,11 +34,11 @@ impl<T: Real> Builder<T> {
     pub fn rotate(
         &mut self,
         x: Value,
-        turned: &Turned,
+        rotation: &Rotation,
         columns: Columns,
         longest: usize,
     ) -> rope::Result<()> {
-        let Turned { rope, frequencies, .. } = turned;
+        let Rotation { rope, frequencies, .. } = rotation;
         let table = match frequencies {
             None => table(rope, longest, &columns)?,
             Some(_) => {
@@ -101,9 +101,8 @@ impl<T: Real> Operation<T> for Rotate<T> {
         }
         let (heads, table) = (self.heads(), &self.table);
         values.write(self.x, |values, numbers| {
-            let turned =
-                table.at(rows(&values.batch.positions)).and_then(|rows| forward(&rows, numbers, &heads));
-            turned.expect(CHECKED);
+            let rows = table.at(rows(&values.batch.positions));
+            rows.and_then(|rows| forward(&rows, numbers, &heads)).expect(CHECKED);
         });
     }
 
@@ -113,8 +112,8 @@ impl<T: Real> Operation<T> for Rotate<T> {
         gradient.fill(0.0);
         gradients.add(*x, |_, dy| {
             let learned = frequencies.map(|_| (y, &mut gradient[..]));
-            let turned = table.at(rows(&values.batch.positions));
-            turned.and_then(|rows| backward(&rows, dy, &heads, learned)).expect(CHECKED);
+            let rows = table.at(rows(&values.batch.positions));
+            rows.and_then(|rows| backward(&rows, dy, &heads, learned)).expect(CHECKED);
         });
         if let Some(frequencies) = *frequencies {
             gradients.add(frequencies, |_, sum| {

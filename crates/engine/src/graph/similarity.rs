@@ -48,7 +48,7 @@ impl<T: Real> Operation<T> for PairLoss<T> {
     fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
         let scale = gradients.get(self.out)[0].to_f64();
         let mut loss = 0.0;
-        gradients.add(self.vectors, |_, slope| loss = self.loss(values, Some((slope, scale))));
+        gradients.add(self.vectors, |_, dvectors| loss = self.loss(values, Some((dvectors, scale))));
         gradients.loss = loss;
     }
 

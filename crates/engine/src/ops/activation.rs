@@ -70,26 +70,26 @@ impl Activation {
 
     /// y = activation(x) and x ← activation'(x), number by number, over the threads: what the way back needs, while all of
     /// it is at hand.
-    pub fn forward_with_slopes<T: Real>(self, x: &mut [T], y: &mut [T]) {
+    pub fn forward_with_derivatives<T: Real>(self, x: &mut [T], y: &mut [T]) {
         assert_eq!(x.len(), y.len(), "shapes of an activation");
         if x.len() < PARALLEL {
-            with_slopes(self, x, y);
+            with_derivatives(self, x, y);
         } else {
             let blocks = x.par_chunks_mut(BLOCK).zip(y.par_chunks_mut(BLOCK));
-            blocks.for_each(|(x, y)| with_slopes(self, x, y));
+            blocks.for_each(|(x, y)| with_derivatives(self, x, y));
         }
     }
 }
 
-/// dy ← dy·slope, number by number, over the threads, for slopes from [`Activation::forward_with_slopes`]: the gradient of y
+/// dy ← dy·derivative, number by number, over the threads, for derivatives from [`Activation::forward_with_derivatives`]: the gradient of y
 /// becomes that of x.
-pub fn backward<T: Real>(slopes: &[T], dy: &mut [T]) {
-    assert_eq!(slopes.len(), dy.len(), "shapes of an activation");
+pub fn backward<T: Real>(derivatives: &[T], dy: &mut [T]) {
+    assert_eq!(derivatives.len(), dy.len(), "shapes of an activation");
     if dy.len() < PARALLEL {
-        multiply(slopes, dy);
+        multiply(derivatives, dy);
     } else {
-        let blocks = dy.par_chunks_mut(BLOCK).zip(slopes.par_chunks(BLOCK));
-        blocks.for_each(|(dy, slopes)| multiply(slopes, dy));
+        let blocks = dy.par_chunks_mut(BLOCK).zip(derivatives.par_chunks(BLOCK));
+        blocks.for_each(|(dy, derivatives)| multiply(derivatives, dy));
     }
 }
 
@@ -128,8 +128,8 @@ pub fn swiglu_backward<T: Real>(x: &[T], width: usize, dy: &[T], dx: &mut [T]) {
 }
 
 vectorised! { fn apply<T>(activation: Activation, x: &mut [T]) = all }
-vectorised! { fn with_slopes<T>(activation: Activation, x: &mut [T], y: &mut [T]) = all_with_slopes }
-vectorised! { fn multiply<T>(slopes: &[T], dy: &mut [T]) = multiply_all }
+vectorised! { fn with_derivatives<T>(activation: Activation, x: &mut [T], y: &mut [T]) = all_with_derivatives }
+vectorised! { fn multiply<T>(derivatives: &[T], dy: &mut [T]) = multiply_all }
 vectorised! { fn gate<T>(gate: &[T], up: &[T], y: &mut [T]) = gate_row }
 vectorised! { fn gate_backward<T>(gate: &[T], up: &[T], dy: &[T], dgate: &mut [T], dup: &mut [T]) = gate_derivatives }
 
@@ -146,7 +146,7 @@ fn all<T: Real>(activation: Activation, x: &mut [T]) {
 }
 
 #[inline(always)]
-fn all_with_slopes<T: Real>(activation: Activation, x: &mut [T], y: &mut [T]) {
+fn all_with_derivatives<T: Real>(activation: Activation, x: &mut [T], y: &mut [T]) {
     let numbers = x.iter_mut().zip(y);
     match activation {
         Activation::Identity => numbers.for_each(|(x, y)| (*y, *x) = (*x, T::ONE)),
@@ -159,8 +159,8 @@ fn all_with_slopes<T: Real>(activation: Activation, x: &mut [T], y: &mut [T]) {
 }
 
 #[inline(always)]
-fn multiply_all<T: Real>(slopes: &[T], dy: &mut [T]) {
-    dy.iter_mut().zip(slopes).for_each(|(dy, &slope)| *dy *= slope);
+fn multiply_all<T: Real>(derivatives: &[T], dy: &mut [T]) {
+    dy.iter_mut().zip(derivatives).for_each(|(dy, &derivative)| *dy *= derivative);
 }
 
 /// x·Φ(x) and its derivative Φ(x) + x·φ(x): from the tail on the far side, so that small results keep their digits.
@@ -176,11 +176,11 @@ fn gelu<T: Real>(x: T) -> (T, T) {
 fn gelu_tanh<T: Real>(x: T) -> (T, T) {
     let (a, b) = (T::of((2.0 / std::f64::consts::PI).sqrt()), T::of(0.044715));
     let inner = a * (x + b * x * x * x);
-    let slope = a * (T::ONE + T::of(3.0) * b * x * x);
+    let inner_derivative = a * (T::ONE + T::of(3.0) * b * x * x);
     // s = ½·(1 + tanh u) = 1 / (1 + e^(−2u)) has the derivative 2·s·(1 − s)·u', and 1 − s = e^(−2u)·s loses no digits.
     let e = (-(inner + inner)).exp();
     let s = T::ONE / (T::ONE + e);
-    (x * s, s + x * s * (e * s) * (slope + slope))
+    (x * s, s + x * s * (e * s) * (inner_derivative + inner_derivative))
 }
 
 /// max(x, 0) and its derivative.
@@ -216,8 +216,8 @@ fn gate_row<T: Real>(gate: &[T], up: &[T], y: &mut [T]) {
 #[inline(always)]
 fn gate_derivatives<T: Real>(gate: &[T], up: &[T], dy: &[T], dgate: &mut [T], dup: &mut [T]) {
     for ((((&gate, &up), &dy), dgate), dup) in gate.iter().zip(up).zip(dy).zip(dgate).zip(dup) {
-        let (value, slope) = silu(gate);
-        *dgate = dy * up * slope;
+        let (value, derivative) = silu(gate);
+        *dgate = dy * up * derivative;
         *dup = dy * value;
     }
 }
@@ -246,11 +246,11 @@ mod tests {
         let (x, dy) = (wide::<T>(1, len), list::<T>(2, len));
         on_any_threads(|| {
             let (mut y, mut dx, mut same) = (vec![T::ONE; len], dy.clone(), vec![T::ONE; len]);
-            let mut slopes = x.clone();
-            activation.forward_with_slopes(&mut slopes, &mut y);
+            let mut derivatives = x.clone();
+            activation.forward_with_derivatives(&mut derivatives, &mut y);
             activation.forward(&x, &mut same);
             assert_eq!(y, same);
-            backward(&slopes, &mut dx);
+            backward(&derivatives, &mut dx);
             [y, dx].concat()
         })
     }
@@ -280,7 +280,7 @@ mod tests {
     fn derivatives_far_out_are_those_of_the_asymptotes() {
         for activation in ALL {
             let (mut x, mut y, mut dx) = ([-1e4f32, 1e4], [7.0; 2], [1.0; 2]);
-            activation.forward_with_slopes(&mut x, &mut y);
+            activation.forward_with_derivatives(&mut x, &mut y);
             backward(&x, &mut dx);
             let wanted = match activation {
                 Activation::Identity => [1.0, 1.0],

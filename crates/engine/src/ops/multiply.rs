@@ -254,7 +254,7 @@ mod tests {
         );
         let plain = run(1, Strided::rows(&a, k), Strided::rows(&b, n));
         assert!(plain == run(2, Strided::rows(&a, k), Strided::rows(&b, n)), "threads change bits");
-        let turned = run(2, Strided::rows(&at, m).transposed(), Strided::rows(&bt, k).transposed());
+        let transposed = run(2, Strided::rows(&at, m).transposed(), Strided::rows(&bt, k).transposed());
         for row in 0..m {
             for column in 0..n + 3 {
                 let index = row * (n + 3) + column;
@@ -269,8 +269,8 @@ mod tests {
                     "{sizes:?} at {row}, {column}"
                 );
                 assert!(
-                    (turned[index].to_f64() - wanted).abs() < epsilon * k as f64,
-                    "{sizes:?} turned, at {row}, {column}"
+                    (transposed[index].to_f64() - wanted).abs() < epsilon * k as f64,
+                    "{sizes:?} transposed, at {row}, {column}"
                 );
             }
         }

@@ -31,7 +31,7 @@ impl<T: Real> Pairs<'_, T> {
         let (rows, width) = (2 * self.counts.len(), self.width);
         assert_eq!(self.vectors.len(), rows * width, "shapes of pairs");
         let (cosines, rest) = scratch.split_at_mut(rows * rows);
-        let slopes = &mut rest[..rows * rows];
+        let dcosines = &mut rest[..rows * rows];
         let vectors = Strided::rows(self.vectors, width);
         multiply(
             (cosines, rows),
@@ -54,11 +54,11 @@ impl<T: Real> Pairs<'_, T> {
         let Some((dv, scale)) = gradient else {
             return softmax_cross_entropy(cosines, rows, &partners, None);
         };
-        let loss = softmax_cross_entropy(cosines, rows, &partners, Some((slopes, scale)));
+        let loss = softmax_cross_entropy(cosines, rows, &partners, Some((dcosines, scale)));
         // A cosine is that of its row with its column, and of its column with its row.
-        let slopes = Strided::rows(slopes, rows);
-        for (slopes, accumulate) in [(slopes, false), (slopes.transposed(), true)] {
-            multiply((dv, width), slopes, vectors, [rows, width, rows], SCALE, accumulate, Threads::All);
+        let dcosines = Strided::rows(dcosines, rows);
+        for (dcosines, accumulate) in [(dcosines, false), (dcosines.transposed(), true)] {
+            multiply((dv, width), dcosines, vectors, [rows, width, rows], SCALE, accumulate, Threads::All);
         }
         loss
     }
@@ -79,13 +79,13 @@ impl<T: Real> Pairs<'_, T> {
             *wanted = T::of(f64::from(scores[pair]));
         }
         let Some((dv, scale)) = gradient else { return mean_squared_error(cosines, wanted, None) };
-        let slopes = &mut rest[..count];
-        let loss = mean_squared_error(cosines, wanted, Some((slopes, scale)));
+        let dcosines = &mut rest[..count];
+        let loss = mean_squared_error(cosines, wanted, Some((dcosines, scale)));
         dv.fill(T::ZERO);
-        for (pair, &slope) in counted().zip(&*slopes) {
+        for (pair, &dcosine) in counted().zip(&*dcosines) {
             let range = 2 * pair * width..2 * (pair + 1) * width;
             let (a, b) = self.vectors[range.clone()].split_at(width);
-            dv[range].iter_mut().zip(b.iter().chain(a)).for_each(|(dv, &v)| *dv = slope * v);
+            dv[range].iter_mut().zip(b.iter().chain(a)).for_each(|(dv, &v)| *dv = dcosine * v);
         }
         loss
     }

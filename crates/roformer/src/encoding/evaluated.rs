@@ -74,12 +74,12 @@ impl<T: Real> Evaluated<T> {
             index: term.index,
         };
         let layers = terms.into_iter().map(|terms| {
-            let rotation = terms.rotation.map(|turned| {
-                let rope = match turned.frequencies {
-                    Some(frequencies) => given(&turned.rope, graph.value(frequencies), 1.0)?,
-                    None => spread(encoding, &turned.rope, sizes.longest)?,
+            let rotation = terms.rotation.map(|rotation| {
+                let rope = match rotation.frequencies {
+                    Some(frequencies) => given(&rotation.rope, graph.value(frequencies), 1.0)?,
+                    None => spread(encoding, &rotation.rope, sizes.longest)?,
                 };
-                Ok::<_, crate::Error>((rope, turned.values))
+                Ok::<_, crate::Error>((rope, rotation.values))
             });
             Ok(LayerTerms {
                 rotation: rotation.transpose()?,

@@ -6,7 +6,7 @@
 use super::rotary::Rotary;
 use super::{Encode, Sizes, Terms};
 use crate::error::{Error, Result};
-use crate::graph::{Builder, Init, Turned};
+use crate::graph::{Builder, Init, Rotation};
 use crate::ops::Real;
 
 /// Rotary embedding with a learned receptive field.
@@ -49,6 +49,6 @@ impl<T: Real> Encode<T> for ReceptiveField {
         let field = builder.lift(field, 1, 2);
         let out = builder.field_frequencies(field, theta);
         let values = self.rotary.values;
-        Terms { rotation: Some(Turned { rope, frequencies: Some(out), values }), ..Terms::default() }
+        Terms { rotation: Some(Rotation { rope, frequencies: Some(out), values }), ..Terms::default() }
     }
 }

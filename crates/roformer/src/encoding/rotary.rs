@@ -3,7 +3,7 @@
 
 use super::{Encode, Sizes, Terms};
 use crate::error::{Error, Result};
-use crate::graph::{Builder, Init, Turned};
+use crate::graph::{Builder, Init, Rotation};
 use crate::ops::Real;
 use rope::{Pairing, Rope, Schedule};
 
@@ -104,6 +104,6 @@ impl<T: Real> Encode<T> for Rotary {
             let learned = builder.parameters().add(name, &shape, Init::Given(first));
             builder.lift(learned, 1, shape[1])
         });
-        Terms { rotation: Some(Turned { rope, frequencies, values: self.values }), ..Terms::default() }
+        Terms { rotation: Some(Rotation { rope, frequencies, values: self.values }), ..Terms::default() }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{Encode, Sizes, Terms};
 use crate::error::{Error, Result};
-use crate::graph::{Builder, Turned};
+use crate::graph::{Builder, Rotation};
 use crate::ops::Real;
 use rope::{Pairing, Rope, XPos};
 
@@ -43,6 +43,6 @@ impl<T: Real> Encode<T> for Xpos {
 
     fn terms(&self, _builder: &mut Builder<T>, _layer: usize, sizes: &Sizes) -> Terms {
         let Ok(rope) = self.rope(sizes.head_dim) else { return Terms::default() };
-        Terms { rotation: Some(Turned { rope, frequencies: None, values: false }), ..Terms::default() }
+        Terms { rotation: Some(Rotation { rope, frequencies: None, values: false }), ..Terms::default() }
     }
 }

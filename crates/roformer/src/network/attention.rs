@@ -3,7 +3,7 @@
 use super::{LinearForm, Mixing, Network};
 use crate::encoding::{Sizes, Terms};
 use crate::error::Result;
-use crate::graph::{Attend, Builder, Columns, Turned, Value};
+use crate::graph::{Attend, Builder, Columns, Rotation, Value};
 use crate::ops::Real;
 
 /// Attention over joined queries, keys and values `[tokens, (heads + 2 · key_heads) · head_dim]`: `[tokens, heads · head_dim]`.
@@ -36,18 +36,18 @@ fn softmax<T: Real>(
 ) -> Result<Value> {
     let (heads, key_heads, dim) =
         (network.blueprint.heads, network.blueprint.key_heads, network.blueprint.head_dim);
-    if let Some(turned) = &terms.rotation {
+    if let Some(rotation) = &terms.rotation {
         let longest = network.positions(sizes);
         let mut turn = |first: usize, heads: usize, are_keys: bool| {
             let columns = Columns { first: first * dim, heads, length: sizes.length, are_keys };
-            builder.rotate(joined, turned, columns, longest)
+            builder.rotate(joined, rotation, columns, longest)
         };
-        if turned.rope.xpos().is_some() {
+        if rotation.rope.xpos().is_some() {
             turn(0, heads, false)?;
             turn(heads, key_heads, true)?;
         } else {
             // Queries, keys and values stand side by side: one view of all their heads.
-            turn(0, heads + key_heads + if turned.values { key_heads } else { 0 }, false)?;
+            turn(0, heads + key_heads + if rotation.values { key_heads } else { 0 }, false)?;
         }
     }
     Ok(builder.attend(Attend {
@@ -73,26 +73,26 @@ fn linear<T: Real>(
     let (heads, width) = (network.blueprint.heads, network.blueprint.query_width());
     let [queries, keys, values] = [0, 1, 2].map(|part| builder.columns(joined, part * width, width));
     let longest = network.positions(sizes);
-    let turn = |builder: &mut Builder<T>, x: Value, turned: &Turned, are_keys: bool| {
-        builder.rotate(x, turned, Columns { first: 0, heads, length: sizes.length, are_keys }, longest)
+    let turn = |builder: &mut Builder<T>, x: Value, rotation: &Rotation, are_keys: bool| {
+        builder.rotate(x, rotation, Columns { first: 0, heads, length: sizes.length, are_keys }, longest)
     };
-    if let (Some(turned), true) = (&terms.rotation, form.rotates_before) {
-        turn(builder, queries, turned, false)?;
-        turn(builder, keys, turned, true)?;
+    if let (Some(rotation), true) = (&terms.rotation, form.rotates_before) {
+        turn(builder, queries, rotation, false)?;
+        turn(builder, keys, rotation, true)?;
     }
     let query_features = builder.features(queries, heads, sizes.length, form.queries, false)?;
     let key_features = builder.features(keys, heads, sizes.length, form.keys, true)?;
-    let (mut turned_queries, mut turned_keys) = (query_features, key_features);
-    if let (Some(turned), false) = (&terms.rotation, form.rotates_before) {
-        turned_queries = builder.copy(query_features);
-        turned_keys = builder.copy(key_features);
-        turn(builder, turned_queries, turned, false)?;
-        turn(builder, turned_keys, turned, true)?;
+    let (mut rotated_queries, mut rotated_keys) = (query_features, key_features);
+    if let (Some(rotation), false) = (&terms.rotation, form.rotates_before) {
+        rotated_queries = builder.copy(query_features);
+        rotated_keys = builder.copy(key_features);
+        turn(builder, rotated_queries, rotation, false)?;
+        turn(builder, rotated_keys, rotation, true)?;
     }
-    if let Some(turned) = terms.rotation.as_ref().filter(|turned| turned.values) {
-        turn(builder, values, turned, false)?;
+    if let Some(rotation) = terms.rotation.as_ref().filter(|rotation| rotation.values) {
+        turn(builder, values, rotation, false)?;
     }
-    let numerator = [turned_queries, turned_keys];
+    let numerator = [rotated_queries, rotated_keys];
     let denominator = [query_features, key_features];
     Ok(builder.attend_linear(numerator, denominator, values, heads, sizes.length, sizes.is_causal))
 }

@@ -119,16 +119,16 @@ impl<'a, T: Real> Pass<'a, T> {
     fn queries(&self, (start, count): (usize, usize), first: usize, part: &mut Part<T>) {
         let (m, e) = (self.shape.features, self.shape.value_dim);
         let score_step = Part::<T>::score_step(self.shape);
-        let slopes = Strided::rows(&self.dout[start * self.step()..], self.step());
+        let dout = Strided::rows(&self.dout[start * self.step()..], self.step());
         let (dqn, rest) = part.rows.split_at_mut(STRIPE.min(self.shape.length) * m);
         let dqn = &mut dqn[(start - first) * m..][..count * m];
         let dqd = &mut rest[(start - first) * m..][..count * m];
         let state = Strided::rows(part.s, e).transposed();
-        product(dqn, m, slopes, state, [count, m, e], false);
+        product(dqn, m, dout, state, [count, m, e], false);
         if self.causal {
             self.head.gather(start, count, part.keys, part.values);
             let values = Strided::rows(part.values, e).transposed();
-            product(part.scores, score_step, slopes, values, [count, count, e], false);
+            product(part.scores, score_step, dout, values, [count, count, e], false);
             keep_past(part.scores, score_step, count);
             let (scores, keys) = (Strided::rows(part.scores, score_step), Strided::rows(part.keys, m));
             product(dqn, m, scores, keys, [count, m, count], true);
@@ -141,18 +141,18 @@ impl<'a, T: Real> Pass<'a, T> {
             let inverse = inverse(dot(self.head.qd(token), part.z) + self.eps);
             let dqn = &mut dqn[row * m..][..m];
             dqn.iter_mut().for_each(|x| *x *= inverse);
-            let slope = -(dot(self.head.qn(token), dqn) * inverse);
-            scaled(&mut dqd[row * m..][..m], slope, part.z);
-            (part.inverses[token], part.dd[token]) = (inverse, slope);
+            let dd = -(dot(self.head.qn(token), dqn) * inverse);
+            scaled(&mut dqd[row * m..][..m], dd, part.z);
+            (part.inverses[token], part.dd[token]) = (inverse, dd);
             if !self.causal {
-                add(part.dz, slope, self.head.qd(token));
+                add(part.dz, dd, self.head.qd(token));
             }
         }
         if self.causal {
             add_state(self.shape, count, part);
         } else {
             self.divide(start, count, part);
-            self.add_slopes(start, count, part);
+            self.add_state_gradient(start, count, part);
         }
     }
 
@@ -170,20 +170,20 @@ impl<'a, T: Real> Pass<'a, T> {
         let dkd = &mut dkd[(start - first) * m..][..count * m];
         let dv = &mut dv[(start - first) * e..][..count * e];
         let (keys, values) = (Strided::rows(part.keys, m), Strided::rows(part.values, e));
-        let (slopes, state) = (Strided::rows(part.slopes, e), Strided::rows(part.ds, e));
+        let (dn, state) = (Strided::rows(part.dn, e), Strided::rows(part.ds, e));
         product(dkn, m, values, state.transposed(), [count, m, e], false);
         product(dv, e, keys, state, [count, e, m], false);
         if self.causal {
             let queries = self.head.queries(start);
-            // Pairs as rows of queries, as everywhere; the products read them turned.
-            product(part.scores, score_step, slopes, values.transposed(), [count, count, e], false);
+            // Pairs as rows of queries, as everywhere; the products read them transposed.
+            product(part.scores, score_step, dn, values.transposed(), [count, count, e], false);
             keep_past(part.scores, score_step, count);
-            let turned = Strided::rows(part.scores, score_step).transposed();
-            product(dkn, m, turned, queries, [count, m, count], true);
+            let transposed = Strided::rows(part.scores, score_step).transposed();
+            product(dkn, m, transposed, queries, [count, m, count], true);
             product(part.scores, score_step, queries, keys.transposed(), [count, count, m], false);
             keep_past(part.scores, score_step, count);
-            let turned = Strided::rows(part.scores, score_step).transposed();
-            product(dv, e, turned, slopes, [count, e, count], true);
+            let transposed = Strided::rows(part.scores, score_step).transposed();
+            product(dv, e, transposed, dn, [count, e, count], true);
         }
         for row in (0..count).rev() {
             let token = start + row;
@@ -197,24 +197,24 @@ impl<'a, T: Real> Pass<'a, T> {
             }
         }
         if self.causal {
-            self.add_slopes(start, count, part);
+            self.add_state_gradient(start, count, part);
         }
     }
 
     /// dN = g / D of a chunk.
     fn divide(&self, start: usize, count: usize, part: &mut Part<T>) {
         let e = self.shape.value_dim;
-        for (row, slopes) in part.slopes.chunks_exact_mut(e).take(count).enumerate() {
+        for (row, dn) in part.dn.chunks_exact_mut(e).take(count).enumerate() {
             let token = start + row;
-            scaled(slopes, part.inverses[token], &self.dout[token * self.step()..][..e]);
+            scaled(dn, part.inverses[token], &self.dout[token * self.step()..][..e]);
         }
     }
 
     /// dS += Σ qn_i dN_iᵀ over a chunk.
-    fn add_slopes(&self, start: usize, count: usize, part: &mut Part<T>) {
+    fn add_state_gradient(&self, start: usize, count: usize, part: &mut Part<T>) {
         let (m, e) = (self.shape.features, self.shape.value_dim);
         let queries = self.head.queries(start).transposed();
-        let slopes = Strided::rows(part.slopes, e);
-        product(part.ds, e, queries, slopes, [m, e, count], true);
+        let dn = Strided::rows(part.dn, e);
+        product(part.ds, e, queries, dn, [m, e, count], true);
     }
 }

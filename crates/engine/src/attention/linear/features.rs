@@ -113,8 +113,8 @@ impl<T: Real> Map<T> {
             let mean = if matches!(self, Map::Softmax) { dot(y, dy) } else { T::ZERO };
             for (((dx, &x), &y), &dy) in dx.iter_mut().zip(x).zip(y).zip(dy) {
                 // elu + 1 is e^x = y below 0.
-                let slope = if matches!(self, Map::Elu1) && x > T::ZERO { T::ONE } else { y };
-                *dx = slope * (dy - mean);
+                let derivative = if matches!(self, Map::Elu1) && x > T::ZERO { T::ONE } else { y };
+                *dx = derivative * (dy - mean);
             }
         });
     }

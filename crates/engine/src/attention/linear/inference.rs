@@ -65,19 +65,19 @@ impl<T: Real> Features<T> {
             carried.join(&mut shifts);
             map.forward(sizes, &k, Shift::Head(&shifts), &mut key_features);
         }
-        let (mut turned_queries, mut turned_keys) = (query_features.clone(), key_features.clone());
+        let (mut rotated_queries, mut rotated_keys) = (query_features.clone(), key_features.clone());
         if let Some((queries, keys, values)) = work.rotation {
             if !form.rotates_before {
-                turn(&mut turned_queries, queries, features)?;
-                turn(&mut turned_keys, keys, features)?;
+                turn(&mut rotated_queries, queries, features)?;
+                turn(&mut rotated_keys, keys, features)?;
             }
             if values {
                 turn(&mut v, queries, head_dim)?;
             }
         }
         Ok(Features {
-            queries: [turned_queries, query_features],
-            keys: [turned_keys, key_features],
+            queries: [rotated_queries, query_features],
+            keys: [rotated_keys, key_features],
             values: v,
             shape: Shape { batch, length, heads, features, value_dim: head_dim },
         })

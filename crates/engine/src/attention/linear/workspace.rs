@@ -54,7 +54,7 @@ pub(super) struct Part<'a, T> {
     /// The gradient of z `[m]`.
     pub(super) dz: &'a mut [T],
     /// The gradients of a chunk's numerators `[CHUNK, e]`.
-    pub(super) slopes: &'a mut [T],
+    pub(super) dn: &'a mut [T],
     /// 1 / denominator of every query `[length]`.
     pub(super) inverses: &'a mut [T],
     /// The gradient of every query's denominator `[length]`.
@@ -85,13 +85,13 @@ impl<'a, T: Real> Part<'a, T> {
 
     /// The part of a task by its uses.
     pub(super) fn split(shape: &Shape, backward: bool, mut rest: &'a mut [T]) -> Self {
-        let [rows, s, z, keys, values, scores, ds, dz, slopes, inverses, dd] = Self::sizes(shape, backward)
-            .map(|len| {
+        let [rows, s, z, keys, values, scores, ds, dz, dn, inverses, dd] =
+            Self::sizes(shape, backward).map(|len| {
                 let (taken, left) = std::mem::take(&mut rest).split_at_mut(len);
                 rest = left;
                 taken
             });
-        Part { rows, s, z, keys, values, scores, ds, dz, slopes, inverses, dd }
+        Part { rows, s, z, keys, values, scores, ds, dz, dn, inverses, dd }
     }
 
     /// Numbers from one row of the pairs to the next.

@@ -46,7 +46,7 @@ fn case(shape: Shape, terms: u32, shared: bool, rows: [Rows; 4]) -> Case {
     Case { shape, values, rows, table_heads, hidden: None, prefixes, reach: 0, dropout: None }
 }
 
-const ROWS: [Rows; 4] = [Rows::Wrapped(5), Rows::All, Rows::Turned, Rows::Clipped(3)];
+const ROWS: [Rows; 4] = [Rows::Wrapped(5), Rows::All, Rows::Reversed, Rows::Clipped(3)];
 
 fn shape([batch, queries, keys, heads, key_heads, head_dim]: [usize; 6]) -> Shape {
     Shape { batch, queries, keys, heads, key_heads, head_dim }
@@ -65,7 +65,7 @@ fn hidden(shape: &Shape) -> Option<Vec<bool>> {
 
 /// Results and the gradients of all values, by the blocked attention. Gradients are added to what is there: k and v lie side
 /// by side in one buffer, q in another, or in the same where there are as many queries as keys.
-fn run<T: Real>(case: &Case, slope: &[f64]) -> (Vec<f64>, [Vec<f64>; 9]) {
+fn run<T: Real>(case: &Case, dout: &[f64]) -> (Vec<f64>, [Vec<f64>; 9]) {
     let Shape { batch, queries, keys, heads, key_heads, head_dim } = case.shape;
     let is_fused = queries == keys;
     let cast = |list: &[f64]| list.iter().map(|&x| T::of(x)).collect::<Vec<T>>();
@@ -134,20 +134,20 @@ fn run<T: Real>(case: &Case, slope: &[f64]) -> (Vec<f64>, [Vec<f64>; 9]) {
     let mut lse = vec![T::of(9.0); batch * queries * heads];
     assert!(attention.forward(&mut out, &mut lse, &mut workspace));
     let before = T::of(0.5);
-    let slope = cast(slope);
+    let dout = cast(dout);
     let mut backward = |before: T, accumulate: bool| {
-        let mut slopes: Vec<Vec<T>> = buffers.iter().map(|buffer| vec![before; buffer.len()]).collect();
+        let mut given: Vec<Vec<T>> = buffers.iter().map(|buffer| vec![before; buffer.len()]).collect();
         let mut terms = [3, 4, 5, 6, 7, 8].map(|which| values[which].as_ref().map(|x| vec![before; x.len()]));
         let [content, position, bias, query, key, value] = terms.each_mut().map(Option::as_deref_mut);
-        let mut buffers: Vec<&mut [T]> = slopes.iter_mut().map(Vec::as_mut_slice).collect();
+        let mut buffers: Vec<&mut [T]> = given.iter_mut().map(Vec::as_mut_slice).collect();
         let [q, k, v] = places;
-        let given = TermGradients { content, position, bias, query, key, value };
-        let gradients = Gradients { buffers: &mut buffers, accumulate, q, k, v, terms: given };
-        assert!(attention.backward((&slope, &out, &lse), gradients, &mut workspace));
-        (slopes, terms)
+        let terms_given = TermGradients { content, position, bias, query, key, value };
+        let gradients = Gradients { buffers: &mut buffers, accumulate, q, k, v, terms: terms_given };
+        assert!(attention.backward((&dout, &out, &lse), gradients, &mut workspace));
+        (given, terms)
     };
     // Set, they are what they are when added to nothing, whatever was there.
-    let ([added, set], (slopes, terms)) =
+    let ([added, set], (given, terms)) =
         ([backward(T::ZERO, true).0, backward(before, false).0], backward(before, true));
     for which in 0..3 {
         for n in 0..values[which].as_ref().unwrap().len() {
@@ -160,7 +160,7 @@ fn run<T: Real>(case: &Case, slope: &[f64]) -> (Vec<f64>, [Vec<f64>; 9]) {
         let list: Vec<T> = match which {
             0..3 => {
                 let count = values[which].as_ref().unwrap().len();
-                (0..count).map(|n| slopes[places[which].buffer][at(which, n)]).collect()
+                (0..count).map(|n| given[places[which].buffer][at(which, n)]).collect()
             }
             _ => terms[which - 3].clone().unwrap_or_default(),
         };
@@ -168,12 +168,12 @@ fn run<T: Real>(case: &Case, slope: &[f64]) -> (Vec<f64>, [Vec<f64>; 9]) {
     }
     if !is_fused {
         // The gap after each query belongs to nobody.
-        assert!(slopes[0].iter().skip(query_width).step_by(query_token).all(|&x| x == before));
+        assert!(given[0].iter().skip(query_width).step_by(query_token).all(|&x| x == before));
     }
     (wide(&out), found)
 }
 
-fn slope(case: &Case) -> Vec<f64> {
+fn gradient_of_results(case: &Case) -> Vec<f64> {
     numbers(case.shape.batch * case.shape.queries * case.shape.heads * case.shape.head_dim, 99)
 }
 
@@ -188,9 +188,9 @@ fn difference(got: &[f64], exact: &[f64]) -> f64 {
 }
 
 fn check<T: Real>(case: &Case, bound: f64) {
-    let slope = slope(case);
-    let (out, gradients) = run::<T>(case, &slope);
-    let (exact, exact_gradients) = case.run(Some(&slope));
+    let dout = gradient_of_results(case);
+    let (out, gradients) = run::<T>(case, &dout);
+    let (exact, exact_gradients) = case.run(Some(&dout));
     let about = || (case.shape, case.rows, case.reach, case.values.each_ref().map(Option::is_some));
     let worst = difference(&out, &exact);
     assert!(worst <= bound, "out: {worst} {:?}", about());
@@ -229,7 +229,7 @@ fn sizes_around_those_of_tiles_are_the_formula() {
             for (reach, rows) in [
                 (1, ROWS),
                 (0, [Rows::All, Rows::Clipped(20), Rows::Clipped(7), Rows::All]),
-                (2, [Rows::Clipped(70), Rows::Wrapped(3), Rows::Wrapped(70), Rows::Turned]),
+                (2, [Rows::Clipped(70), Rows::Wrapped(3), Rows::Wrapped(70), Rows::Reversed]),
             ] {
                 let mut case = case(shape, 63, reach == 2, rows);
                 case.reach = reach;
@@ -254,8 +254,8 @@ fn gradients_are_those_of_finite_differences() {
             let mut case = case(shape, terms, shared, ROWS);
             case.reach = usize::from(shared);
             case.dropout = if terms == 63 { dropout() } else { None };
-            let slope = slope(&case);
-            let (_, gradients) = run::<f64>(&case, &slope);
+            let dout = gradient_of_results(&case);
+            let (_, gradients) = run::<f64>(&case, &dout);
             for (which, gradient) in gradients.iter().enumerate() {
                 for (n, got) in gradient.iter().enumerate() {
                     let mut loss = |step: f64| -> f64 {
@@ -264,7 +264,7 @@ fn gradients_are_those_of_finite_differences() {
                         *value += step;
                         let (out, _) = case.run(None);
                         case.values[which].as_mut().unwrap()[n] = before;
-                        out.iter().zip(&slope).map(|(x, y)| x * y).sum()
+                        out.iter().zip(&dout).map(|(x, y)| x * y).sum()
                     };
                     let step = 1e-5;
                     let wanted = (loss(step) - loss(-step)) / (2.0 * step);
@@ -280,10 +280,10 @@ fn threads_do_not_change_bits() {
     let mut case = case(shape([3, 130, 130, 4, 2, 8]), 63, true, ROWS);
     case.reach = 1;
     case.dropout = dropout();
-    let slope = slope(&case);
+    let dout = gradient_of_results(&case);
     let of = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| run::<f32>(&case, &slope))
+        pool.install(|| run::<f32>(&case, &dout))
     };
     let one = of(1);
     assert!(one == of(2) && one == of(3));
@@ -295,7 +295,7 @@ fn without_terms_it_is_what_inference_computes() {
     let mut case = case(shape, 0, false, ROWS);
     case.reach = 1;
     case.hidden = hidden(&shape);
-    let (out, _) = run::<f32>(&case, &slope(&case));
+    let (out, _) = run::<f32>(&case, &gradient_of_results(&case));
     let cast = |which: usize| -> Vec<f32> {
         case.values[which].as_ref().unwrap().iter().map(|&x| x as f32).collect()
     };
@@ -322,13 +322,13 @@ fn memory_grows_with_the_length_and_not_its_square() {
         let attention = Attention { shape, q: input, k: input, v: input, mask, terms, dropout: None };
         let (mut out, mut lse) = (vec![0.0; length * 4], vec![0.0; length]);
         let mut workspace = Workspace::new().unwrap();
-        let mut table_slopes = [0; 3].map(|_| numbers.clone());
+        let mut table_gradients = [0; 3].map(|_| numbers.clone());
         let mut all = vec![0.0f32; length * 12];
         let mut held = [0; 2];
         // Twice: the second time takes no more.
         for held in &mut held {
             assert!(attention.forward(&mut out, &mut lse, &mut workspace));
-            let [query, key, value] = table_slopes.each_mut().map(|x| Some(&mut x[..]));
+            let [query, key, value] = table_gradients.each_mut().map(|x| Some(&mut x[..]));
             let terms = TermGradients { query, key, value, ..TermGradients::default() };
             let place =
                 |which: usize| Place { buffer: 0, offset: which * 4, token: 12, sequence: length * 12 };
@@ -364,11 +364,11 @@ fn without_keys_there_are_zeros() {
     let (mut out, mut lse) = (vec![9.0; 24], vec![9.0; 12]);
     assert!(attention.forward(&mut out, &mut lse, &mut workspace));
     assert!(out == [0.0; 24] && lse == [f64::NEG_INFINITY; 12]);
-    let mut slopes = vec![0.5; 24];
+    let mut dq = vec![0.5; 24];
     let place = |buffer| Place { buffer, offset: 0, token: 4, sequence: 12 };
     let terms = TermGradients::default();
-    let buffers: &mut [&mut [f64]] = &mut [&mut slopes, &mut []];
+    let buffers: &mut [&mut [f64]] = &mut [&mut dq, &mut []];
     let gradients = Gradients { buffers, accumulate: true, q: place(0), k: place(1), v: place(1), terms };
     assert!(attention.backward((&q, &out, &lse), gradients, &mut workspace));
-    assert_eq!(slopes, [0.5; 24]);
+    assert_eq!(dq, [0.5; 24]);
 }

@@ -9,7 +9,7 @@ pub enum Rows {
     /// A row for each distance.
     All,
     /// As `All`, from the last distance on: d(j, i).
-    Turned,
+    Reversed,
     /// Distances of at most this; further ones share the last rows.
     Clipped(i64),
     /// Over and over the same rows.
@@ -19,7 +19,7 @@ pub enum Rows {
 impl Rows {
     pub fn count(self, shape: &Shape) -> usize {
         match self {
-            Rows::All | Rows::Turned => shape.queries + shape.keys - 1,
+            Rows::All | Rows::Reversed => shape.queries + shape.keys - 1,
             Rows::Clipped(most) => 2 * most as usize + 1,
             Rows::Wrapped(count) => count as usize,
         }
@@ -29,7 +29,7 @@ impl Rows {
     pub fn row(self, shape: &Shape, distance: i64) -> usize {
         (match self {
             Rows::All => distance + shape.queries as i64 - 1,
-            Rows::Turned => shape.keys as i64 - 1 - distance,
+            Rows::Reversed => shape.keys as i64 - 1 - distance,
             Rows::Clipped(most) => distance.clamp(-most, most) + most,
             Rows::Wrapped(count) => distance.rem_euclid(count),
         }) as usize
@@ -85,7 +85,7 @@ impl Case {
     }
 
     /// Results, and, given their gradient, that of every value.
-    pub fn run(&self, slope: Option<&[f64]>) -> (Vec<f64>, [Vec<f64>; 9]) {
+    pub fn run(&self, dout: Option<&[f64]>) -> (Vec<f64>, [Vec<f64>; 9]) {
         let Shape { batch, queries, keys, heads, key_heads, head_dim: d } = self.shape;
         let scale = 1.0 / (d as f64).sqrt();
         let mut out = vec![0.0; batch * queries * heads * d];
@@ -128,11 +128,11 @@ impl Case {
                             out[qi + c] += p * factor(j) * value;
                         }
                     }
-                    let Some(slope) = slope else { continue };
-                    let slope = &slope[qi..qi + d];
+                    let Some(dout) = dout else { continue };
+                    let dout = &dout[qi..qi + d];
                     let dp = |j: usize| {
                         let at = self.vector(8, h, i, j);
-                        let sum: f64 = (0..d).map(|c| slope[c] * (get(2, kj(j) + c) + get(8, at + c))).sum();
+                        let sum: f64 = (0..d).map(|c| dout[c] * (get(2, kj(j) + c) + get(8, at + c))).sum();
                         sum * factor(j)
                     };
                     let mean: f64 = seen.iter().zip(&weights).map(|(&j, p)| p * dp(j)).sum();
@@ -146,17 +146,17 @@ impl Case {
                         add(BIAS, self.vector(BIAS, h, i, j), ds);
                         let (r, rk, rv) =
                             (self.vector(6, h, i, j), self.vector(7, h, i, j), self.vector(8, h, i, j));
-                        for (c, slope) in slope.iter().enumerate() {
+                        for (c, dout) in dout.iter().enumerate() {
                             let (q, k) = (get(0, qi + c), get(1, kj(j) + c));
                             let (u, v) = (get(3, h * d + c), get(4, h * d + c));
                             add(0, qi + c, scale * ds * (k + get(6, r + c)));
                             add(1, kj(j) + c, scale * ds * (q + u + get(7, rk + c)));
-                            add(2, kj(j) + c, p * factor(j) * slope);
+                            add(2, kj(j) + c, p * factor(j) * dout);
                             add(3, h * d + c, scale * ds * k);
                             add(4, h * d + c, scale * ds * get(6, r + c));
                             add(6, r + c, scale * ds * (q + v));
                             add(7, rk + c, scale * ds * k);
-                            add(8, rv + c, p * factor(j) * slope);
+                            add(8, rv + c, p * factor(j) * dout);
                         }
                     }
                 }

@@ -78,7 +78,7 @@ impl<T: Real> Softmax<T> {
             terms.value.as_ref().map(|term| term.table),
         ];
         Ok(Box::new(move |lowering| {
-            let Some(dy) = lowering.slope(out) else { return Ok(()) };
+            let Some(dy) = lowering.gradient(out) else { return Ok(()) };
             let [content, position, bias, query, key, value] = learned.map(|value| {
                 let learned = value.filter(|&value| !lowering.is_constant(value));
                 learned.map_or(Span::NOTHING, |value| lowering.add_to(value))

@@ -32,8 +32,8 @@ impl Product {
             rows,
             columns: outputs,
             depth: inputs,
-            is_left_turned: false,
-            is_right_turned: true,
+            is_left_transposed: false,
+            is_right_transposed: true,
             factors: storage,
             result: storage,
             epilogue: Epilogue::Nothing,
@@ -52,7 +52,7 @@ impl Product {
         (dx, accumulate): (Span, bool),
     ) -> Self {
         let mut product = Self::forward(storage, [rows, outputs, inputs], dy, weight, dx);
-        product.key.is_right_turned = false;
+        product.key.is_right_transposed = false;
         product.places.share = f32::from(u8::from(accumulate));
         product
     }
@@ -66,7 +66,7 @@ impl Product {
         dweight: Span,
     ) -> Self {
         let mut product = Self::forward(storage, [outputs, rows, inputs], dy, x, dweight);
-        (product.key.is_left_turned, product.key.is_right_turned) = (true, false);
+        (product.key.is_left_transposed, product.key.is_right_transposed) = (true, false);
         product.key.result = Storage::F32;
         product.places.share = 1.0;
         product
@@ -111,7 +111,7 @@ impl Linear {
         }
         lowering.forward(move |gpu| product.launch(gpu));
         Ok(Box::new(move |lowering| {
-            let Some(dy) = lowering.slope(out) else { return Ok(()) };
+            let Some(dy) = lowering.gradient(out) else { return Ok(()) };
             if !lowering.is_constant(x) {
                 let dx = lowering.contribute(x);
                 let product = Product::to_input(storage, sizes, dy, factor, dx);
@@ -152,7 +152,7 @@ impl Sum {
             lowering.forward(move |gpu| gpu.add(storage, first.span, second.span, result, len));
         }
         Ok(Box::new(move |lowering| {
-            let Some(dy) = lowering.slope(out) else { return Ok(()) };
+            let Some(dy) = lowering.gradient(out) else { return Ok(()) };
             if is_code && !lowering.is_constant(b) {
                 let (codes, accumulate) = lowering.contribute(b);
                 let codes = Codes { codes, rows: b.rows, width };
@@ -194,7 +194,7 @@ impl Concatenate {
             rows::add_codes(kernels, gpu, arithmetic, Span::NOTHING, &codes, &columns(result, x.width), texts)
         });
         Ok(Box::new(move |lowering| {
-            let Some(dy) = lowering.slope(out) else { return Ok(()) };
+            let Some(dy) = lowering.gradient(out) else { return Ok(()) };
             let (dx, accumulate) = lowering.contribute(x);
             lowering.backward(move |gpu| {
                 let kernels = &gpu.training()?.rows;
@@ -242,7 +242,7 @@ fn lower_columns(lowering: &mut Lowering, x: Value, [width, first]: [usize; 2], 
         rows::copy_columns(kernels, gpu, arithmetic, &columns(place.span), &own(result), size, false)
     });
     Ok(Box::new(move |lowering| {
-        let Some(dy) = lowering.slope(out) else { return Ok(()) };
+        let Some(dy) = lowering.gradient(out) else { return Ok(()) };
         // Other columns may get their part from others.
         let dx = lowering.add_to(x);
         lowering.backward(move |gpu| {

@@ -38,7 +38,7 @@ impl<T: Real> Features<T> {
             features::forward(&gpu.training()?.linear()?.features, gpu, arithmetic, &work)
         });
         Ok(Box::new(move |lowering| {
-            let Some(dy) = lowering.slope(out) else { return Ok(()) };
+            let Some(dy) = lowering.gradient(out) else { return Ok(()) };
             let dx = lowering.contribute(x);
             lowering.backward(move |gpu| {
                 features::backward(&gpu.training()?.linear()?.features, gpu, arithmetic, &work, dy, dx)
@@ -67,7 +67,7 @@ impl<T: Real> Linear<T> {
         lowering
             .forward(move |gpu| linear::forward(&gpu.training()?.linear()?.linear, gpu, arithmetic, &work));
         Ok(Box::new(move |lowering| {
-            let Some(dout) = lowering.slope(out) else { return Ok(()) };
+            let Some(dout) = lowering.gradient(out) else { return Ok(()) };
             // Where two are the same value, the first sets its gradient and the second adds to it.
             let gradients = inputs.map(|input| lowering.contribute(input));
             let back = linear::Back { dout, gradients, scratch: lowering.scratch(linear::scratch(&work)) };

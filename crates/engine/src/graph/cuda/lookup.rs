@@ -19,7 +19,7 @@ impl Tokens {
             unsafe { gpu.look_up_rows(storage, [factor, ids, result], count, width) }
         });
         Ok(Box::new(move |lowering| {
-            let Some(dy) = lowering.slope(out) else { return Ok(()) };
+            let Some(dy) = lowering.gradient(out) else { return Ok(()) };
             let work = Scatter {
                 dy,
                 ids,
@@ -77,7 +77,7 @@ impl<T: Real> Positions<T> {
             unsafe { rows::position_rows(&gpu.training()?.rows, gpu, &work) }
         });
         Ok(Box::new(move |lowering| {
-            let Some(dy) = lowering.slope(out) else { return Ok(()) };
+            let Some(dy) = lowering.gradient(out) else { return Ok(()) };
             if lowering.is_constant(table) {
                 return Ok(());
             }

@@ -25,7 +25,7 @@ impl<T: Real> Vocabulary<T> {
         let block = x.rows.div_ceil(pieces.max(1)).next_multiple_of(ROWS).min(x.rows);
         let scores = lowering.memory(block * vocabulary * size_of::<f32>());
         // Scores are f32; what comes back to them is stored as tokens' numbers are.
-        let slopes = match storage {
+        let dscores = match storage {
             Storage::F32 => scores,
             Storage::Bf16 => lowering.memory(block * vocabulary * storage.size()),
         };
@@ -46,9 +46,9 @@ impl<T: Real> Vocabulary<T> {
             }
             product
         };
-        let entropy = move |first: usize, slopes: Span| Entropy {
+        let entropy = move |first: usize, dscores: Span| Entropy {
             scores,
-            slopes,
+            dscores,
             targets: targets.from(4 * first),
             losses: losses.from(4 * first),
             scalars,
@@ -69,18 +69,18 @@ impl<T: Real> Vocabulary<T> {
                 for first in (0..x.rows).step_by(block) {
                     let sizes = [rows_of(first), x.width, vocabulary];
                     let dx = dx.from(first * x.width * storage.size());
-                    let to_input = Product::to_input(storage, sizes, slopes, factor, (dx, false));
-                    let to_weight = Product::to_weight(storage, sizes, slopes, input(first), dweight);
+                    let to_input = Product::to_input(storage, sizes, dscores, factor, (dx, false));
+                    let to_weight = Product::to_weight(storage, sizes, dscores, input(first), dweight);
                     lowering.backward(move |gpu| {
                         forward(first).launch(gpu)?;
                         // SAFETY: as above.
-                        unsafe { gpu.entropy(Storage::F32, storage, &entropy(first, slopes))? };
+                        unsafe { gpu.entropy(Storage::F32, storage, &entropy(first, dscores))? };
                         to_input.launch(gpu)?;
                         to_weight.launch(gpu)
                     });
                     if let Some(bias) = bias {
                         let dbias = lowering.parameter_gradient(bias);
-                        lowering.sum_columns(storage, slopes, [rows_of(first), vocabulary], dbias);
+                        lowering.sum_columns(storage, dscores, [rows_of(first), vocabulary], dbias);
                     }
                 }
             });
@@ -98,9 +98,9 @@ impl Classes {
         let losses = lowering.memory(rows * size_of::<f32>());
         let (targets, scalars, total) =
             (lowering.targets(rows, scores.width), lowering.scalars(), lowering.loss());
-        let entropy = move |slopes: Span| Entropy {
+        let entropy = move |dscores: Span| Entropy {
             scores: place.span,
-            slopes,
+            dscores,
             targets,
             losses,
             scalars,
@@ -113,10 +113,10 @@ impl Classes {
             gpu.mean_loss(losses, rows, scalars, total)
         });
         Ok(Box::new(move |lowering| {
-            lowering.set_gradient(scores, |lowering, slopes| {
+            lowering.set_gradient(scores, |lowering, dscores| {
                 lowering.backward(move |gpu| {
                     // SAFETY: as above.
-                    unsafe { gpu.entropy(storage, storage, &entropy(slopes))? };
+                    unsafe { gpu.entropy(storage, storage, &entropy(dscores))? };
                     gpu.mean_loss(losses, rows, scalars, total)
                 });
             });
@@ -164,10 +164,10 @@ impl<T: Real> PairLoss<T> {
         });
         Ok(Box::new(move |lowering| {
             let scale = scalars.from(offset_of!(Scalars, scale));
-            lowering.set_gradient(vectors, |lowering, slopes| {
+            lowering.set_gradient(vectors, |lowering, dvectors| {
                 lowering.backward(move |gpu| {
                     let kernels = &gpu.training()?.linear()?.pairs;
-                    pairs::backward(kernels, gpu, arithmetic, &work, scale, slopes)
+                    pairs::backward(kernels, gpu, arithmetic, &work, scale, dvectors)
                 });
             });
             Ok(())

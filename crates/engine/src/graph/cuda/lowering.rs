@@ -307,7 +307,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// The gradient of a value, if anything has come back to it.
-    pub(crate) fn slope(&self, value: Value) -> Option<Span> {
+    pub(crate) fn gradient(&self, value: Value) -> Option<Span> {
         match self.values[value.index].gradient {
             Gradient::Nothing | Gradient::Constant => None,
             Gradient::Held(span) | Gradient::Parameter(span) => Some(span),
@@ -316,7 +316,7 @@ impl<'a> Lowering<'a> {
 
     /// Where the gradient of a value goes, and whether it is to be added to (`true`) or set.
     pub(crate) fn contribute(&mut self, value: Value) -> (Span, bool) {
-        if let Some(span) = self.slope(value) {
+        if let Some(span) = self.gradient(value) {
             return (span, true);
         }
         assert!(!self.is_constant(value), "what never changes has no gradient");
@@ -360,7 +360,7 @@ impl<'a> Lowering<'a> {
     /// Makes the gradient of one value that of another of the same size, or adds it. Afterwards the first has none.
     pub(crate) fn hand_over(&mut self, from: Value, to: Value) {
         let Gradient::Held(span) = self.values[from.index].gradient else { return };
-        match self.slope(to) {
+        match self.gradient(to) {
             None => {
                 self.values[to.index].gradient = Gradient::Held(span);
                 self.values[from.index].gradient = Gradient::Nothing;

@@ -62,7 +62,7 @@ fn forward(lowering: &mut Lowering, work: norm::Norm, out: Value) {
 }
 
 fn backward(lowering: &mut Lowering, work: norm::Norm, x: Value, out: Value, [dweight, dbias]: [Span; 2]) {
-    let Some(dy) = lowering.slope(out) else { return };
+    let Some(dy) = lowering.gradient(out) else { return };
     let dx = lowering.contribute(x);
     let (scratch, counter) = (lowering.scratch(work.scratch()), lowering.counters(size_of::<u32>()));
     let given = NormGradients { dy, dx, dweight, dbias, scratch, counter };
@@ -76,7 +76,7 @@ impl Activate {
         let result = lowering.make(out, place.storage);
         lowering.forward(move |gpu| gpu.activate(place.storage, activation, place.span, result, len, false));
         Ok(Box::new(move |lowering| {
-            let Some(dy) = lowering.slope(out) else { return Ok(()) };
+            let Some(dy) = lowering.gradient(out) else { return Ok(()) };
             lowering.backward(move |gpu| gpu.activate(place.storage, activation, place.span, dy, len, true));
             lowering.hand_over(out, x);
             Ok(())
@@ -91,7 +91,7 @@ impl Gate {
         let result = lowering.make(out, place.storage);
         lowering.forward(move |gpu| gpu.gate(place.storage, place.span, result, len, width));
         Ok(Box::new(move |lowering| {
-            let Some(dy) = lowering.slope(out) else { return Ok(()) };
+            let Some(dy) = lowering.gradient(out) else { return Ok(()) };
             lowering.set_gradient(x, |lowering, dx| {
                 lowering.backward(move |gpu| gpu.gate_back(place.storage, [place.span, dy, dx], len, width));
             });
@@ -107,7 +107,7 @@ impl Dropout {
         lowering
             .forward(move |gpu| gpu.drop_some(place.storage, place.span, len, probability, site, scalars));
         Ok(Box::new(move |lowering| {
-            let Some(dx) = lowering.slope(x) else { return Ok(()) };
+            let Some(dx) = lowering.gradient(x) else { return Ok(()) };
             lowering.backward(move |gpu| gpu.drop_some(place.storage, dx, len, probability, site, scalars));
             Ok(())
         }))

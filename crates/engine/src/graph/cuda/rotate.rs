@@ -4,7 +4,7 @@ use super::{Lowered, Lowering};
 use crate::error::{Error, Result};
 use crate::graph::rotate::{Columns, Rotate};
 use crate::ops::Real;
-use crate::ops::cuda::training::rotation::{self, Heads, Slopes};
+use crate::ops::cuda::training::rotation::{self, FrequencyGradient, Heads};
 use rope::Turn;
 use rope::cuda::Table;
 use std::any::Any;
@@ -39,9 +39,9 @@ impl<T: Real> Rotate<T> {
         let heads = Heads { positions, batch: x.rows / length, length, width: x.width, first, heads };
         let table = lowering.table(&self.table, frequencies.is_none())?;
         let given = frequencies.map(|value| lowering.place(value).span);
-        let turned = table.clone();
+        let forward_table = table.clone();
         lowering.forward(move |gpu| {
-            let Some(table) = &turned else { return Ok(()) };
+            let Some(table) = &forward_table else { return Ok(()) };
             if let Some(given) = given {
                 rotation::fill(&gpu.training()?.rotation, gpu, given, table)?;
             }
@@ -49,16 +49,16 @@ impl<T: Real> Rotate<T> {
         });
         let scratch = rotation::scratch(self.table.rope().pairs());
         Ok(Box::new(move |lowering| {
-            let Some(dy) = lowering.slope(x) else { return Ok(()) };
-            let slopes = frequencies.map(|value| {
+            let Some(dy) = lowering.gradient(x) else { return Ok(()) };
+            let learned = frequencies.map(|value| {
                 let (gradient, scratch) = (lowering.add_to(value), lowering.scratch(scratch));
-                Slopes { y: span, dy, gradient, scratch }
+                FrequencyGradient { y: span, dy, gradient, scratch }
             });
             lowering.backward(move |gpu| {
                 let Some(table) = &table else { return Ok(()) };
-                if let Some(slopes) = &slopes {
+                if let Some(learned) = &learned {
                     let kernels = &gpu.training()?.rotation;
-                    rotation::frequency_gradient(kernels, gpu, arithmetic, table, slopes, &heads)?;
+                    rotation::frequency_gradient(kernels, gpu, arithmetic, table, learned, &heads)?;
                 }
                 rotation::turn(gpu, arithmetic, table, Turn::Backward, dy, &heads)
             });

@@ -23,7 +23,7 @@ impl<const N: usize> Beside<N> {
             });
         }
         Ok(Box::new(move |lowering| {
-            let Some(dy) = lowering.slope(out) else { return Ok(()) };
+            let Some(dy) = lowering.gradient(out) else { return Ok(()) };
             for (part, &first) in parts.iter().zip(&firsts) {
                 let (sum, accumulate) = lowering.contribute(*part);
                 let (to, size) = (own(sum, *part), [part.rows, part.width]);
@@ -60,7 +60,7 @@ fn lower_pool(lowering: &mut Lowering, pool: Pool, x: Value, length: usize, out:
         rows::pool(kernels, gpu, arithmetic, pool, &texts, place.span, result)
     });
     Ok(Box::new(move |lowering| {
-        let Some(dy) = lowering.slope(out) else { return Ok(()) };
+        let Some(dy) = lowering.gradient(out) else { return Ok(()) };
         let (dx, accumulate) = lowering.contribute(x);
         lowering.backward(move |gpu| {
             let kernels = &gpu.training()?.rows;

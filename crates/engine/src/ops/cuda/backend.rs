@@ -8,7 +8,7 @@ use crate::attention::linear::{Carried, infer};
 use crate::attention::softmax::{Mask, Shape};
 use crate::error::{Error, Result};
 use crate::graph::LinearForm;
-use crate::ops::{Activation, Backend, LinearWork, Part, Real, Terms};
+use crate::ops::{Activation, Backend, HeadRows, LinearWork, Part, Real, Terms};
 use gpu::Size;
 use half::bf16;
 use rope::cuda::ViewMut;
@@ -27,12 +27,17 @@ fn chunk(size: usize, strides: &[usize], places: &[u64]) -> usize {
     if is_wide { count } else { 1 }
 }
 
+/// Rows that are as wide as the weight, as one head.
+fn whole_rows<T: Real>(weight: &Buffer<T>) -> HeadRows {
+    HeadRows { step: weight.len, offset: 0, heads: 1 }
+}
+
 impl Cuda {
     fn size(&self) -> usize {
         self.0.arithmetic.size()
     }
 
-    /// `norm` over vectors that are checked to lie within `x`: `[step, offset, heads]` of each row.
+    /// `norm` over vectors that are checked to lie within `x`.
     #[expect(clippy::too_many_arguments, reason = "all that the four norms differ in")]
     fn norm<T: Real>(
         &self,
@@ -41,7 +46,7 @@ impl Cuda {
         weight: &Buffer<T>,
         bias: Option<&Buffer<T>>,
         epsilon: f64,
-        [step, offset, heads]: [usize; 3],
+        HeadRows { step, offset, heads }: HeadRows,
         sum: Option<&Buffer<T>>,
         out: &Buffer<T>,
     ) -> Result<()> {
@@ -120,8 +125,8 @@ impl Cuda {
             rows,
             columns: outputs,
             depth: inputs,
-            is_left_turned: false,
-            is_right_turned: true,
+            is_left_transposed: false,
+            is_right_transposed: true,
             factors: storage,
             result: storage,
             epilogue,
@@ -345,7 +350,7 @@ impl Backend for Cuda {
         bias: &Buffer<T>,
         epsilon: f64,
     ) -> Result<()> {
-        self.norm(x, residual, weight, Some(bias), epsilon, [weight.len, 0, 1], None, x)
+        self.norm(x, residual, weight, Some(bias), epsilon, whole_rows(weight), None, x)
     }
 
     fn rms_norm<T: Real>(
@@ -355,7 +360,7 @@ impl Backend for Cuda {
         weight: &Buffer<T>,
         epsilon: f64,
     ) -> Result<()> {
-        self.norm(x, residual, weight, None, epsilon, [weight.len, 0, 1], None, x)
+        self.norm(x, residual, weight, None, epsilon, whole_rows(weight), None, x)
     }
 
     fn add_rms_norm<T: Real>(
@@ -367,17 +372,17 @@ impl Backend for Cuda {
         out: &mut Buffer<T>,
     ) -> Result<()> {
         let sum = delta.is_some().then_some(&*x);
-        self.norm(x, delta, weight, None, epsilon, [weight.len, 0, 1], sum, out)
+        self.norm(x, delta, weight, None, epsilon, whole_rows(weight), sum, out)
     }
 
     fn rms_norm_heads<T: Real>(
         &self,
         x: &mut Buffer<T>,
-        step_offset_heads: [usize; 3],
+        heads: HeadRows,
         weight: &Buffer<T>,
         epsilon: f64,
     ) -> Result<()> {
-        self.norm(x, None, weight, None, epsilon, step_offset_heads, None, x)
+        self.norm(x, None, weight, None, epsilon, heads, None, x)
     }
 
     fn swiglu<T: Real>(&self, gate_up: &Buffer<T>, wide: usize, out: &mut Buffer<T>) -> Result<()> {

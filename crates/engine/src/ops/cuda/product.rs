@@ -93,9 +93,9 @@ pub(crate) struct Key {
     /// What is summed over.
     pub depth: usize,
     /// Whether left is stored `[depth, rows]`, not `[rows, depth]`.
-    pub is_left_turned: bool,
+    pub is_left_transposed: bool,
     /// Whether right is stored `[columns, depth]`, not `[depth, columns]`.
-    pub is_right_turned: bool,
+    pub is_right_transposed: bool,
     pub factors: Storage,
     /// Of the result, of what is added and of the bias.
     pub result: Storage,
@@ -249,7 +249,8 @@ impl Products {
     }
 
     fn plan(&self, key: Key, places: Places) -> Result<Option<Plan>> {
-        let Key { rows, columns, depth, is_left_turned, is_right_turned, factors, result, epilogue } = key;
+        let Key { rows, columns, depth, is_left_transposed, is_right_transposed, factors, result, epilogue } =
+            key;
         let compute = match (self.is_quick, factors) {
             (true, Storage::F32) => COMPUTE_32F_FAST_TF32,
             _ => COMPUTE_32F,
@@ -265,24 +266,25 @@ impl Products {
             };
             self.check(|| "describing a matrix", status)
         };
-        let either =
-            |is_turned: bool, sizes: (usize, usize)| if is_turned { (sizes.1, sizes.0) } else { sizes };
+        let either = |is_transposed: bool, sizes: (usize, usize)| {
+            if is_transposed { (sizes.1, sizes.0) } else { sizes }
+        };
         let mut prepare = || {
             // SAFETY: sets the pointer.
             let status = unsafe { (library.descriptor_create)(&mut plan.descriptor, compute, R_32F) };
             self.check(|| "describing a product", status)?;
             // SAFETY: the descriptor was just made; these are numbers of 32 bits, and an address.
             unsafe {
-                self.set(plan.descriptor, DESCRIPTOR_TRANSPOSE_A, &i32::from(is_right_turned))?;
-                self.set(plan.descriptor, DESCRIPTOR_TRANSPOSE_B, &i32::from(is_left_turned))?;
+                self.set(plan.descriptor, DESCRIPTOR_TRANSPOSE_A, &i32::from(is_right_transposed))?;
+                self.set(plan.descriptor, DESCRIPTOR_TRANSPOSE_B, &i32::from(is_left_transposed))?;
                 self.set(plan.descriptor, DESCRIPTOR_EPILOGUE, &(epilogue as i32))?;
                 if epilogue.has_bias() {
                     self.set(plan.descriptor, DESCRIPTOR_BIAS, &places.bias)?;
                 }
             }
-            let (width, count) = either(is_right_turned, (columns, depth));
+            let (width, count) = either(is_right_transposed, (columns, depth));
             layout(&mut plan.right, factors, width, count)?;
-            let (width, count) = either(is_left_turned, (depth, rows));
+            let (width, count) = either(is_left_transposed, (depth, rows));
             layout(&mut plan.left, factors, width, count)?;
             layout(&mut plan.out, result, columns, rows)?;
             self.choose(&plan, alignment(&places))

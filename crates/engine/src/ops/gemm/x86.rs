@@ -148,7 +148,7 @@ pub(super) unsafe fn run_avx2(run: &Run<f32>) {
     unsafe { rows::<__m256, 6, 2>(run) }
 }
 
-/// See `Kernel::pack_columns`: block by block, each turned in registers.
+/// See `Kernel::pack_columns`: block by block, each transposed in registers.
 #[inline(always)]
 unsafe fn pack_columns<L: Lanes>(from: &[f32], shape: Columns, scale: f32, panel: &mut [f32]) {
     let Columns { inputs, step, columns, width } = shape;

@@ -20,18 +20,18 @@ fn naive(shape: &Shape, lists: &Lists<f64>, options: &Options, dout: &[f64]) -> 
             let sees = |j: &usize| {
                 options.keys.is_none_or(|keys| keys[sequence * length + j]) && (!options.causal || *j <= i)
             };
-            let slope = &dout[g(i)];
+            let dout = &dout[g(i)];
             let (mut total, mut up) = (options.eps, 0.0);
             for j in (0..length).filter(sees) {
                 total += product(&lists.qd[f(i)], &lists.kd[f(j)]);
-                up += product(&lists.qn[f(i)], &lists.kn[f(j)]) * product(slope, &lists.v[g(j)]);
+                up += product(&lists.qn[f(i)], &lists.kn[f(j)]) * product(dout, &lists.v[g(j)]);
             }
             if total == 0.0 {
                 continue;
             }
             for j in (0..length).filter(sees) {
-                // out_i = Σ_j a_ij v_j / Σ_j b_ij: the slopes of a_ij and b_ij.
-                let a = product(slope, &lists.v[g(j)]) / total;
+                // out_i = Σ_j a_ij v_j / Σ_j b_ij: the gradients of a_ij and b_ij.
+                let a = product(dout, &lists.v[g(j)]) / total;
                 let b = -up / (total * total);
                 let weight = product(&lists.qn[f(i)], &lists.kn[f(j)]) / total;
                 for x in 0..m {
@@ -40,8 +40,8 @@ fn naive(shape: &Shape, lists: &Lists<f64>, options: &Options, dout: &[f64]) -> 
                     d.qd[f(i).start + x] += b * lists.kd[f(j).start + x];
                     d.kd[f(j).start + x] += b * lists.qd[f(i).start + x];
                 }
-                for (dv, slope) in d.v[g(j)].iter_mut().zip(slope) {
-                    *dv += weight * slope;
+                for (dv, dout) in d.v[g(j)].iter_mut().zip(dout) {
+                    *dv += weight * dout;
                 }
             }
         }

@@ -272,13 +272,13 @@ fn threads_change_no_bit_and_memory_is_used_again() {
                 let mut places = Vec::new();
                 for _ in 0..2 {
                     // The larger of the two first, as in a second step of training.
-                    let slopes = &lists.v;
+                    let dout = &lists.v;
                     let written = gradients.gradients();
                     assert!(attend_backward(
                         &shape,
                         &lists.inputs(),
                         &options,
-                        slopes,
+                        dout,
                         written,
                         &mut workspace
                     ));

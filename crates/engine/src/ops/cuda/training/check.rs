@@ -83,7 +83,7 @@ pub(super) fn done(outcome: Result<()>) {
     outcome.unwrap();
 }
 
-/// Checks results against those of the processor: within `units` of rounding, of the largest number.
+/// Checks results against those of the CPU: within `units` of rounding, of the largest number.
 pub(super) fn close(what: &str, arithmetic: Arithmetic, got: &[f32], expected: &[f32], units: f32) {
     assert_eq!(got.len(), expected.len(), "{what}");
     let largest = expected.iter().fold(0f32, |a, b| a.max(b.abs()));

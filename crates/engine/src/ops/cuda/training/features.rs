@@ -1,4 +1,4 @@
-//! Feature maps of linear attention, as [`Map`](crate::attention::linear::Map) of the processor, on whole batches.
+//! Feature maps of linear attention, as [`Map`](crate::attention::linear::Map) of the CPU, on whole batches.
 
 use super::{Launcher, THREADS, narrow};
 use crate::error::{Error, Result};
@@ -303,8 +303,8 @@ mod tests {
         );
         // From the features that the GPU has, so that their rounding does not count.
         for accumulate in [false, true] {
-            let (mut slopes, mut dx) = (dy.clone(), vec![0.0; rows * dim]);
-            map.backward(rows, &x, &got, &mut slopes, &mut dx);
+            let (mut spent, mut dx) = (dy.clone(), vec![0.0; rows * dim]);
+            map.backward(rows, &x, &got, &mut spent, &mut dx);
             if accumulate {
                 dx.iter_mut().zip(&before).for_each(|(dx, before)| *dx += before);
             }

@@ -1,5 +1,5 @@
 //! Linear attention of whole sequences and its gradients, as [`attend`](crate::attention::linear::attend) and
-//! [`attend_backward`](crate::attention::linear::attend_backward) of the processor with an ε of 0.
+//! [`attend_backward`](crate::attention::linear::attend_backward) of the CPU with an ε of 0.
 
 use super::{Launcher, THREADS, narrow};
 use crate::error::{Error, Result};
@@ -203,8 +203,8 @@ mod tests {
         let mut workspace = Workspace::new().unwrap();
         let mut out = vec![0.0; v.len()];
         assert!(attend(&shape, &inputs, &options, &mut out, &mut workspace));
-        let mut slopes = [&qn, &kn, &qd, &kd, &v].map(|input| vec![0.0; input.len()]);
-        let [a, b, c, d, e] = slopes.each_mut().map(|slope| &mut slope[..]);
+        let mut exact = [&qn, &kn, &qd, &kd, &v].map(|input| vec![0.0; input.len()]);
+        let [a, b, c, d, e] = exact.each_mut().map(|gradient| &mut gradient[..]);
         let given = Gradients { qn: a, kn: b, qd: c, kd: d, v: e };
         assert!(attend_backward(&shape, &inputs, &options, &dout, given, &mut workspace));
 
@@ -240,9 +240,9 @@ mod tests {
         let back = Back { dout: dout.span(), gradients, scratch: scratch.span() };
         done(backward(kernels, &gpu.launcher(), arithmetic, &work, &back));
         for index in 0..5 {
-            let mut expected = slopes[index].clone();
+            let mut expected = exact[index].clone();
             if is_shared && index < 4 {
-                let other = slopes[(index + 2) % 4].iter();
+                let other = exact[(index + 2) % 4].iter();
                 expected.iter_mut().zip(other).for_each(|(sum, other)| *sum += other);
             } else if adds[index] {
                 expected.iter_mut().zip(&before[index]).for_each(|(sum, before)| *sum += before);

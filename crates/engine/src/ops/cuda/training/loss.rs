@@ -8,7 +8,7 @@ use gpu::{Function, Module, Size, Span};
 const WARP: usize = 1024;
 
 pub(crate) struct Kernels {
-    /// Scores and slopes in `f32`, both in `bf16`, scores in `f32` and slopes in `bf16`.
+    /// Scores and their gradient in `f32`, both in `bf16`, scores in `f32` and their gradient in `bf16`.
     entropy: [Either; 3],
     mean: Function,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Entropy {
     /// `[rows, classes]`
     pub scores: Span,
     /// As the scores, and perhaps in their place: their gradient. Nothing if it is not wanted.
-    pub slopes: Span,
+    pub dscores: Span,
     /// `[rows]`
     pub targets: Span,
     /// `[rows]`, `f32`: 0 for rows that do not count.
@@ -58,9 +58,9 @@ impl Launcher<'_> {
     /// # Safety
     ///
     /// Every target is one of the classes, or says that its row does not count.
-    pub(crate) unsafe fn entropy(&self, scores: Storage, slopes: Storage, work: &Entropy) -> Result<()> {
+    pub(crate) unsafe fn entropy(&self, scores: Storage, dscores: Storage, work: &Entropy) -> Result<()> {
         let kernels = &self.training()?.loss;
-        let index = match (scores, slopes) {
+        let index = match (scores, dscores) {
             (Storage::F32, Storage::F32) => 0,
             (Storage::Bf16, _) => 1,
             (Storage::F32, Storage::Bf16) => 2,
@@ -69,7 +69,7 @@ impl Launcher<'_> {
         let count = rows * work.classes;
         let arguments = Arguments {
             scores: self.numbers(work.scores, scores, count)?,
-            slopes: self.maybe(work.slopes, count * slopes.size())?,
+            slopes: self.maybe(work.dscores, count * dscores.size())?,
             targets: self.at(work.targets, rows * size_of::<u32>())?,
             losses: self.floats(work.losses, rows)?,
             scalars: self.at(work.scalars, size_of::<Scalars>())?,

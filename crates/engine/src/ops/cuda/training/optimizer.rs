@@ -105,7 +105,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// Rounds parameters, as they are when they come from the processor.
+    /// Rounds parameters, as they are when they come from the CPU.
     pub(crate) fn shorten(&self, parameters: Span, copies: Span, len: usize) -> Result<()> {
         let fours = len / 4;
         let list = (self.floats(parameters, len)?, self.at(copies, 2 * len)?, fours as u64);

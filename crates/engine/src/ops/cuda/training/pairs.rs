@@ -1,4 +1,4 @@
-//! The losses of vectors that come in pairs, as [`Pairs`](crate::ops::similarity::Pairs) of the processor. Whether a batch has
+//! The losses of vectors that come in pairs, as [`Pairs`](crate::ops::similarity::Pairs) of the CPU. Whether a batch has
 //! scores is read from the GPU's memory, so that what was recorded serves both kinds of batches.
 
 use super::{Launcher, THREADS, narrow};
@@ -163,12 +163,12 @@ mod tests {
                 let vectors: Vec<f32> = numbers(arithmetic, 1, size).into_iter().map(|x| x * scale).collect();
                 let counts: Vec<bool> = (0..pairs).map(|pair| pairs == 2 || pair % 4 != 2).collect();
                 let scores = numbers(Arithmetic::F32, 2, pairs);
-                let (mut slopes, mut expected) = (vec![0.0; similarity::scratch(2 * pairs)], vec![0.0; size]);
+                let (mut memory, mut expected) = (vec![0.0; similarity::scratch(2 * pairs)], vec![0.0; size]);
                 let there = Pairs { vectors: &vectors, width, counts: &counts };
                 let given = Some((&mut expected[..], 0.5));
                 let loss = match is_scored {
-                    true => there.squared_error(&scores, &mut slopes, given),
-                    false => there.contrast(&mut slopes, given),
+                    true => there.squared_error(&scores, &mut memory, given),
+                    false => there.contrast(&mut memory, given),
                 };
                 let flags: Vec<u32> = counts.iter().map(|&counts| counts.into()).collect();
                 let [vectors, gradient] =

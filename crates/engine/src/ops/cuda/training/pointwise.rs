@@ -37,7 +37,7 @@ fn number(activation: Activation) -> u32 {
 }
 
 impl Launcher<'_> {
-    /// y = f(x), or y ·= f′(x) where `is_slope`: both of `len` numbers.
+    /// y = f(x), or y ·= f′(x) where `is_derivative`: both of `len` numbers.
     pub(crate) fn activate(
         &self,
         storage: Storage,
@@ -45,13 +45,13 @@ impl Launcher<'_> {
         x: Span,
         y: Span,
         len: usize,
-        is_slope: bool,
+        is_derivative: bool,
     ) -> Result<()> {
         let count = chunk(storage, len, &[x, y]);
         let kernel = &self.training()?.pointwise.activation.of(storage)[usize::from(count > 1)];
         let chunks = len / count;
         let (x, y) = (self.numbers(x, storage, len)?, self.numbers(y, storage, len)?);
-        let list = (x, y, chunks as u64, number(activation), u32::from(is_slope));
+        let list = (x, y, chunks as u64, number(activation), u32::from(is_derivative));
         // SAFETY: both have `len` numbers.
         unsafe { self.launch(kernel, Size::each(chunks), list) }
     }

@@ -142,7 +142,7 @@ struct Gradient {
 
 /// Where the gradient of frequencies comes from and goes to.
 #[derive(Clone, Copy)]
-pub(crate) struct Slopes {
+pub(crate) struct FrequencyGradient {
     /// The rows as [`turn`] forward left them.
     pub y: Span,
     /// Their gradient, in rows alike, before [`turn`] backward.
@@ -164,17 +164,17 @@ pub(crate) fn frequency_gradient(
     gpu: &Launcher,
     arithmetic: Arithmetic,
     table: &Table,
-    slopes: &Slopes,
+    work: &FrequencyGradient,
     heads: &Heads,
 ) -> Result<()> {
     let rope = table.rope();
     let vectors = heads.batch * heads.length * heads.heads;
-    let work = Gradient {
-        y: heads.place(gpu, slopes.y, arithmetic.size(), rope.head_dim())?,
-        dy: heads.place(gpu, slopes.dy, arithmetic.size(), rope.head_dim())?,
+    let arguments = Gradient {
+        y: heads.place(gpu, work.y, arithmetic.size(), rope.head_dim())?,
+        dy: heads.place(gpu, work.dy, arithmetic.size(), rope.head_dim())?,
         positions: heads.ids(gpu)?,
-        sums: gpu.at(slopes.scratch, scratch(rope.pairs()))?,
-        gradient: gpu.floats(slopes.gradient, rope.pairs())?,
+        sums: gpu.at(work.scratch, scratch(rope.pairs()))?,
+        gradient: gpu.floats(work.gradient, rope.pairs())?,
         width: heads.width as u64,
         first: (heads.first + rope.rotary_offset()) as u64,
         length: narrow(heads.length)?,
@@ -190,8 +190,8 @@ pub(crate) fn frequency_gradient(
     let blocks = SLICES as u32;
     // SAFETY: heads within rows of y and dy, sums for every block, a number for each pair.
     unsafe {
-        gpu.launch(kernel, size(SLICES), (work,))?;
-        gpu.launch(&kernels.gradient_total, size(rope.pairs()), (work, blocks))
+        gpu.launch(kernel, size(SLICES), (arguments,))?;
+        gpu.launch(&kernels.gradient_total, size(rope.pairs()), (arguments, blocks))
     }
 }
 
@@ -252,7 +252,7 @@ pub(crate) struct Kernel {
     /// `[heads, length]`, `f32`: set by the way forward, read on the way back.
     pub table: Span,
     /// `[heads, length]`, `f32`: the gradient of the table; of the way back.
-    pub slopes: Span,
+    pub dtable: Span,
     /// `[heads, 2]`, `f32`: what the gradient of the weight is added to; of the way back.
     pub gradient: Span,
     pub heads: usize,
@@ -278,7 +278,7 @@ impl Kernel {
         Ok(KernelWork {
             weight: gpu.floats(self.weight, weights)?,
             table: gpu.floats(self.table, count)?,
-            slopes: gpu.maybe(self.slopes, count * size_of::<f32>())?,
+            slopes: gpu.maybe(self.dtable, count * size_of::<f32>())?,
             gradient: gpu.maybe(self.gradient, weights * size_of::<f32>())?,
             heads: narrow(self.heads)?,
             length: narrow(self.length)?,

@@ -81,12 +81,12 @@ fn forward_shared(width: usize, multiple: usize, has_terms: bool) -> usize {
     shared(width, multiple + 4, 0, 2 * (multiple + 1) * TILE, has_terms)
 }
 
-/// For queries and their slopes, and two tiles of keys and values.
+/// For queries and the gradient of their results, and two tiles of keys and values.
 fn queries_shared(width: usize, has_terms: bool) -> usize {
     shared(width, 6, 1, 4 * TILE, has_terms)
 }
 
-/// For keys and values, and two tiles of queries and their slopes.
+/// For keys and values, and two tiles of queries and the gradient of their results.
 fn keys_shared(width: usize, has_terms: bool) -> usize {
     shared(width, 6, 2, 4 * TILE, has_terms)
 }

@@ -1,4 +1,4 @@
-//! Attention for training on a GPU against that of the processor, in `f64`.
+//! Attention for training on a GPU against that of the CPU, in `f64`.
 
 use super::super::check::{Gpu, STORAGES, gpu};
 use super::*;
@@ -101,7 +101,7 @@ struct Given {
 /// The numbers of a case: joined, the gradient of the results, the terms.
 struct Numbers {
     joined: Vec<f32>,
-    slope: Vec<f32>,
+    dout: Vec<f32>,
     terms: [Vec<f32>; 6],
 }
 
@@ -116,7 +116,7 @@ impl Numbers {
         };
         Numbers {
             joined: stored(1, tokens * case.width()),
-            slope: stored(2, tokens * case.heads * case.head_dim),
+            dout: stored(2, tokens * case.heads * case.head_dim),
             terms: [0, 1, 2, 3, 4, 5].map(|which| list(3 + which as u64, case.count(which))),
         }
     }
@@ -125,7 +125,7 @@ impl Numbers {
 fn on_processor(case: &Case, numbers: &Numbers) -> Given {
     let Case { batch, length, heads, key_heads, head_dim, .. } = *case;
     let wide = |list: &[f32]| list.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>();
-    let (joined, slope) = (wide(&numbers.joined), wide(&numbers.slope));
+    let (joined, dout) = (wide(&numbers.joined), wide(&numbers.dout));
     let terms = numbers.terms.each_ref().map(|term| wide(term));
     let (token, sequence) = (case.width(), length * case.width());
     let offsets = [0, heads * head_dim, (heads + key_heads) * head_dim];
@@ -159,7 +159,7 @@ fn on_processor(case: &Case, numbers: &Numbers) -> Given {
         }),
     };
     let mut workspace = Workspace::new().unwrap();
-    let (mut out, mut lse) = (vec![0.0; slope.len()], vec![0.0; batch * length * heads]);
+    let (mut out, mut lse) = (vec![0.0; dout.len()], vec![0.0; batch * length * heads]);
     assert!(attention.forward(&mut out, &mut lse, &mut workspace));
     let mut given = vec![0.0; joined.len()];
     let mut sums = [0, 1, 2, 3, 4, 5].map(|which| vec![0.0; case.count(which)]);
@@ -179,7 +179,7 @@ fn on_processor(case: &Case, numbers: &Numbers) -> Given {
         v,
         terms: TermGradients { content, position, bias, query, key, value },
     };
-    assert!(attention.backward((&slope, &out, &lse), gradients, &mut workspace));
+    assert!(attention.backward((&dout, &out, &lse), gradients, &mut workspace));
     Given { out, lse, joined: given, terms: sums }
 }
 
@@ -227,8 +227,8 @@ impl Storing {
         let nothing = |len: usize| self.store(&vec![f32::NAN; len]);
         let word = |part: &[bool]| part.iter().rev().fold(0u64, |word, &there| word << 1 | u64::from(there));
         let words = case.mask().chunks(length).flat_map(|row| row.chunks(64).map(word)).collect::<Vec<_>>();
-        let (joined, slope) = (self.store(&numbers.joined), self.store(&numbers.slope));
-        let (out, given) = (nothing(numbers.slope.len()), nothing(numbers.joined.len()));
+        let (joined, dout) = (self.store(&numbers.joined), self.store(&numbers.dout));
+        let (out, given) = (nothing(numbers.dout.len()), nothing(numbers.joined.len()));
         let lse = self.put(&vec![f32::NAN; tokens * heads]);
         let (mask, scalars) = (self.put(&words), self.put(&[SEED, STEP, case.is_training.into(), 0]));
         let terms = numbers.terms.each_ref().map(|term| self.put(&term[..]));
@@ -271,7 +271,7 @@ impl Storing {
         };
         let scratch = self.put(&vec![f32::NAN; scratch(&work) / 4]);
         let gradients = Gradients {
-            out: slope.span(),
+            out: dout.span(),
             joined: given.span(),
             content: one(&sums, 0),
             position: one(&sums, 1),
@@ -292,7 +292,7 @@ impl Storing {
             list.map(|x| f64::from(x) - 1.0).collect()
         };
         Given {
-            out: self.fetch(&out, numbers.slope.len()),
+            out: self.fetch(&out, numbers.dout.len()),
             lse: self.gpu.get::<f32>(&lse, tokens * heads).into_iter().map(f64::from).collect(),
             joined: self.fetch(&given, numbers.joined.len()),
             terms: [0, 1, 2, 3, 4, 5].map(added),
@@ -303,13 +303,13 @@ impl Storing {
         let numbers = Numbers::new(&case, self.arithmetic);
         let (got, expected) = (self.run(&case, &numbers), on_processor(&case, &numbers));
         // f32: sums of up to some hundred numbers. bf16: what is stored is rounded once, and the sums of result times
-        // gradient, which every score's slope contains, come from rounded results.
-        let (bound, slopes) = if self.is_bf16() { (1.0 / 200.0, 1.0 / 40.0) } else { (1e-5, 2e-5) };
+        // gradient, which the gradient of every score contains, come from rounded results.
+        let (bound, gradients) = if self.is_bf16() { (1.0 / 200.0, 1.0 / 40.0) } else { (1e-5, 2e-5) };
         // Terms sum those of all sequences, and most of what is summed cancels.
-        let sums = if self.is_bf16() { 1.0 / 20.0 } else { slopes };
+        let sums = if self.is_bf16() { 1.0 / 20.0 } else { gradients };
         close(&format!("out of {case:?}"), &got.out, &expected.out, bound);
         close(&format!("lse of {case:?}"), &got.lse, &expected.lse, 1e-5);
-        close(&format!("joined of {case:?}"), &got.joined, &expected.joined, slopes);
+        close(&format!("joined of {case:?}"), &got.joined, &expected.joined, gradients);
         for (which, (got, expected)) in got.terms.iter().zip(&expected.terms).enumerate() {
             close(&format!("{} of {case:?}", NAMES[which]), got, expected, sums);
         }

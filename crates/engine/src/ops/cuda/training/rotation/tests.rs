@@ -1,4 +1,4 @@
-//! Turning on a GPU, and what positions are made of, against the processor.
+//! Turning on a GPU, and what positions are made of, against the CPU.
 
 use super::super::check::{STORAGES, close, done, gpu, numbers};
 use super::*;
@@ -36,10 +36,10 @@ fn turning_and_gradients_are_those_of_the_processor() {
             let size = batch * length * width;
             let round = |x: f32| if arithmetic == Arithmetic::Bf16 { bf16::from_f32(x).to_f32() } else { x };
             let (x, dy) = (numbers(arithmetic, 1, size), numbers(arithmetic, 2, size));
-            let (mut y, mut dx, mut slopes) = (x.clone(), dy.clone(), vec![0.0; pairs]);
+            let (mut y, mut dx, mut dtheta) = (x.clone(), dy.clone(), vec![0.0; pairs]);
             rotate::forward(&rows, &mut y, &places).unwrap();
             y.iter_mut().for_each(|y| *y = round(*y));
-            rotate::backward(&rows, &mut dx, &places, Some((&y, &mut slopes))).unwrap();
+            rotate::backward(&rows, &mut dx, &places, Some((&y, &mut dtheta))).unwrap();
 
             // Other frequencies at first, which `fill` replaces.
             let other = rope(&vec![0.5; pairs], head_dim, pairing).table::<f32>(0..100, None).unwrap();
@@ -55,9 +55,9 @@ fn turning_and_gradients_are_those_of_the_processor() {
             close(&what, arithmetic, &gpu.fetch(arithmetic, &x, size), &y, 2.0);
             let scratch = gpu.put(&vec![f64::NAN; scratch(there.rope().pairs()) / 8]);
             let (y, scratch) = (x.span(), scratch.span());
-            let from = Slopes { y, dy: dy.span(), gradient: gradient.span(), scratch };
+            let from = FrequencyGradient { y, dy: dy.span(), gradient: gradient.span(), scratch };
             done(frequency_gradient(kernels, launcher, arithmetic, &there, &from, &work));
-            let expected: Vec<f32> = slopes.iter().map(|&slope| 1.0 + slope as f32).collect();
+            let expected: Vec<f32> = dtheta.iter().map(|&dtheta| 1.0 + dtheta as f32).collect();
             // y may differ in its last place, and positions multiply that.
             let units = if arithmetic == Arithmetic::Bf16 { 1.0 } else { 16.0 };
             close(&format!("{what} θ"), arithmetic, &gpu.get(&gradient, pairs), &expected, units);
@@ -88,8 +88,8 @@ fn fields_and_kernels_are_their_formulas() {
     let Some(gpu) = gpu() else { return };
     let kernels = &gpu.kernels().rotation;
     let theta: Vec<f64> = (0..300).map(|pair| 0.97f64.powi(pair)).collect();
-    let (field, slopes) = ([-1.3f32, 0.6], numbers(Arithmetic::F32, 1, 300));
-    let (given, out, back) = (gpu.put(&field), gpu.put(&[9f32; 300]), gpu.put(&slopes));
+    let (field, dtheta) = ([-1.3f32, 0.6], numbers(Arithmetic::F32, 1, 300));
+    let (given, out, back) = (gpu.put(&field), gpu.put(&[9f32; 300]), gpu.put(&dtheta));
     let gradient = gpu.put(&[1f32, 2.0]);
     let list = gpu.put(&theta);
     let work = Field {
@@ -105,8 +105,8 @@ fn fields_and_kernels_are_their_formulas() {
     let expected: Vec<f32> =
         theta.iter().map(|theta| (alpha * power + (1.0 - alpha) * theta) as f32).collect();
     close("a field", Arithmetic::F32, &gpu.get(&out, 300), &expected, 2.0);
-    let total: f64 = slopes.iter().map(|&slope| f64::from(slope)).sum();
-    let weighted: f64 = slopes.iter().zip(&theta).map(|(&slope, theta)| f64::from(slope) * theta).sum();
+    let total: f64 = dtheta.iter().map(|&dtheta| f64::from(dtheta)).sum();
+    let weighted: f64 = dtheta.iter().zip(&theta).map(|(&dtheta, theta)| f64::from(dtheta) * theta).sum();
     let expected = [
         1.0 + (power * total - weighted) * alpha * (1.0 - alpha),
         2.0 - 10_000f64.ln() * alpha * power * total,
@@ -115,22 +115,22 @@ fn fields_and_kernels_are_their_formulas() {
 
     let (heads, length) = (3usize, 700usize);
     let weight = numbers(Arithmetic::F32, 2, 2 * heads);
-    let slopes = numbers(Arithmetic::F32, 3, heads * length);
+    let dtable = numbers(Arithmetic::F32, 3, heads * length);
     let (mut table, mut expected) = (vec![0f32; heads * length], vec![1f64; 2 * heads]);
     for (index, bias) in table.iter_mut().enumerate() {
         let (head, distance) = (index / length, (index % length) as f64);
         let [strength, rate] = [0, 1].map(|part| f64::from(weight[2 * head + part]).exp());
         *bias = (-strength * (rate * distance).ln_1p()) as f32;
-        let slope = f64::from(slopes[index]);
-        expected[2 * head] += slope * f64::from(*bias);
-        expected[2 * head + 1] -= slope * strength * rate * distance / (1.0 + rate * distance);
+        let dbias = f64::from(dtable[index]);
+        expected[2 * head] += dbias * f64::from(*bias);
+        expected[2 * head + 1] -= dbias * strength * rate * distance / (1.0 + rate * distance);
     }
     let there = gpu.put(&vec![9f32; table.len()]);
-    let [weight, slopes, gradient] = [&weight, &slopes, &vec![1f32; 2 * heads]].map(|list| gpu.put(list));
+    let [weight, dtable, gradient] = [&weight, &dtable, &vec![1f32; 2 * heads]].map(|list| gpu.put(list));
     let work = Kernel {
         weight: weight.span(),
         table: there.span(),
-        slopes: slopes.span(),
+        dtable: dtable.span(),
         gradient: gradient.span(),
         heads,
         length,

@@ -1,4 +1,4 @@
-//! Rows on a GPU against those of the processor.
+//! Rows on a GPU against those of the CPU.
 
 use super::super::check::{Gpu, STORAGES, close, done, gpu, mask, numbers, words};
 use super::*;
@@ -98,7 +98,7 @@ fn a_text_has_one_vector() {
         let [x_there, dy_there] = [&x, &dy].map(|list| gpu.store(arithmetic, list));
         let out = gpu.store(arithmetic, &dy);
         for kind in [Pool::Mean, Pool::Last] {
-            let (mut expected, mut slopes) = (vec![0f32; batch * width], vec![0f32; size]);
+            let (mut expected, mut gradient) = (vec![0f32; batch * width], vec![0f32; size]);
             for text in 0..batch {
                 let mut real = (text * length..(text + 1) * length).filter(|&token| is_real[token]);
                 let tokens: Vec<usize> = match kind {
@@ -108,7 +108,7 @@ fn a_text_has_one_vector() {
                 let share = 1.0 / tokens.len().max(1) as f32;
                 for (token, column) in tokens.iter().flat_map(|token| (0..width).map(move |c| (token, c))) {
                     expected[text * width + column] += share * x[token * width + column];
-                    slopes[token * width + column] += share * dy[text * width + column];
+                    gradient[token * width + column] += share * dy[text * width + column];
                 }
             }
             done(pool(kernels, launcher, arithmetic, kind, &texts, x_there.span(), out.span()));
@@ -118,7 +118,7 @@ fn a_text_has_one_vector() {
                 let dx = gpu.store(arithmetic, &before);
                 let (from, to) = (dy_there.span(), dx.span());
                 done(pool_backward(kernels, launcher, arithmetic, kind, &texts, from, to, accumulate));
-                let sum = slopes.iter().zip(&before);
+                let sum = gradient.iter().zip(&before);
                 let sum: Vec<f32> = sum.map(|(a, b)| if accumulate { a + b } else { *a }).collect();
                 close(&what, arithmetic, &gpu.fetch(arithmetic, &dx, size), &sum, 2.0);
             }

@@ -1,4 +1,4 @@
-//! The kernels against the processor's attention, on inputs that `bf16` holds.
+//! The kernels against the CPU's attention, on inputs that `bf16` holds.
 
 use super::super::attention::Rows;
 use super::super::check::{Gpu, done, gpu};
@@ -32,7 +32,7 @@ struct Given {
 struct Inputs {
     case: Case,
     joined: Vec<f32>,
-    slope: Vec<f32>,
+    dout: Vec<f32>,
     mask: Vec<bool>,
     bias: Vec<f32>,
     index: Vec<u32>,
@@ -54,7 +54,7 @@ impl Inputs {
         Inputs {
             case,
             joined: short(1, batch * length * (heads + 2 * key_heads) * dim),
-            slope: short(2, batch * length * heads * dim),
+            dout: short(2, batch * length * heads * dim),
             mask: (0..batch * length).map(is_there).collect(),
             bias: list::<f32>(3, heads * rows),
             index: (0..2 * length - 1).map(row).collect(),
@@ -82,9 +82,9 @@ impl Inputs {
             dropout: (self.case.is_training && self.case.dropout > 0.0).then_some(dropout),
         };
         let mut workspace = Workspace::new().unwrap();
-        let (mut out, mut lse) = (vec![0.0; self.slope.len()], vec![0.0; batch * length * heads]);
+        let (mut out, mut lse) = (vec![0.0; self.dout.len()], vec![0.0; batch * length * heads]);
         assert!(attention.forward(&mut out, &mut lse, &mut workspace));
-        let (mut joined, mut slopes) = (vec![0.0; self.joined.len()], vec![BEFORE; self.bias.len()]);
+        let (mut joined, mut dbias) = (vec![0.0; self.joined.len()], vec![BEFORE; self.bias.len()]);
         let place = |offset| Place { buffer: 0, offset, token: width, sequence: length * width };
         let gradients = attention::Gradients {
             buffers: &mut [&mut joined[..]],
@@ -92,10 +92,10 @@ impl Inputs {
             q: place(offsets[0]),
             k: place(offsets[1]),
             v: place(offsets[2]),
-            terms: TermGradients { bias: bias.map(|_| &mut slopes[..]), ..TermGradients::default() },
+            terms: TermGradients { bias: bias.map(|_| &mut dbias[..]), ..TermGradients::default() },
         };
-        assert!(attention.backward((&self.slope, &out, &lse), gradients, &mut workspace));
-        Given { out, lse, joined, bias: slopes }
+        assert!(attention.backward((&self.dout, &out, &lse), gradients, &mut workspace));
+        Given { out, lse, joined, bias: dbias }
     }
 
     fn on(&self, gpu: &Gpu) -> Given {
@@ -104,10 +104,10 @@ impl Inputs {
         let words: Vec<u64> = self.mask.chunks(length).flat_map(|row| row.chunks(64).map(word)).collect();
         let scalars = gpu.put(&[5u64, 2, u64::from(self.case.is_training), 0]);
         let (mask, index, bias) = (gpu.put(&words), gpu.put(&self.index), gpu.put(&self.bias));
-        let (joined, slope) =
-            (gpu.store(Arithmetic::Bf16, &self.joined), gpu.store(Arithmetic::Bf16, &self.slope));
+        let (joined, dout) =
+            (gpu.store(Arithmetic::Bf16, &self.joined), gpu.store(Arithmetic::Bf16, &self.dout));
         let (out, lse) = (
-            gpu.store(Arithmetic::Bf16, &vec![9.0; self.slope.len()]),
+            gpu.store(Arithmetic::Bf16, &vec![9.0; self.dout.len()]),
             gpu.put(&vec![9f32; batch * length * heads]),
         );
         let rows = |rows| Rows { values: bias.span(), rows, heads, index: index.span() };
@@ -135,16 +135,16 @@ impl Inputs {
             value: None,
         };
         let scratch = gpu.put(&vec![0xFFu8; scratch(&attention)]);
-        let (joined_slope, bias_slope) = (
+        let (djoined, dbias) = (
             gpu.store(Arithmetic::Bf16, &vec![9.0; self.joined.len()]),
             gpu.put(&vec![BEFORE; self.bias.len()]),
         );
         let gradients = Gradients {
-            out: slope.span(),
-            joined: joined_slope.span(),
+            out: dout.span(),
+            joined: djoined.span(),
             content: Span::NOTHING,
             position: Span::NOTHING,
-            bias: bias_slope.span(),
+            bias: dbias.span(),
             query: Span::NOTHING,
             key: Span::NOTHING,
             value: Span::NOTHING,
@@ -157,10 +157,10 @@ impl Inputs {
             done(backward(kernels, &gpu.launcher(), &attention, &gradients));
         }
         Given {
-            out: gpu.fetch(Arithmetic::Bf16, &out, self.slope.len()),
+            out: gpu.fetch(Arithmetic::Bf16, &out, self.dout.len()),
             lse: gpu.get(&lse, batch * length * heads),
-            joined: gpu.fetch(Arithmetic::Bf16, &joined_slope, self.joined.len()),
-            bias: gpu.get(&bias_slope, self.bias.len()),
+            joined: gpu.fetch(Arithmetic::Bf16, &djoined, self.joined.len()),
+            bias: gpu.get(&dbias, self.bias.len()),
         }
     }
 }
@@ -182,7 +182,7 @@ fn check(gpu: &Gpu, case: Case) {
     // Weights are rounded, and so are results: two units. Logarithms are f32, from exponentials of some 22 bits.
     close("out", case, &got.out, &expected.out, 2.0, 0.1);
     close("lse", case, &got.lse, &expected.lse, 0.005, 1.0);
-    // Besides those, δ has the rounding of results: all that there is where a query sees one key and scores have no slope.
+    // Besides those, δ has the rounding of results: all that there is where a query sees one key and scores have no gradient.
     close("joined", case, &got.joined, &expected.joined, 6.0, 1.0);
     close("bias", case, &got.bias, &expected.bias, 8.0, 4.0);
     // No luck in the order of sums.
