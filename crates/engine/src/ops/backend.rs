@@ -91,12 +91,11 @@ pub trait Backend: Send + Sync {
         out: &mut Self::Buffer<T>,
     ) -> Result<()>;
 
-    /// Norms heads as [`rms_norm`](Self::rms_norm) does rows: in each row of `step` numbers, from `offset` on, `heads`
-    /// vectors of the weight's width.
+    /// Norms heads of the weight's width as [`rms_norm`](Self::rms_norm) does rows.
     fn rms_norm_heads<T: Real>(
         &self,
         x: &mut Self::Buffer<T>,
-        step_offset_heads: [usize; 3],
+        heads: HeadRows,
         weight: &Self::Buffer<T>,
         epsilon: f64,
     ) -> Result<()>;
@@ -233,6 +232,17 @@ impl<M> Terms<'_, M> {
             && position.is_none()
             && tables.iter().all(|table| table.is_none())
     }
+}
+
+/// Heads in rows: in each row of `step` numbers, from `offset` on, `heads` vectors side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadRows {
+    /// From row to row.
+    pub step: usize,
+    /// The first number of the first head.
+    pub offset: usize,
+    /// How many heads there are.
+    pub heads: usize,
 }
 
 /// What linear attention is told besides its queries, keys and values.

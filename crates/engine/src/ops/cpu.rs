@@ -1,6 +1,6 @@
-//! The operations on the processor: each is a loop of this folder, over the threads of the current rayon pool.
+//! The operations on the CPU: each is a loop of this folder, over the threads of the current rayon pool.
 
-use super::backend::{Backend, LinearWork, Part, TermRows, Terms};
+use super::backend::{Backend, HeadRows, LinearWork, Part, TermRows, Terms};
 use super::memory::filled;
 use super::{Activation, Matrix, Memory, Real, activation, norm, prenorm};
 use crate::attention::linear::{Carried, infer};
@@ -11,7 +11,7 @@ use crate::graph::LinearForm;
 use rope::{Positions, Table, Turn, ViewMut};
 use std::sync::{Mutex, PoisonError};
 
-/// The processor.
+/// The CPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cpu;
 
@@ -24,7 +24,28 @@ pub struct Scratch<T> {
     terms: Mutex<Option<attention::Workspace<T>>>,
 }
 
-impl Backend for Cpu {
+/// A device whose memory and arithmetic are the CPU's: [`Cpu`], and [`Watched`](super::Watched), which looks at what attention
+/// is given before it runs.
+pub trait OnCpu: Send + Sync {
+    /// Before an attention: its queries, keys, mask and position terms.
+    fn before_attend<T: Real>(
+        &self,
+        _shape: &Shape,
+        _queries_and_keys: [Part<'_, Memory<T>>; 2],
+        _mask: &Mask,
+        _terms: &Terms<'_, Memory<T>>,
+    ) {
+    }
+
+    /// Before a linear attention that follows no tokens: its queries, keys and values side by side.
+    fn before_attend_linear<T: Real>(&self, _work: &LinearWork<'_, T>, _joined: &Memory<T>) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl OnCpu for Cpu {}
+
+impl<D: OnCpu> Backend for D {
     type Buffer<T: Real> = Memory<T>;
     type Matrix<T: Real> = Matrix<T>;
     type Scratch<T: Real> = Scratch<T>;
@@ -120,11 +141,11 @@ impl Backend for Cpu {
     fn rms_norm_heads<T: Real>(
         &self,
         x: &mut Memory<T>,
-        step_offset_heads: [usize; 3],
+        heads: HeadRows,
         weight: &Memory<T>,
         epsilon: f64,
     ) -> Result<()> {
-        prenorm::rms_norm_heads(x, step_offset_heads, weight, epsilon);
+        prenorm::rms_norm_heads(x, heads, weight, epsilon);
         Ok(())
     }
 
@@ -186,6 +207,7 @@ impl Backend for Cpu {
         out: &mut Memory<T>,
         scratch: &Scratch<T>,
     ) -> Result<()> {
+        self.before_attend(shape, [q, k], mask, terms);
         fn heads<'a, T>(part: Part<'a, Memory<T>>) -> Heads<'a, T> {
             Heads { data: &part.buffer[part.offset..], token: part.token, sequence: part.sequence }
         }
@@ -210,6 +232,9 @@ impl Backend for Cpu {
         state: Option<&mut Carried<T>>,
         out: &mut Memory<T>,
     ) -> Result<()> {
+        if state.is_none() {
+            self.before_attend_linear(work, joined)?;
+        }
         infer(work, joined, state, out)
     }
 

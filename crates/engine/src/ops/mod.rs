@@ -1,4 +1,4 @@
-//! The operations that models are made of: what a device offers ([`Backend`]), and the processor's loops ([`Cpu`]).
+//! The operations that models are made of: what a device offers ([`Backend`]), and the CPU's loops ([`Cpu`]).
 
 pub mod activation;
 pub mod backend;
@@ -30,7 +30,7 @@ pub mod similarity;
 pub mod watched;
 
 pub use activation::Activation;
-pub use backend::{Backend, LinearWork, Part, TermRows, Terms};
+pub use backend::{Backend, HeadRows, LinearWork, Part, TermRows, Terms};
 pub use cpu::Cpu;
 #[cfg(feature = "cuda")]
 pub use cuda::{Arithmetic, Cuda};

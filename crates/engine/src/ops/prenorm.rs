@@ -1,5 +1,6 @@
 //! Norms that a decoder takes before its products: of the sum so far, which is kept, and of single heads.
 
+use super::backend::HeadRows;
 use super::norm::rms_norm;
 use super::real::Real;
 use rayon::prelude::*;
@@ -31,8 +32,9 @@ pub fn add_rms_norm<T: Real>(x: &mut [T], delta: &[T], weight: &[T], epsilon: f6
     }
 }
 
-/// Norms `heads` vectors of the weight's length in each row of `step` numbers, from `offset` on, as [`rms_norm`] does.
-pub fn rms_norm_heads<T: Real>(x: &mut [T], [step, offset, heads]: [usize; 3], weight: &[T], epsilon: f64) {
+/// Norms heads of the weight's length as [`rms_norm`] does rows.
+pub fn rms_norm_heads<T: Real>(x: &mut [T], heads: HeadRows, weight: &[T], epsilon: f64) {
+    let HeadRows { step, offset, heads } = heads;
     let len = heads * weight.len();
     assert!(offset + len <= step, "heads within their row");
     if len == 0 {
@@ -76,7 +78,7 @@ mod tests {
         for (rows, step, offset, heads, dim) in [(1, 4, 0, 1, 4), (5, 30, 8, 2, 6), (300, 200, 64, 2, 32)] {
             let (start, weight) = (numbers(rows * step, 1), numbers(dim, 4));
             let mut x = start.clone();
-            rms_norm_heads(&mut x, [step, offset, heads], &weight, 1e-6);
+            rms_norm_heads(&mut x, HeadRows { step, offset, heads }, &weight, 1e-6);
             for (index, (row, was)) in x.chunks(step).zip(start.chunks(step)).enumerate() {
                 let mut wanted = was.to_vec();
                 for head in 0..heads {

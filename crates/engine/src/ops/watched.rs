@@ -1,17 +1,16 @@
-//! The processor, taking note of what attention gives its weight to. For looking at models, not for running them: the weights
+//! The CPU, taking note of what attention gives its weight to. For looking at models, not for running them: the weights
 //! of all queries on all keys are kept.
 
-use super::backend::{Backend, LinearWork, Part, Terms};
-use super::cpu::{Scratch, host_terms};
-use super::{Activation, Cpu, Matrix, Memory, Real};
-use crate::attention::linear::{Carried, Features};
+use super::backend::{LinearWork, Part, Terms};
+use super::cpu::{OnCpu, host_terms};
+use super::{Memory, Real};
+use crate::attention::linear::Features;
 use crate::attention::softmax::{Mask, Shape};
 use crate::attention::{self, Table};
 use crate::error::Result;
-use crate::graph::LinearForm;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The processor with a notebook. A clone writes into the same one: keep one, give the other to a model.
+/// The CPU with a notebook. A clone writes into the same one: keep one, give the other to a model.
 #[derive(Clone, Debug, Default)]
 pub struct Watched {
     seen: Arc<Mutex<Vec<AttentionWeights>>>,
@@ -130,194 +129,24 @@ fn dot<T: Real>(a: &[f64], b: &[T]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b.to_f64()).sum()
 }
 
-impl Backend for Watched {
-    type Buffer<T: Real> = Memory<T>;
-    type Matrix<T: Real> = Matrix<T>;
-    type Scratch<T: Real> = Scratch<T>;
-    type State<T: Real> = Carried<T>;
-
-    fn attend<T: Real>(
+impl OnCpu for Watched {
+    fn before_attend<T: Real>(
         &self,
         shape: &Shape,
-        qkv: [Part<'_, Memory<T>>; 3],
+        [q, k]: [Part<'_, Memory<T>>; 2],
         mask: &Mask,
         terms: &Terms<'_, Memory<T>>,
-        out: &mut Memory<T>,
-        scratch: &Scratch<T>,
-    ) -> Result<()> {
-        let weights = weights(shape, [qkv[0], qkv[1]], mask, &host_terms(terms, shape.head_dim));
+    ) {
+        let weights = weights(shape, [q, k], mask, &host_terms(terms, shape.head_dim));
         self.note(AttentionWeights { shape: *shape, weights });
-        Cpu.attend(shape, qkv, mask, terms, out, scratch)
     }
 
-    fn attend_linear<T: Real>(
-        &self,
-        work: &LinearWork<'_, T>,
-        joined: &Memory<T>,
-        state: Option<&mut Carried<T>>,
-        out: &mut Memory<T>,
-    ) -> Result<()> {
-        if state.is_none() {
-            let LinearWork { batch, length, heads, head_dim, .. } = *work;
-            let shape = Shape { batch, queries: length, keys: length, heads, key_heads: heads, head_dim };
-            let weights = linear_weights(work, &Features::new(work, joined, None)?);
-            self.note(AttentionWeights { shape, weights });
-        }
-        Cpu.attend_linear(work, joined, state, out)
-    }
-
-    // All else is the processor's.
-
-    fn zeros<T: Real>(&self, len: usize) -> Result<Memory<T>> {
-        Cpu.zeros(len)
-    }
-
-    fn fit<T: Real>(&self, buffer: &mut Memory<T>, len: usize) -> Result<()> {
-        Cpu.fit(buffer, len)
-    }
-
-    fn upload<T: Real>(&self, from: &[T], to: &mut Memory<T>) -> Result<()> {
-        Cpu.upload(from, to)
-    }
-
-    fn download<T: Real>(&self, from: &Memory<T>, to: &mut [T]) -> Result<()> {
-        Cpu.download(from, to)
-    }
-
-    fn matrix<T: Real>(&self, outputs: usize, inputs: usize) -> Result<Matrix<T>> {
-        Cpu.matrix(outputs, inputs)
-    }
-
-    fn set_rows<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, rows: &[T]) -> Result<()> {
-        Cpu.set_rows(matrix, first, rows)
-    }
-
-    fn set_bias<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, bias: &[T]) -> Result<()> {
-        Cpu.set_bias(matrix, first, bias)
-    }
-
-    fn matrix_bytes<T: Real>(&self, matrix: &Matrix<T>) -> usize {
-        Cpu.matrix_bytes(matrix)
-    }
-
-    fn scratch<T: Real>(&self) -> Result<Scratch<T>> {
-        Cpu.scratch()
-    }
-
-    fn product<T: Real>(
-        &self,
-        matrix: &Matrix<T>,
-        x: &Memory<T>,
-        activation: Activation,
-        out: &mut Memory<T>,
-    ) -> Result<()> {
-        Cpu.product(matrix, x, activation, out)
-    }
-
-    fn layer_norm<T: Real>(
-        &self,
-        x: &mut Memory<T>,
-        residual: Option<&Memory<T>>,
-        weight: &Memory<T>,
-        bias: &Memory<T>,
-        epsilon: f64,
-    ) -> Result<()> {
-        Cpu.layer_norm(x, residual, weight, bias, epsilon)
-    }
-
-    fn rms_norm<T: Real>(
-        &self,
-        x: &mut Memory<T>,
-        residual: Option<&Memory<T>>,
-        weight: &Memory<T>,
-        epsilon: f64,
-    ) -> Result<()> {
-        Cpu.rms_norm(x, residual, weight, epsilon)
-    }
-
-    fn add_rms_norm<T: Real>(
-        &self,
-        x: &mut Memory<T>,
-        delta: Option<&Memory<T>>,
-        weight: &Memory<T>,
-        epsilon: f64,
-        out: &mut Memory<T>,
-    ) -> Result<()> {
-        Cpu.add_rms_norm(x, delta, weight, epsilon, out)
-    }
-
-    fn rms_norm_heads<T: Real>(
-        &self,
-        x: &mut Memory<T>,
-        step_offset_heads: [usize; 3],
-        weight: &Memory<T>,
-        epsilon: f64,
-    ) -> Result<()> {
-        Cpu.rms_norm_heads(x, step_offset_heads, weight, epsilon)
-    }
-
-    fn swiglu<T: Real>(&self, gate_up: &Memory<T>, wide: usize, out: &mut Memory<T>) -> Result<()> {
-        Cpu.swiglu(gate_up, wide, out)
-    }
-
-    fn embed<T: Real>(
-        &self,
-        words_and_ids: (&Memory<T>, &[u32]),
-        kinds_and_types: (&Memory<T>, Option<&[u32]>),
-        width: usize,
-        out: &mut Memory<T>,
-    ) -> Result<()> {
-        Cpu.embed(words_and_ids, kinds_and_types, width, out)
-    }
-
-    fn rotate<T: Real>(
-        &self,
-        table: &rope::Table<T>,
-        first: i64,
-        x: &mut Memory<T>,
-        offset: usize,
-        shape: [usize; 4],
-        steps: [usize; 3],
-    ) -> Result<()> {
-        Cpu.rotate(table, first, x, offset, shape, steps)
-    }
-
-    fn add_rows<T: Real>(
-        &self,
-        x: &mut Memory<T>,
-        rows: &Memory<T>,
-        first: usize,
-        size: [usize; 3],
-    ) -> Result<()> {
-        Cpu.add_rows(x, rows, first, size)
-    }
-
-    fn state<T: Real>(
-        &self,
-        form: LinearForm,
-        batch: usize,
-        heads: usize,
-        head_dim: usize,
-    ) -> Result<Carried<T>> {
-        Cpu.state(form, batch, heads, head_dim)
-    }
-
-    fn repeat_state<T: Real>(&self, state: &Carried<T>, batch: usize) -> Result<Carried<T>> {
-        Cpu.repeat_state(state, batch)
-    }
-
-    fn copy<T: Real>(
-        &self,
-        from: Part<'_, Memory<T>>,
-        to: &mut Memory<T>,
-        at: (usize, usize, usize),
-        size: [usize; 3],
-    ) -> Result<()> {
-        Cpu.copy(from, to, at, size)
-    }
-
-    fn mean<T: Real>(&self, x: &Memory<T>, size: [usize; 3], out: &mut Memory<T>) -> Result<()> {
-        Cpu.mean(x, size, out)
+    fn before_attend_linear<T: Real>(&self, work: &LinearWork<'_, T>, joined: &Memory<T>) -> Result<()> {
+        let LinearWork { batch, length, heads, head_dim, .. } = *work;
+        let shape = Shape { batch, queries: length, keys: length, heads, key_heads: heads, head_dim };
+        let weights = linear_weights(work, &Features::new(work, joined, None)?);
+        self.note(AttentionWeights { shape, weights });
+        Ok(())
     }
 }
 
@@ -326,6 +155,7 @@ mod tests {
     use super::*;
     use crate::attention::softmax::Reach;
     use crate::graph::mix;
+    use crate::ops::Backend;
 
     #[test]
     fn what_is_noted_gives_the_output() {

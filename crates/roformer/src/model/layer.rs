@@ -7,7 +7,7 @@ use super::positions::{Tables, Turning};
 use crate::attention::softmax::{Mask, Shape};
 use crate::blueprint::{Blueprint, Mixing, NormKind, NormPlace};
 use crate::error::{Error, Result};
-use crate::ops::{Activation, Backend, LinearWork, Memory, Part, Real, Terms};
+use crate::ops::{Activation, Backend, HeadRows, LinearWork, Memory, Part, Real, Terms};
 
 /// A norm.
 pub(super) struct Norm<T: Real, B: Backend> {
@@ -60,9 +60,9 @@ impl<T: Real, B: Backend> Norm<T, B> {
         Ok(device.add_rms_norm(x, delta, &self.weight, self.epsilon, out)?)
     }
 
-    /// Norms heads that stand in rows of `step` numbers, from `offset` on.
-    fn apply_to_heads(&self, device: &B, x: &mut B::Buffer<T>, step_offset_heads: [usize; 3]) -> Result<()> {
-        Ok(device.rms_norm_heads(x, step_offset_heads, &self.weight, self.epsilon)?)
+    /// Norms heads where they stand.
+    fn apply_to_heads(&self, device: &B, x: &mut B::Buffer<T>, heads: HeadRows) -> Result<()> {
+        Ok(device.rms_norm_heads(x, heads, &self.weight, self.epsilon)?)
     }
 }
 
@@ -345,8 +345,8 @@ impl<T: Real, B: Backend> Layer<T, B> {
         let read = if blueprint.norms.place == NormPlace::Before { &*y } else { &*x };
         device.product(&self.query_key_value, read, Activation::Identity, qkv)?;
         if let Some([queries, keys]) = &self.heads {
-            queries.apply_to_heads(device, qkv, [row, 0, heads])?;
-            keys.apply_to_heads(device, qkv, [row, query, key_heads])?;
+            queries.apply_to_heads(device, qkv, HeadRows { step: row, offset: 0, heads })?;
+            keys.apply_to_heads(device, qkv, HeadRows { step: row, offset: query, heads: key_heads })?;
         }
         let rotation = pass.tables.layers[index].rope.map(|(rope, values)| (&pass.turnings[rope], values));
         if let Mixing::Linear(form) = blueprint.mixing {

@@ -1,7 +1,7 @@
 //! Every operation but attention.
 
 use crate::common::{compare, download, gpus, numbers, upload};
-use roformer::ops::{Activation, Arithmetic, Backend, Cuda, Part};
+use roformer::ops::{Activation, Arithmetic, Backend, Cuda, HeadRows, Part};
 use rope::{Pairing, Rope};
 
 /// Rounding of sums of `inputs` products, in units: of a result alone, or of factors of 11 bits too.
@@ -115,26 +115,26 @@ fn norms_of_odd_sizes() {
     }
 }
 
-fn heads(gpu: &Cuda, rows: usize, [step, offset, heads]: [usize; 3], dim: usize) {
-    let (x, w) = (numbers(gpu, 8, rows * step), numbers(gpu, 9, dim));
+fn heads(gpu: &Cuda, rows: usize, heads: HeadRows, dim: usize) {
+    let (x, w) = (numbers(gpu, 8, rows * heads.step), numbers(gpu, 9, dim));
     compare!("rms norm of heads", gpu, 40.0, |device| {
         let mut x = upload(device, &x);
-        device.rms_norm_heads(&mut x, [step, offset, heads], &upload(device, &w), 1e-6).unwrap();
-        download(device, &x, rows * step)
+        device.rms_norm_heads(&mut x, heads, &upload(device, &w), 1e-6).unwrap();
+        download(device, &x, rows * heads.step)
     });
 }
 
 #[test]
 fn norms_of_heads() {
     for gpu in &gpus() {
-        for (rows, places, dim) in [
+        for (rows, [step, offset, count], dim) in [
             (1, [4, 0, 1], 4),
             (5, [30, 8, 2], 6),
             (70, [200, 64, 2], 32),
             (9, [1536, 1024, 4], 128),
             (3, [27, 3, 3], 8),
         ] {
-            heads(gpu, rows, places, dim);
+            heads(gpu, rows, HeadRows { step, offset, heads: count }, dim);
         }
     }
 }
@@ -236,8 +236,8 @@ fn small() {
         for width in [8, 7, 264, 520, 1032, 2100] {
             norms(gpu, 3, width);
         }
-        heads(gpu, 5, [30, 8, 2], 6);
-        heads(gpu, 5, [48, 16, 2], 16);
+        heads(gpu, 5, HeadRows { step: 30, offset: 8, heads: 2 }, 6);
+        heads(gpu, 5, HeadRows { step: 48, offset: 16, heads: 2 }, 16);
         for width in [7, 16] {
             gates(gpu, 3, width);
             embeddings(gpu, 3, width, true);
