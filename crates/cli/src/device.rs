@@ -1,19 +1,20 @@
-//! Where a model runs: the processor, or a GPU that is found.
+//! Where a model runs: the CPU, or a GPU that is found.
 
 use crate::error::Failure;
 #[cfg(feature = "cuda")]
 use crate::long::say;
 use clap::{Args, ValueEnum};
+use roformer::Device;
 use std::str::FromStr;
 
 /// Where a model runs, and what it computes in there. A command flattens these into its arguments, [finds](Self::find) the
 /// device and runs what is generic over it with [`on_device!`].
 #[derive(Args, Clone, Copy)]
 pub struct DeviceOptions {
-    /// Where to run: auto (an NVIDIA GPU if one can be used, else the processor), cpu, cuda, or cuda:N for GPU N
+    /// Where to run: auto (an NVIDIA GPU if one can be used, else the CPU), cpu, cuda, or cuda:N for GPU N
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     device: Choice,
-    /// What a GPU computes in: f32, tf32 (factors of products rounded to 11 bits), bf16 (8 bits throughout) [default: f32]
+    /// The type that a GPU computes in: f32, tf32 (factors of products rounded to 11 bits) or bf16 (8 bits throughout) [default: f32]
     #[arg(long, value_enum)]
     dtype: Option<Dtype>,
 }
@@ -48,37 +49,20 @@ impl FromStr for Choice {
     }
 }
 
-/// What was found; see [`on_device!`].
-pub enum Found {
-    Cpu,
-    #[cfg(feature = "cuda")]
-    Cuda(roformer::ops::Cuda),
-}
-
-/// Evaluates an expression with the [device](Found) that was found, whichever it is: the one place that asks.
+/// Evaluates an expression with a [`Device`], whichever it is: the one place that asks.
 macro_rules! on_device {
-    ($found:expr, |$device:ident| $body:expr) => {
-        match $found {
-            $crate::device::Found::Cpu => {
+    ($chosen:expr, |$device:ident| $body:expr) => {
+        match $chosen {
+            roformer::Device::Cpu => {
                 let $device = roformer::ops::Cpu;
                 $body
             }
             #[cfg(feature = "cuda")]
-            $crate::device::Found::Cuda($device) => $body,
+            roformer::Device::Cuda($device) => $body,
         }
     };
 }
 pub(crate) use on_device;
-
-impl From<Found> for roformer::Device {
-    fn from(found: Found) -> Self {
-        match found {
-            Found::Cpu => roformer::Device::Cpu,
-            #[cfg(feature = "cuda")]
-            Found::Cuda(gpu) => roformer::Device::Cuda(gpu),
-        }
-    }
-}
 
 impl Dtype {
     /// The same for the library.
@@ -94,12 +78,12 @@ impl Dtype {
 
 impl DeviceOptions {
     /// The device to run on.
-    pub fn find(&self) -> Result<Found, Failure> {
+    pub fn find(&self) -> Result<Device, Failure> {
         let dtype = self.dtype();
         match self.device {
-            Choice::Cpu => self.processor("the processor computes in no other"),
+            Choice::Cpu => self.processor("the CPU computes in no other type"),
             Choice::Auto => match gpu(0, dtype) {
-                Ok(found) => Ok(found),
+                Ok(gpu) => Ok(gpu),
                 Err(why) => self.processor(&why),
             },
             Choice::Cuda(number) => gpu(number, dtype).map_err(Failure::Other),
@@ -107,10 +91,10 @@ impl DeviceOptions {
     }
 
     /// The device to train on: a GPU with its kernels loaded. Where they have to be compiled, that is said.
-    pub fn find_to_train(&self) -> Result<roformer::Device, Failure> {
-        let found = self.find()?;
+    pub fn find_to_train(&self) -> Result<Device, Failure> {
+        let device = self.find()?;
         #[cfg(feature = "cuda")]
-        if let Found::Cuda(gpu) = &found {
+        if let Device::Cuda(gpu) = &device {
             if !gpu.has_training_kernels() {
                 say("compiling kernels for this GPU: some seconds, once");
             }
@@ -120,21 +104,21 @@ impl DeviceOptions {
                     return Err(error.into());
                 }
                 let processor = self.processor(&error.to_string())?;
-                say(&format!("training on the processor: {error}"));
-                return Ok(processor.into());
+                say(&format!("training on the CPU: {error}"));
+                return Ok(processor);
             }
         }
-        Ok(found.into())
+        Ok(device)
     }
 
     fn dtype(&self) -> Dtype {
         self.dtype.unwrap_or(Dtype::F32)
     }
 
-    /// The processor, which computes in f32 alone; `why` it is that and no GPU.
-    fn processor(&self, why: &str) -> Result<Found, Failure> {
+    /// The CPU, which computes in f32 alone; `why` it is that and no GPU.
+    fn processor(&self, why: &str) -> Result<Device, Failure> {
         match self.dtype() {
-            Dtype::F32 => Ok(Found::Cpu),
+            Dtype::F32 => Ok(Device::Cpu),
             other => {
                 let name = format!("{other:?}").to_lowercase();
                 Err(Failure::Input(format!("--dtype is {name}; expected f32: {why}")))
@@ -144,12 +128,12 @@ impl DeviceOptions {
 }
 
 #[cfg(feature = "cuda")]
-fn gpu(number: usize, dtype: Dtype) -> Result<Found, String> {
+fn gpu(number: usize, dtype: Dtype) -> Result<Device, String> {
     let gpu = roformer::ops::Cuda::new(number, dtype.arithmetic());
-    gpu.map(Found::Cuda).map_err(|error| error.to_string())
+    gpu.map(Device::Cuda).map_err(|error| error.to_string())
 }
 
 #[cfg(not(feature = "cuda"))]
-fn gpu(_number: usize, _dtype: Dtype) -> Result<Found, String> {
+fn gpu(_number: usize, _dtype: Dtype) -> Result<Device, String> {
     Err("built without the feature `cuda`; build with it to use a GPU".into())
 }

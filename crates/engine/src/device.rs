@@ -1,12 +1,12 @@
-//! Where a network is trained: the processor, or a GPU.
+//! Where a model runs or is trained: the CPU, or a GPU.
 
 #[cfg(feature = "cuda")]
 use crate::ops::Cuda;
 
-/// Where a network is trained.
+/// Where a model runs or is trained.
 #[derive(Clone, Debug, Default)]
 pub enum Device {
-    /// The processor, on the threads of rayon's current pool.
+    /// The CPU, on the threads of rayon's current pool.
     #[default]
     Cpu,
     /// An NVIDIA GPU.

@@ -16,13 +16,13 @@ use std::io::Write;
 
 /// Label texts, or their tokens
 ///
-/// A model that classifies texts (RoFormerForSequenceClassification) gives each text a label with its probability; one that
-/// classifies tokens (RoFormerForTokenClassification), such as for names and places, the parts of each text that have a
-/// label other than O.
+/// A model that classifies texts (RoFormerForSequenceClassification) gives each text a label with its probability. One that
+/// classifies tokens (RoFormerForTokenClassification), for example as names and places, gives the parts of each text that
+/// have a label other than O.
 ///
-/// With --json one object a text: {"labels": [{"label", "score"}, ...]}, the likeliest first, or {"tokens": [{"text",
+/// --json prints one object per text: {"labels": [{"label", "score"}, ...]}, the likeliest first, or {"tokens": [{"text",
 /// "label", "score", "start", "end"}, ...]} with all tokens, whose `start` and `end` count characters. Fields of JSON Lines:
-/// text, and if wanted pair, a second text for models that were trained on two, and id, which comes back with the result.
+/// text, and optionally pair, a second text for models that were trained on two, and id, which comes back with the result.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  roformer classify --model DIR '这部电影很好看。' '服务员的态度很差。'\n  \
@@ -74,15 +74,16 @@ struct Classify<B: Backend> {
     is_first: bool,
 }
 
-enum Found {
+/// What a model of either kind gives a text.
+enum Labelled {
     Labels(Vec<Label>),
     Tokens(Vec<TokenLabel>),
 }
 
 impl<B: Backend> Task for Classify<B> {
-    type Output = Found;
+    type Output = Labelled;
 
-    fn work(&mut self, records: &[Record]) -> Vec<roformer::Result<Found>> {
+    fn work(&mut self, records: &[Record]) -> Vec<roformer::Result<Labelled>> {
         if self.pipeline.model().head() == HeadKind::TokenClassification {
             let found = self.pipeline.classify_tokens_all(&texts(records)).into_iter().zip(records);
             let alone = |record: &Record| match record.get(1) {
@@ -93,7 +94,7 @@ impl<B: Backend> Task for Classify<B> {
                     expected: "a text alone".into(),
                 }),
             };
-            return found.map(|(found, record)| alone(record).and(found.map(Found::Tokens))).collect();
+            return found.map(|(found, record)| alone(record).and(found.map(Labelled::Tokens))).collect();
         }
         let alone: Vec<&str> =
             records.iter().filter(|record| record.get(1).is_none()).map(|record| record.text(0)).collect();
@@ -103,16 +104,16 @@ impl<B: Backend> Task for Classify<B> {
         let mut paired = self.pipeline.classify_pairs(&paired).into_iter();
         // Each takes the next of its kind: the order of the records again.
         let next = |record: &Record| if record.get(1).is_some() { paired.next() } else { alone.next() };
-        records.iter().filter_map(next).map(|found| found.map(Found::Labels)).collect()
+        records.iter().filter_map(next).map(|found| found.map(Labelled::Labels)).collect()
     }
 
-    fn print(&mut self, out: &mut dyn Write, record: &Record, found: Found) -> Outcome {
+    fn print(&mut self, out: &mut dyn Write, record: &Record, found: Labelled) -> Outcome {
         match found {
-            Found::Labels(mut labels) => {
+            Labelled::Labels(mut labels) => {
                 labels.truncate(self.top_k);
                 self.print_labels(out, record, &labels)
             }
-            Found::Tokens(tokens) => self.print_tokens(out, record, &tokens),
+            Labelled::Tokens(tokens) => self.print_tokens(out, record, &tokens),
         }
     }
 }

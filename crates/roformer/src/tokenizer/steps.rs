@@ -75,10 +75,10 @@ impl Pattern for &Search {
     }
 }
 
-/// Parts that were found already.
-struct Found(Vec<(Offsets, bool)>);
+/// The parts of one text, found beforehand.
+struct FoundParts(Vec<(Offsets, bool)>);
 
-impl Pattern for Found {
+impl Pattern for FoundParts {
     fn find_matches(&self, _: &str) -> tokenizers::Result<Vec<(Offsets, bool)>> {
         Ok(self.0.clone())
     }
@@ -144,7 +144,7 @@ impl Normalizer for Normalization {
                 Change::Swap(swap) => {
                     let parts = swap.search.parts(text.get());
                     check(before, swap.length(&parts), NORMALIZED);
-                    text.replace(Found(parts), &swap.content)?;
+                    text.replace(FoundParts(parts), &swap.content)?;
                 }
                 Change::Other(step) => {
                     step.normalize(text)?;

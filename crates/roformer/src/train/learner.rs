@@ -10,16 +10,16 @@ use crate::ops::Memory;
 use crate::ops::optimizer::{State, Update, clip_coefficient, global_norm};
 use std::ops::Range;
 
-/// What a step found.
+/// What a step gives.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Found {
+pub struct StepResult {
     /// The mean loss of its batches.
     pub loss: f64,
     /// The norm of all gradients, before clipping.
     pub norm: f64,
 }
 
-impl Found {
+impl StepResult {
     /// Whether both are numbers. If not, the step was not taken.
     pub fn is_finite(&self) -> bool {
         self.loss.is_finite() && self.norm.is_finite()
@@ -45,10 +45,10 @@ impl Found {
 /// let mut losses = Vec::new();
 /// for step in 1..=5 {
 ///     let update = Update { adam: AdamW::default(), step, rate: 1e-3, clip: 1.0 };
-///     let found = learner.step(&update, 1, |_, batch| {
+///     let result = learner.step(&update, 1, |_, batch| {
 ///         *batch = Batch { ids: vec![1, 2, 3, 4, 5, 6], targets: vec![2, 3, 4, 5, 6, 7], ..Batch::default() };
 ///     })?;
-///     losses.push(found.loss);
+///     losses.push(result.loss);
 /// }
 /// assert!(losses[4] < losses[0]);
 /// # Ok::<(), roformer::Error>(())
@@ -69,13 +69,13 @@ enum Engine {
     Cuda(Box<OnGpu>),
 }
 
-/// A program, and what the processor has of its numbers.
+/// A program, and what the CPU has of its numbers.
 #[cfg(feature = "cuda")]
 struct OnGpu {
     program: Program,
     batch: Batch,
     parameters: Vec<f32>,
-    /// Which of parameters and moments are newer, each: the GPU's or the processor's.
+    /// Which of parameters and moments are newer, each: the GPU's or the CPU's.
     newer: [Newer; 2],
     /// The value that was copied back last.
     value: Vec<f32>,
@@ -106,7 +106,7 @@ impl Learner {
             }
             #[cfg(feature = "cuda")]
             Device::Cuda(gpu) => {
-                // Values are the GPU's; parameters are the processor's too.
+                // Values are the GPU's; parameters are the CPU's too.
                 network.check_memory(0, length, longest)?;
                 let (builder, outline) = network.compose::<f32>(batch, length, longest)?;
                 let program = Program::new(gpu, &builder, batch)?;
@@ -141,7 +141,7 @@ impl Learner {
         update: &Update,
         parts: u64,
         mut fill: impl FnMut(u64, &mut Batch),
-    ) -> Result<Found> {
+    ) -> Result<StepResult> {
         let Learner { outline, ranges, first, second, engine, .. } = self;
         match engine {
             Engine::Cpu(laid) => {
@@ -153,27 +153,27 @@ impl Learner {
                     loss += laid.graph.step(1.0 / parts as f64);
                 }
                 let (parameters, gradients) = laid.graph.both_mut();
-                let found = Found { loss: loss / parts as f64, norm: global_norm(gradients) };
-                if found.is_finite() {
+                let result = StepResult { loss: loss / parts as f64, norm: global_norm(gradients) };
+                if result.is_finite() {
                     let Update { adam, step, rate, clip } = *update;
-                    let clip = if clip > 0.0 { clip_coefficient(found.norm, clip) } else { 1.0 };
+                    let clip = if clip > 0.0 { clip_coefficient(result.norm, clip) } else { 1.0 };
                     let mut state = State { parameters, gradients, first, second };
                     adam.apply(&adam.at(step, rate, clip), &mut state, ranges);
                 }
-                Ok(found)
+                Ok(result)
             }
             #[cfg(feature = "cuda")]
             Engine::Cuda(gpu) => {
                 gpu.send([first, second])?;
-                let mut found = Found { loss: 0.0, norm: 0.0 };
+                let mut result = StepResult { loss: 0.0, norm: 0.0 };
                 for index in 0..parts {
                     fill(index, &mut gpu.batch);
                     outline.check(&gpu.batch)?;
                     let part = Part { index, count: parts };
-                    (found.loss, found.norm) = gpu.program.step(&gpu.batch, part, update)?;
+                    (result.loss, result.norm) = gpu.program.step(&gpu.batch, part, update)?;
                 }
                 gpu.newer = [Newer::Gpu; 2];
-                Ok(found)
+                Ok(result)
             }
         }
     }
@@ -230,7 +230,7 @@ impl Learner {
         }
     }
 
-    /// Brings parameters and moments that a GPU has changed back to the processor, to be read.
+    /// Brings parameters and moments that a GPU has changed back to the CPU, to be read.
     pub fn fetch(&mut self) -> Result<()> {
         match &mut self.engine {
             Engine::Cpu(_) => Ok(()),
@@ -279,7 +279,7 @@ impl Learner {
 
 #[cfg(feature = "cuda")]
 impl OnGpu {
-    /// Gives the GPU what the processor has changed.
+    /// Gives the GPU what the CPU has changed.
     fn send(&mut self, moments: [&[f32]; 2]) -> Result<()> {
         if self.newer[0] == Newer::Processor {
             self.program.set_parameters(&self.parameters)?;

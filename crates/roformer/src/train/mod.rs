@@ -25,7 +25,7 @@
 //! characters.rs  the vocabulary of characters, and its tokenizer's files
 //! rows.rs        which rows a step reads, and the batch that they make
 //! hand_over.rs   where a model begins, and the files by which others load it
-//! learner.rs     a network that learns, on the processor or a GPU
+//! learner.rs     a network that learns, on the CPU or a GPU
 //! trainer.rs     one step, one evaluation
 //! store.rs       the folder: checkpoints in an order that a kill cannot break
 //! metrics.rs     metrics.jsonl
@@ -51,7 +51,7 @@ pub use crate::ops::optimizer::Update;
 pub use characters::Characters;
 pub use data::{Choice, Data, Request, Vocabulary};
 pub use hand_over::Start;
-pub use learner::{Found, Learner};
+pub use learner::{Learner, StepResult};
 pub use run::{End, Event, Run};
 pub use schedule::Schedule;
 pub use settings::{Attention, FormName, Goal, Layout, Settings};
