@@ -1,7 +1,7 @@
 //! From finished runs to what may be said of them.
 
 use super::plan::{Plan, PlannedTask};
-use super::results::{Accuracy, Comparison, RunResult, Swap, Swept, TaskResult};
+use super::results::{Accuracy, Comparison, Measure, RunResult, Swap, Swept, TaskResult};
 use super::statistics::{Paired, Verdict, holm};
 use super::store::Finished;
 
@@ -13,9 +13,6 @@ const MARGIN: f64 = 0.05;
 
 /// The same of steps, as a part of all steps.
 const MARGIN_OF_STEPS: f64 = 0.05;
-
-/// What is measured.
-const MEASURES: [&str; 4] = ["in range", "beyond", "loss", "speed"];
 
 /// All that was found on one task: `finished` are the runs of each encoding in turn, the baseline's twice.
 pub(super) fn analyse(
@@ -44,7 +41,7 @@ pub(super) fn analyse(
         sweep,
     };
     let floor = 0.1 * (task.vocabulary() as f64).ln();
-    for measure in MEASURES {
+    for measure in Measure::ALL {
         let mut comparisons = compare(plan, &result, measure, floor);
         result.comparisons.append(&mut comparisons);
     }
@@ -52,7 +49,7 @@ pub(super) fn analyse(
 }
 
 /// Each encoding against the first on one measure, and the first against itself.
-fn compare(plan: &Plan, task: &TaskResult, measure: &str, floor: f64) -> Vec<Comparison> {
+fn compare(plan: &Plan, task: &TaskResult, measure: Measure, floor: f64) -> Vec<Comparison> {
     let of = |label: &str, is_again: bool| -> Vec<&RunResult> {
         task.runs.iter().filter(|run| run.encoding == label && run.is_again == is_again).collect()
     };
@@ -60,8 +57,14 @@ fn compare(plan: &Plan, task: &TaskResult, measure: &str, floor: f64) -> Vec<Com
     let others = plan.encodings[1..].iter().map(|(label, _)| (&label[..], false));
     let pairs: Vec<(&str, bool)> = others.chain([(&baseline[..], true)]).collect();
     // Losses and steps are better the lower they are; exact answers are not.
-    let is_lower_better = task.is_language || matches!(measure, "loss" | "speed");
-    let margin = if measure == "speed" { MARGIN_OF_STEPS * task.steps as f64 } else { MARGIN };
+    let is_lower_better = match measure {
+        Measure::InRange | Measure::Beyond => task.is_language,
+        Measure::Loss | Measure::Speed => true,
+    };
+    let margin = match measure {
+        Measure::InRange | Measure::Beyond | Measure::Loss => MARGIN,
+        Measure::Speed => MARGIN_OF_STEPS * task.steps as f64,
+    };
     let mut comparisons: Vec<Comparison> = Vec::new();
     for (label, is_again) in pairs {
         let runs = of(label, is_again);
@@ -72,13 +75,13 @@ fn compare(plan: &Plan, task: &TaskResult, measure: &str, floor: f64) -> Vec<Com
         // Where no length is beyond those of training there is nothing to compare.
         let Some(differences) = differences else { continue };
         let paired = Paired::new(&differences, margin);
-        let not_judged = (measure == "beyond" && !task.is_language)
+        let not_judged = (measure == Measure::Beyond && !task.is_language)
             .then(|| not_learned(task, baseline, &base).or_else(|| not_learned(task, label, &runs)))
             .flatten();
         comparisons.push(Comparison {
             encoding: label.into(),
             is_again,
-            measure: measure.into(),
+            measure,
             mean: paired.mean,
             low: paired.low,
             high: paired.high,
@@ -87,7 +90,7 @@ fn compare(plan: &Plan, task: &TaskResult, measure: &str, floor: f64) -> Vec<Com
             detectable: paired.detectable,
             margin,
             p_equal: paired.p_equal,
-            verdict: Verdict::Unclear.name().into(),
+            verdict: Verdict::Unclear,
             not_judged,
             differences,
         });
@@ -98,7 +101,7 @@ fn compare(plan: &Plan, task: &TaskResult, measure: &str, floor: f64) -> Vec<Com
     for (comparison, p_holm) in judged.iter_mut().zip(corrected) {
         let paired = Paired::new(&comparison.differences, margin);
         comparison.p_holm = p_holm;
-        comparison.verdict = paired.verdict(p_holm, is_lower_better).name().into();
+        comparison.verdict = paired.verdict(p_holm, is_lower_better);
     }
     comparisons
 }
@@ -106,17 +109,17 @@ fn compare(plan: &Plan, task: &TaskResult, measure: &str, floor: f64) -> Vec<Com
 /// What a run and the baseline's of the same seed have on a measure; `None` where there is nothing to measure.
 fn values(
     task: &TaskResult,
-    measure: &str,
+    measure: Measure,
     run: &RunResult,
     base: &RunResult,
     floor: f64,
 ) -> Option<[f64; 2]> {
     let both = |of: &dyn Fn(&RunResult) -> Option<f64>| Some([of(run)?, of(base)?]);
     match measure {
-        "in range" => both(&|run| mean(run, task, true)),
-        "beyond" => both(&|run| mean(run, task, false)),
-        "loss" => both(&|run| last(run)),
-        _ => {
+        Measure::InRange => both(&|run| mean(run, task, true)),
+        Measure::Beyond => both(&|run| mean(run, task, false)),
+        Measure::Loss => both(&|run| last(run)),
+        Measure::Speed => {
             // The steps that each took to the loss at which the worse of the two ended, or to a tenth of ignorance: what
             // comes after that is noise.
             let wanted = last(run)?.max(last(base)?).max(floor);
@@ -149,14 +152,14 @@ fn swaps(finished: &[Finished]) -> Vec<Swap> {
     for run in finished {
         for swapped in &run.swaps {
             let is_same = |swap: &&mut Swap| {
-                (&swap.trained, &swap.tested, swap.length)
-                    == (&run.result.encoding, &swapped.tested, swapped.length)
+                (&swap.trained, swap.tested, swap.length)
+                    == (&run.result.encoding, swapped.tested, swapped.length)
             };
             match swaps.iter_mut().find(is_same) {
                 Some(swap) => swap.values.push(swapped.value),
                 None => swaps.push(Swap {
                     trained: run.result.encoding.clone(),
-                    tested: swapped.tested.clone(),
+                    tested: swapped.tested,
                     length: swapped.length,
                     values: vec![swapped.value],
                 }),

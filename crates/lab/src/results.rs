@@ -5,6 +5,7 @@
 //! JSON has no NaN and no infinity. They are written as `null`, and `null` is read as NaN: a run that diverged can be read
 //! again.
 
+use crate::statistics::Verdict;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// A whole comparison: `results.json`.
@@ -178,8 +179,8 @@ pub struct Comparison {
     pub encoding: String,
     /// Whether it is the A/A row.
     pub is_again: bool,
-    /// What was measured: `in range`, `beyond` (exact answers), `loss` (the last of the curve) or `speed` (steps to a loss).
-    pub measure: String,
+    /// What was measured.
+    pub measure: Measure,
     /// The difference of each seed, the encoding less the baseline.
     #[serde(deserialize_with = "numbers")]
     pub differences: Vec<f64>,
@@ -207,10 +208,30 @@ pub struct Comparison {
     /// The p-value of the equivalence test.
     #[serde(deserialize_with = "number")]
     pub p_equal: f64,
-    /// `better`, `worse`, `tie` or `unclear` (not enough seeds to say).
-    pub verdict: String,
+    /// What may be said; [`Verdict::Unclear`] where it was not judged.
+    pub verdict: Verdict,
     /// Why it was not judged, where it was not: `did not learn it in 500 steps`.
     pub not_judged: Option<String>,
+}
+
+/// What encodings are compared on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Measure {
+    /// Exact answers within the trained lengths; the loss where the task is a language model.
+    #[serde(rename = "in range")]
+    InRange,
+    /// The same beyond the trained lengths.
+    Beyond,
+    /// The last training loss of the curve.
+    Loss,
+    /// Steps to the same training loss.
+    Speed,
+}
+
+impl Measure {
+    /// Every measure, in the order of results.
+    pub const ALL: [Measure; 4] = [Measure::InRange, Measure::Beyond, Measure::Loss, Measure::Speed];
 }
 
 /// A model trained with one rule and tested with another at a longer length.
@@ -218,13 +239,43 @@ pub struct Comparison {
 pub struct Swap {
     /// The label of the encoding that was trained.
     pub trained: String,
-    /// The rule of the test: `as trained`, `linear`, `ntk`, `yarn`, `dynamic`.
-    pub tested: String,
+    /// The rule of the test.
+    pub tested: Rule,
     /// The length.
     pub length: usize,
     /// Exact answers, a number for each seed; losses where the task is a language model.
     #[serde(deserialize_with = "numbers")]
     pub values: Vec<f64>,
+}
+
+/// A rule for the frequencies of rotary embedding at a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Rule {
+    /// That of training.
+    #[serde(rename = "as trained")]
+    AsTrained,
+    /// Linear interpolation of positions.
+    Linear,
+    /// The NTK-aware base.
+    Ntk,
+    /// YaRN.
+    Yarn,
+    /// The NTK-aware base by the length of the text.
+    Dynamic,
+}
+
+impl Rule {
+    /// As it is written in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rule::AsTrained => "as trained",
+            Rule::Linear => "linear",
+            Rule::Ntk => "ntk",
+            Rule::Yarn => "yarn",
+            Rule::Dynamic => "dynamic",
+        }
+    }
 }
 
 /// One setting of a sweep.
@@ -289,4 +340,45 @@ fn rows<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<Vec<f64>>, D::Error> {
 
 fn all(values: Vec<Option<f64>>) -> Vec<f64> {
     values.into_iter().map(|value| value.unwrap_or(f64::NAN)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::de::DeserializeOwned;
+    use std::fmt::Debug;
+
+    fn is_written_as<T: Copy + Debug + PartialEq + Serialize + DeserializeOwned>(value: T, name: &str) {
+        let text = format!("\"{name}\"");
+        assert_eq!(serde_json::to_string(&value).unwrap(), text);
+        assert_eq!(serde_json::from_str::<T>(&text).unwrap(), value);
+    }
+
+    /// Folders of finished comparisons hold these names.
+    #[test]
+    fn names_in_files_stay() {
+        for (measure, name) in Measure::ALL.into_iter().zip(["in range", "beyond", "loss", "speed"]) {
+            is_written_as(measure, name);
+        }
+        for (verdict, name) in [
+            (Verdict::Better, "better"),
+            (Verdict::Worse, "worse"),
+            (Verdict::Tie, "tie"),
+            (Verdict::Unclear, "unclear"),
+        ] {
+            is_written_as(verdict, name);
+            assert_eq!(verdict.name(), name);
+        }
+        for (rule, name) in [
+            (Rule::AsTrained, "as trained"),
+            (Rule::Linear, "linear"),
+            (Rule::Ntk, "ntk"),
+            (Rule::Yarn, "yarn"),
+            (Rule::Dynamic, "dynamic"),
+        ] {
+            is_written_as(rule, name);
+            assert_eq!(rule.name(), name);
+        }
+        assert!(serde_json::from_str::<Verdict>("\"odd\"").is_err());
+    }
 }

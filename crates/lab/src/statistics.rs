@@ -5,6 +5,8 @@
 //! p-value is below 5 %; a tie only where the two one-sided tests for equivalence (Schuirmann 1987) both reject a difference
 //! of the margin or more. Where neither can be claimed there are not enough seeds to say.
 
+use serde::{Deserialize, Serialize};
+
 /// The chance of a false alarm that is accepted.
 pub const LEVEL: f64 = 0.05;
 
@@ -71,7 +73,8 @@ impl Paired {
 }
 
 /// What may be said of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// Better than the baseline.
     Better,

@@ -1,6 +1,6 @@
 //! Comparisons of encodings: the same bytes whatever happens on the way, and measures that mean what they say.
 
-use lab::results::Results;
+use lab::results::{Results, Rule};
 use lab::run::{Purpose, Settings, Trained, train};
 use lab::tasks::{self, Draws, Part, Task};
 use lab::{Plan, Request, Store, compare, encodings, measure, replay};
@@ -288,7 +288,7 @@ fn a_swap_for_the_same_rule_changes_nothing() {
     let swaps = measure::swaps(&trained, &settings, &*task).unwrap();
     assert_eq!(swaps.len(), 5, "one length beyond training");
     let plain = measure::accuracy(&trained, &trained.network, &settings, &*task, 6).unwrap();
-    assert_eq!((&swaps[0].tested[..], swaps[0].length, swaps[0].value), ("as trained", 6, plain.exact));
+    assert_eq!((swaps[0].tested, swaps[0].length, swaps[0].value), (Rule::AsTrained, 6, plain.exact));
     // A rule that stretches by nothing is the plain one; one that stretches is not.
     let with = |schedule| {
         let encoding = Encoding::Rotary(Rotary { schedule, ..Rotary::default() });

@@ -2,7 +2,8 @@
 
 use crate::long::{say, time};
 use indicatif::{ProgressBar, ProgressStyle};
-use lab::results::{Comparison, Results, RunResult, TaskResult};
+use lab::results::{Comparison, Measure, Results, RunResult, TaskResult};
+use lab::statistics::Verdict;
 use lab::{LEARNED, Plan, Progress, mean};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -122,7 +123,7 @@ fn row(
     };
     let in_range = of(true);
     let is_learned = task.is_language || in_range.is_some_and(|reached| reached >= LEARNED);
-    let cell = |value: Option<f64>, measure: &str| {
+    let cell = |value: Option<f64>, measure: Measure| {
         let verdict = task.comparisons.iter().find(|comparison| {
             comparison.encoding == label && comparison.is_again == is_again && comparison.measure == measure
         });
@@ -132,17 +133,17 @@ fn row(
     let name = if is_again { format!("{label} again") } else { label.into() };
     let rate = runs.first().map_or(0.0, |run| run.rate);
     let beyond = match is_learned {
-        true => cell(of(false), "beyond"),
+        true => cell(of(false), Measure::Beyond),
         false => "not learned".into(),
     };
-    writeln!(out, "  {name:widest$}  {:20}  {beyond:20}  {rate}", cell(in_range, "in range"))
+    writeln!(out, "  {name:widest$}  {:20}  {beyond:20}  {rate}", cell(in_range, Measure::InRange))
 }
 
 /// A verdict as people say it.
-fn words(comparison: &Comparison) -> &str {
-    match &comparison.verdict[..] {
+fn words(comparison: &Comparison) -> &'static str {
+    match comparison.verdict {
         _ if comparison.not_judged.is_some() => "not judged",
-        "unclear" => "too few seeds",
-        other => other,
+        Verdict::Unclear => "too few seeds",
+        clear @ (Verdict::Better | Verdict::Worse | Verdict::Tie) => clear.name(),
     }
 }

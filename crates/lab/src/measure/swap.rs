@@ -1,5 +1,6 @@
 //! Trained with one rule for frequencies, tested with another at longer lengths.
 
+use super::super::results::Rule;
 use super::super::run::{Settings, Trained};
 use super::super::tasks::Task;
 use super::accuracy;
@@ -11,8 +12,8 @@ use serde::{Deserialize, Serialize};
 /// What one model reached with one rule at one length.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Swapped {
-    /// The rule: `as trained`, `linear`, `ntk`, `yarn` or `dynamic`.
-    pub tested: String,
+    /// The rule.
+    pub tested: Rule,
     /// The length.
     pub length: usize,
     /// Exact answers; the loss where the task is a language model.
@@ -32,11 +33,11 @@ pub fn swaps(trained: &Trained, settings: &Settings, task: &dyn Task) -> Result<
     for &length in settings.test_lengths.iter().filter(|length| **length > settings.train_length) {
         let factor = task.tokens(length) as f64 / original as f64;
         for (tested, schedule) in [
-            ("as trained", Schedule::Default),
-            ("linear", Schedule::Linear { factor }),
-            ("ntk", Schedule::NtkAware { factor }),
-            ("yarn", Schedule::Yarn(Yarn::new(factor, original))),
-            ("dynamic", Schedule::DynamicNtk { factor, trained_length: original }),
+            (Rule::AsTrained, Schedule::Default),
+            (Rule::Linear, Schedule::Linear { factor }),
+            (Rule::Ntk, Schedule::NtkAware { factor }),
+            (Rule::Yarn, Schedule::Yarn(Yarn::new(factor, original))),
+            (Rule::Dynamic, Schedule::DynamicNtk { factor, trained_length: original }),
         ] {
             let encoding = Encoding::Rotary(Rotary { schedule, ..rotary.clone() });
             let network = trained.network.with(|own| own.encoding = encoding);
@@ -46,7 +47,7 @@ pub fn swaps(trained: &Trained, settings: &Settings, task: &dyn Task) -> Result<
                 reached => reached?,
             };
             let value = if task.is_language() { reached.loss } else { reached.exact };
-            out.push(Swapped { tested: tested.into(), length, value });
+            out.push(Swapped { tested, length, value });
         }
     }
     Ok(out)

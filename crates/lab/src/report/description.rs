@@ -4,7 +4,7 @@ use super::digest::{self, Group};
 use super::figures::learned_names;
 use super::verdict::{list, quoted, sentence};
 use crate::chart::{fixed, number};
-use crate::results::{Results, TaskResult};
+use crate::results::{Results, Rule, TaskResult};
 
 /// Attention by distance: who looks near and who far.
 pub(super) fn of_attention(groups: &[Group]) -> String {
@@ -110,19 +110,20 @@ pub(super) fn of_swaps(task: &TaskResult) -> String {
     for label in labels {
         let name = quoted(label);
         let swaps = task.swaps.iter().filter(|swap| swap.trained == label && swap.length == longest);
-        let values: Vec<(&str, f64)> = swaps
-            .filter_map(|swap| Some((swap.tested.as_str(), digest::mean(swap.values.iter().copied())?)))
+        let values: Vec<(Rule, f64)> = swaps
+            .filter_map(|swap| Some((swap.tested, digest::mean(swap.values.iter().copied())?)))
             .collect();
         let better = |a: f64, b: f64| if task.is_language { a < b } else { a > b };
         let best =
             values.iter().copied().reduce(|best, next| if better(next.1, best.1) { next } else { best });
-        let trained = values.iter().find(|(tested, _)| *tested == "as trained");
+        let trained = values.iter().find(|(tested, _)| *tested == Rule::AsTrained);
         match (best, trained) {
-            (Some(("as trained", value)), _) => {
+            (Some((Rule::AsTrained, value)), _) => {
                 parts.push(format!("{name} does best as it was trained ({})", fixed(value, 2, false)));
             }
             (Some((rule, value)), Some((_, plain))) => parts.push(format!(
-                "{name} does best when tested with {rule} ({} against {} as trained)",
+                "{name} does best when tested with {} ({} against {} as trained)",
+                rule.name(),
                 fixed(value, 2, false),
                 fixed(*plain, 2, false)
             )),

@@ -16,6 +16,17 @@ pub(super) enum Against {
     Seconds,
 }
 
+impl Against {
+    /// As it is written on the page.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Against::Steps => "steps",
+            Against::Tokens => "tokens",
+            Against::Seconds => "seconds",
+        }
+    }
+}
+
 /// A line of means with its seeds behind it; `tip` says what a point is.
 fn series(
     group: &Group,

@@ -204,14 +204,14 @@ impl<'a> Page<'a> {
         let draw = |against| figures::by_step(self.results, task, self.timings, against);
         let Some(by_steps) = draw(Against::Steps) else { return };
         let drawn = [
-            ("steps", Some(by_steps.clone())),
-            ("tokens", draw(Against::Tokens)),
-            ("seconds", draw(Against::Seconds)),
+            (Against::Steps, Some(by_steps.clone())),
+            (Against::Tokens, draw(Against::Tokens)),
+            (Against::Seconds, draw(Against::Seconds)),
         ];
         let mut inner = String::from("<div class=\"switch\" role=\"group\" aria-label=\"Loss against\">");
-        for (name, figure) in &drawn {
+        for (against, figure) in &drawn {
             if figure.is_some() {
-                let pressed = *name == "steps";
+                let (name, pressed) = (against.name(), *against == Against::Steps);
                 let _ = write!(
                     inner,
                     "<button type=\"button\" value=\"{name}\" aria-pressed=\"{pressed}\">{name}</button>"
@@ -219,12 +219,12 @@ impl<'a> Page<'a> {
             }
         }
         inner.push_str("</div>\n");
-        for (name, figure) in &drawn {
+        for (against, figure) in &drawn {
             let shown = match figure {
                 Some(figure) => self.lines(task, figure),
                 None => "<p class=\"soft\">No times were measured for this task.</p>".into(),
             };
-            let _ = write!(inner, "<div data-against=\"{name}\">{shown}</div>");
+            let _ = write!(inner, "<div data-against=\"{}\">{shown}</div>", against.name());
         }
         self.say("<h3>Loss as it fell</h3>");
         self.paragraph("verdict", &verdict::by_step(self.results, task));

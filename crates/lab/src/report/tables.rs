@@ -3,7 +3,8 @@
 use super::digest::{self, Group, groups, labels};
 use super::verdict;
 use crate::chart::{self, Interval, compact, escape, fixed, interval, number};
-use crate::results::{Comparison, Results, TaskResult, Timings};
+use crate::results::{Comparison, Measure, Results, Rule, TaskResult, Timings};
+use crate::statistics::Verdict;
 use std::fmt::Write;
 
 /// A table that scrolls by itself where it is too wide.
@@ -52,7 +53,7 @@ pub(super) fn glance(results: &Results) -> String {
         for task in &results.tasks {
             let groups = groups(results, task);
             let group = groups.iter().find(|group| group.label == label);
-            cells.extend([(false, "in range"), (true, "beyond")].map(|(is_beyond, measure)| {
+            cells.extend([(false, Measure::InRange), (true, Measure::Beyond)].map(|(is_beyond, measure)| {
                 let Some(group) = group else { return "–".into() };
                 glance_cell(
                     task,
@@ -74,12 +75,12 @@ pub(super) fn glance(results: &Results) -> String {
 fn glance_cell(task: &TaskResult, group: &Group, is_beyond: bool, judged: Option<&Comparison>) -> String {
     let Some(value) = group.summary(task, is_beyond) else { return "–".into() };
     let judged = judged.filter(|row| row.not_judged.is_none());
-    let (sign, words) = match judged.map(|row| row.verdict.as_str()) {
-        Some("better") => ("▲", "better"),
-        Some("worse") => ("▼", "worse"),
-        Some("tie") => ("=", "tie"),
-        Some("unclear") => ("?", "not enough seeds to say"),
-        _ => ("", ""),
+    let (sign, words) = match judged.map(|row| row.verdict) {
+        Some(Verdict::Better) => ("▲", "better"),
+        Some(Verdict::Worse) => ("▼", "worse"),
+        Some(Verdict::Tie) => ("=", "tie"),
+        Some(Verdict::Unclear) => ("?", "not enough seeds to say"),
+        None => ("", ""),
     };
     let sign = match sign {
         "" => String::from("<span class=\"sign\"></span>"),
@@ -114,10 +115,10 @@ pub(super) fn comparisons(results: &Results, task: &TaskResult) -> String {
         "detectable",
         "margin",
     ];
-    let mut measures: Vec<&str> = Vec::new();
+    let mut measures: Vec<Measure> = Vec::new();
     for row in &task.comparisons {
-        if !measures.contains(&row.measure.as_str()) {
-            measures.push(&row.measure);
+        if !measures.contains(&row.measure) {
+            measures.push(row.measure);
         }
     }
     if measures.is_empty() {
@@ -161,14 +162,13 @@ pub(super) fn comparisons(results: &Results, task: &TaskResult) -> String {
 }
 
 /// What a measure is, in words.
-fn measured(task: &TaskResult, measure: &str) -> String {
+fn measured(task: &TaskResult, measure: Measure) -> String {
     let what = if task.is_language { "loss, lower is better" } else { "exact answers, higher is better" };
     match measure {
-        "in range" => format!("Within the trained lengths (up to {}): {what}", task.train_length),
-        "beyond" => format!("Beyond the trained lengths: {what}"),
-        "loss" => "Training loss at the end, lower is better".into(),
-        "speed" => "Steps to the same loss, fewer is better".into(),
-        other => other.into(),
+        Measure::InRange => format!("Within the trained lengths (up to {}): {what}", task.train_length),
+        Measure::Beyond => format!("Beyond the trained lengths: {what}"),
+        Measure::Loss => "Training loss at the end, lower is better".into(),
+        Measure::Speed => "Steps to the same loss, fewer is better".into(),
     }
 }
 
@@ -185,9 +185,9 @@ pub(super) fn swaps(results: &Results, task: &TaskResult) -> String {
     let mut lengths: Vec<usize> = task.swaps.iter().map(|swap| swap.length).collect();
     lengths.sort_unstable();
     lengths.dedup();
-    let mut pairs: Vec<(&str, &str)> = Vec::new();
+    let mut pairs: Vec<(&str, Rule)> = Vec::new();
     for swap in &task.swaps {
-        let pair = (swap.trained.as_str(), swap.tested.as_str());
+        let pair = (swap.trained.as_str(), swap.tested);
         if !pairs.contains(&pair) {
             pairs.push(pair);
         }
@@ -203,11 +203,12 @@ pub(super) fn swaps(results: &Results, task: &TaskResult) -> String {
     for (trained, tested) in pairs {
         let value = |length: &usize| {
             let is_it = |swap: &&crate::results::Swap| {
-                (swap.trained.as_str(), swap.tested.as_str()) == (trained, tested) && swap.length == *length
+                (swap.trained.as_str(), swap.tested) == (trained, tested) && swap.length == *length
             };
             task.swaps.iter().find(is_it).map_or("–".into(), |swap| spread(&swap.values))
         };
-        let cells: Vec<String> = std::iter::once(escape(tested)).chain(lengths.iter().map(value)).collect();
+        let cells: Vec<String> =
+            std::iter::once(escape(tested.name())).chain(lengths.iter().map(value)).collect();
         body += &row(trained, labels.iter().position(|label| *label == trained), &cells);
     }
     let what = if task.is_language { "loss" } else { "exact answers" };

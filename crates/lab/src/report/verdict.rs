@@ -2,7 +2,8 @@
 
 use super::digest;
 use crate::chart::{fixed, number};
-use crate::results::{Comparison, Results, TaskResult};
+use crate::results::{Comparison, Measure, Results, TaskResult};
+use crate::statistics::Verdict;
 
 /// A sentence, and the task whose table it can be checked in.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,9 +34,9 @@ fn within(results: &Results) -> Sentence {
     let tasks = |is_control: bool| {
         results.tasks.iter().enumerate().filter(move |(_, task)| task.is_control == is_control)
     };
-    let speed = strongest(tasks(false), "speed").map(|found| ("speed of learning", found));
+    let speed = strongest(tasks(false), Measure::Speed).map(|found| ("speed of learning", found));
     let found = speed.or_else(|| {
-        ["in range", "loss"]
+        [Measure::InRange, Measure::Loss]
             .into_iter()
             .find_map(|measure| strongest(tasks(false), measure))
             .map(|found| ("what is learned within the trained lengths", found))
@@ -51,7 +52,8 @@ fn within(results: &Results) -> Sentence {
             task = Some(index);
         }
         None => {
-            let rows: Vec<&Comparison> = tasks(false).flat_map(|(_, task)| rows(task, "speed")).collect();
+            let rows: Vec<&Comparison> =
+                tasks(false).flat_map(|(_, task)| rows(task, Measure::Speed)).collect();
             if !rows.is_empty() {
                 let counts = tally(&rows);
                 parts.push(format!(
@@ -114,14 +116,15 @@ fn learned(results: &Results, tasks: &[&TaskResult]) -> String {
 fn beyond(results: &Results) -> Sentence {
     let baseline = &quoted(digest::baseline(results));
     let tasks = || results.tasks.iter().enumerate().filter(|(_, task)| !task.is_control);
-    let all: Vec<&Comparison> = tasks().flat_map(|(_, task)| rows(task, "beyond")).collect();
+    let all: Vec<&Comparison> = tasks().flat_map(|(_, task)| rows(task, Measure::Beyond)).collect();
     if all.is_empty() {
         let text = "No encoding was compared beyond the lengths it was trained on.".into();
         return Sentence { text, task: None };
     }
     let counts = tally(&all);
-    let first = tasks().find(|(_, task)| rows(task, "beyond").next().is_some()).map(|(index, _)| index);
-    let (text, task) = match strongest(tasks(), "beyond") {
+    let first =
+        tasks().find(|(_, task)| rows(task, Measure::Beyond).next().is_some()).map(|(index, _)| index);
+    let (text, task) = match strongest(tasks(), Measure::Beyond) {
         Some((index, comparison)) => {
             let task = &results.tasks[index];
             let what = finding(task, comparison, baseline);
@@ -147,12 +150,12 @@ fn trust(results: &Results) -> Sentence {
     match control {
         None => parts.push("no control task was run".into()),
         Some((_, task)) => {
-            let all: Vec<&Comparison> = rows(task, "in range").collect();
+            let all: Vec<&Comparison> = rows(task, Measure::InRange).collect();
             let different: Vec<&str> =
                 all.iter().filter(|row| is_different(row)).map(|row| row.encoding.as_str()).collect();
             let what = match (
                 all.len(),
-                all.iter().filter(|row| is_judged_as(row, "tie")).count(),
+                all.iter().filter(|row| is_judged_as(row, Verdict::Tie)).count(),
                 different.len(),
             ) {
                 (0, _, _) => "nothing was compared".into(),
@@ -192,9 +195,9 @@ fn trust(results: &Results) -> Sentence {
 pub(super) fn by_length(results: &Results, task: &TaskResult) -> String {
     let longest = task.test_lengths.iter().copied().filter(|&length| length > task.train_length).max();
     let ranges = [
-        ("in range", format!("within the trained lengths (up to {})", task.train_length)),
+        (Measure::InRange, format!("within the trained lengths (up to {})", task.train_length)),
         (
-            "beyond",
+            Measure::Beyond,
             format!("beyond them{}", longest.map_or(String::new(), |length| format!(" (up to {length})"))),
         ),
     ];
@@ -206,13 +209,13 @@ pub(super) fn by_step(results: &Results, task: &TaskResult) -> String {
     said(
         results,
         task,
-        &[("loss", "in loss at the end".into()), ("speed", "in steps to the same loss".into())],
+        &[(Measure::Loss, "in loss at the end".into()), (Measure::Speed, "in steps to the same loss".into())],
     )
 }
 
-fn said(results: &Results, task: &TaskResult, measures: &[(&str, String)]) -> String {
-    let of = |(measure, place): &(&str, String)| {
-        let clauses = clauses(rows(task, measure), &quoted(digest::baseline(results)));
+fn said(results: &Results, task: &TaskResult, measures: &[(Measure, String)]) -> String {
+    let of = |(measure, place): &(Measure, String)| {
+        let clauses = clauses(rows(task, *measure), &quoted(digest::baseline(results)));
         (!clauses.is_empty()).then(|| sentence(&format!("{place}, {clauses}")))
     };
     measures.iter().filter_map(of).collect::<Vec<_>>().join(" ")
@@ -221,25 +224,28 @@ fn said(results: &Results, task: &TaskResult, measures: &[(&str, String)]) -> St
 /// Encodings by their verdict, such as `alibi and t5 are better than rotary; learned ties with rotary within ±0.02`.
 fn clauses<'a>(rows: impl Iterator<Item = &'a Comparison>, baseline: &str) -> String {
     let rows: Vec<&Comparison> = rows.collect();
-    let of = |verdict: &str| -> Vec<&str> {
+    let of = |verdict: Verdict| -> Vec<&str> {
         rows.iter().filter(|row| is_judged_as(row, verdict)).map(|row| row.encoding.as_str()).collect()
     };
     let mut parts = Vec::new();
-    for verdict in ["better", "worse"] {
+    for verdict in [Verdict::Better, Verdict::Worse] {
         let labels = of(verdict);
         if !labels.is_empty() {
             let verb = if labels.len() == 1 { "is" } else { "are" };
-            parts.push(format!("{} {verb} {verdict} than {baseline}", names_of(&labels)));
+            parts.push(format!("{} {verb} {} than {baseline}", names_of(&labels), verdict.name()));
         }
     }
-    let ties = of("tie");
+    let ties = of(Verdict::Tie);
     if !ties.is_empty() {
         let verb = if ties.len() == 1 { "ties" } else { "tie" };
-        let margin =
-            rows.iter().filter(|row| is_judged_as(row, "tie")).map(|row| row.margin).fold(0.0, f64::max);
+        let margin = rows
+            .iter()
+            .filter(|row| is_judged_as(row, Verdict::Tie))
+            .map(|row| row.margin)
+            .fold(0.0, f64::max);
         parts.push(format!("{} {verb} with {baseline} within ±{}", names_of(&ties), number(margin)));
     }
-    let unclear = of("unclear");
+    let unclear = of(Verdict::Unclear);
     if !unclear.is_empty() {
         parts.push(format!("for {} there are not enough seeds to say", names_of(&unclear)));
     }
@@ -266,14 +272,13 @@ pub(super) fn of_row(row: &Comparison, baseline: &str) -> String {
     if let Some(reason) = &row.not_judged {
         return format!("not judged: {reason}");
     }
-    match (row.verdict.as_str(), row.is_again) {
-        ("better" | "worse", true) => "called different, though it is the same encoding".into(),
-        ("tie", true) => format!("tie within ±{}, as it should be", number(row.margin)),
-        ("better", false) => format!("better than {baseline}"),
-        ("worse", false) => format!("worse than {baseline}"),
-        ("tie", false) => format!("tie within ±{}", number(row.margin)),
-        ("unclear", _) => "not enough seeds to say".into(),
-        (other, _) => other.into(),
+    match (row.verdict, row.is_again) {
+        (Verdict::Better | Verdict::Worse, true) => "called different, though it is the same encoding".into(),
+        (Verdict::Tie, true) => format!("tie within ±{}, as it should be", number(row.margin)),
+        (Verdict::Better, false) => format!("better than {baseline}"),
+        (Verdict::Worse, false) => format!("worse than {baseline}"),
+        (Verdict::Tie, false) => format!("tie within ±{}", number(row.margin)),
+        (Verdict::Unclear, _) => "not enough seeds to say".into(),
     }
 }
 
@@ -286,16 +291,16 @@ fn finding(task: &TaskResult, row: &Comparison, baseline: &str) -> String {
         if is_more { (row.mean, row.low, row.high) } else { (-row.mean, -row.high, -row.low) };
     let decimals = if size >= 10.0 { 0 } else { 2 + usize::from(size < 0.1) };
     let [size, low, high] = [size, low, high].map(|value| fixed(value, decimals, false));
-    let what = match row.measure.as_str() {
-        "speed" => {
+    let what = match row.measure {
+        Measure::Speed => {
             let more = if is_more { "more" } else { "fewer" };
             format!("{encoding} needs {size} steps {more} than {baseline} to reach the same loss")
         }
-        "in range" | "beyond" if !task.is_language => {
+        Measure::InRange | Measure::Beyond if !task.is_language => {
             let more = if is_more { "more" } else { "less" };
             format!("{encoding} gets {size} {more} of the answers right than {baseline}")
         }
-        _ => {
+        Measure::InRange | Measure::Beyond | Measure::Loss => {
             let higher = if is_more { "higher" } else { "lower" };
             format!("the loss of {encoding} is {size} {higher} than that of {baseline}")
         }
@@ -306,13 +311,13 @@ fn finding(task: &TaskResult, row: &Comparison, baseline: &str) -> String {
 
 /// How many were judged as what.
 fn tally(rows: &[&Comparison]) -> String {
-    let count = |verdict: &str| rows.iter().filter(|row| is_judged_as(row, verdict)).count();
+    let count = |verdict: Verdict| rows.iter().filter(|row| is_judged_as(row, verdict)).count();
     let not_judged = rows.iter().filter(|row| row.not_judged.is_some()).count();
     let counts = [
-        (count("better"), "better"),
-        (count("worse"), "worse"),
-        (count("tie"), "tied"),
-        (count("unclear"), "unclear for want of seeds"),
+        (count(Verdict::Better), "better"),
+        (count(Verdict::Worse), "worse"),
+        (count(Verdict::Tie), "tied"),
+        (count(Verdict::Unclear), "unclear for want of seeds"),
         (not_judged, "not judged"),
     ];
     let parts: Vec<String> = counts
@@ -327,7 +332,7 @@ fn tally(rows: &[&Comparison]) -> String {
 /// The largest difference among those that were found. Answers come before losses, which are not of the same measure.
 fn strongest<'a>(
     tasks: impl Iterator<Item = (usize, &'a TaskResult)>,
-    measure: &str,
+    measure: Measure,
 ) -> Option<(usize, &'a Comparison)> {
     let found = tasks.flat_map(|(index, task)| {
         let rows = rows(task, measure).filter(|row| is_different(row));
@@ -341,16 +346,16 @@ fn strongest<'a>(
 }
 
 /// The rows of a measure without the A/A row.
-fn rows<'a>(task: &'a TaskResult, measure: &str) -> impl Iterator<Item = &'a Comparison> {
+fn rows(task: &TaskResult, measure: Measure) -> impl Iterator<Item = &Comparison> {
     task.comparisons.iter().filter(move |row| row.measure == measure && !row.is_again)
 }
 
-fn is_judged_as(row: &Comparison, verdict: &str) -> bool {
+fn is_judged_as(row: &Comparison, verdict: Verdict) -> bool {
     row.not_judged.is_none() && row.verdict == verdict
 }
 
 fn is_different(row: &Comparison) -> bool {
-    is_judged_as(row, "better") || is_judged_as(row, "worse")
+    is_judged_as(row, Verdict::Better) || is_judged_as(row, Verdict::Worse)
 }
 
 /// The name of an encoding or a task, told apart from the words around it: one is called `learned`.

@@ -3,11 +3,11 @@
 use super::*;
 use crate::results::{Accuracy, EncodingPlan, Plan, RunResult};
 
-fn row(encoding: &str, measure: &str, mean: f64, verdict: &str) -> Comparison {
+fn row(encoding: &str, measure: Measure, mean: f64, verdict: Verdict) -> Comparison {
     Comparison {
         encoding: encoding.into(),
         is_again: false,
-        measure: measure.into(),
+        measure,
         differences: vec![mean; 3],
         mean,
         low: mean - 0.1,
@@ -17,12 +17,12 @@ fn row(encoding: &str, measure: &str, mean: f64, verdict: &str) -> Comparison {
         detectable: 0.1,
         margin: 0.02,
         p_equal: 0.5,
-        verdict: verdict.into(),
+        verdict,
         not_judged: None,
     }
 }
 
-fn again(measure: &str, verdict: &str) -> Comparison {
+fn again(measure: Measure, verdict: Verdict) -> Comparison {
     Comparison { is_again: true, ..row("rotary", measure, 0.01, verdict) }
 }
 
@@ -94,22 +94,25 @@ fn a_whole_comparison() {
         "copy",
         vec![run("rotary", 1.0), run("alibi", 0.99), run("learned", 0.7), run("none", 0.5)],
         vec![
-            row("alibi", "beyond", 0.31, "better"),
-            not_judged(row("learned", "beyond", -0.4, "worse"), "did not learn it in 500 steps"),
-            row("none", "beyond", 0.05, "unclear"),
-            again("beyond", "unclear"),
-            row("alibi", "speed", -120.0, "better"),
-            row("none", "speed", 80.0, "worse"),
+            row("alibi", Measure::Beyond, 0.31, Verdict::Better),
+            not_judged(
+                row("learned", Measure::Beyond, -0.4, Verdict::Worse),
+                "did not learn it in 500 steps",
+            ),
+            row("none", Measure::Beyond, 0.05, Verdict::Unclear),
+            again(Measure::Beyond, Verdict::Unclear),
+            row("alibi", Measure::Speed, -120.0, Verdict::Better),
+            row("none", Measure::Speed, 80.0, Verdict::Worse),
         ],
     );
     let majority = task(
         "majority",
         vec![run("rotary", 1.0), run("alibi", 1.0), run("learned", 1.0), run("none", 1.0)],
         vec![
-            row("alibi", "in range", 0.0, "tie"),
-            row("learned", "in range", 0.0, "tie"),
-            row("none", "in range", 0.0, "tie"),
-            again("in range", "tie"),
+            row("alibi", Measure::InRange, 0.0, Verdict::Tie),
+            row("learned", Measure::InRange, 0.0, Verdict::Tie),
+            row("none", Measure::InRange, 0.0, Verdict::Tie),
+            again(Measure::InRange, Verdict::Tie),
         ],
     );
     let results = results(vec![copy, majority]);
@@ -142,7 +145,10 @@ fn too_few_seeds_say_nothing() {
     let copy = task(
         "copy",
         vec![run("rotary", 1.0), run("alibi", 1.0)],
-        vec![row("alibi", "beyond", 0.9, "unclear"), row("alibi", "speed", 5.0, "unclear")],
+        vec![
+            row("alibi", Measure::Beyond, 0.9, Verdict::Unclear),
+            row("alibi", Measure::Speed, 5.0, Verdict::Unclear),
+        ],
     );
     assert_eq!(
         texts(&results(vec![copy])),
@@ -157,9 +163,9 @@ fn too_few_seeds_say_nothing() {
 #[test]
 fn a_false_alarm_is_told() {
     let rows = vec![
-        row("alibi", "in range", 0.2, "better"),
-        row("none", "in range", 0.0, "tie"),
-        again("in range", "worse"),
+        row("alibi", Measure::InRange, 0.2, Verdict::Better),
+        row("none", Measure::InRange, 0.0, Verdict::Tie),
+        again(Measure::InRange, Verdict::Worse),
     ];
     let majority = task("majority", vec![run("rotary", 1.0)], rows);
     assert_eq!(
@@ -170,13 +176,15 @@ fn a_false_alarm_is_told() {
 
 #[test]
 fn losses_fall_and_answers_come_first() {
-    let language = task("charlm", vec![run("rotary", 0.0)], vec![row("none", "beyond", 2.5, "worse")]);
+    let language =
+        task("charlm", vec![run("rotary", 0.0)], vec![row("none", Measure::Beyond, 2.5, Verdict::Worse)]);
     let alone = results(vec![language.clone()]);
     assert!(texts(&alone)[1].contains(
         "the loss of `none` is 2.50 higher than that of `rotary` (95 % interval 2.40 to 2.60, 3 seeds)"
     ));
     assert_eq!(texts(&alone)[0], "In what was compared within the trained lengths, nothing was found.");
-    let copy = task("copy", vec![run("rotary", 1.0)], vec![row("alibi", "beyond", -0.05, "worse")]);
+    let copy =
+        task("copy", vec![run("rotary", 1.0)], vec![row("alibi", Measure::Beyond, -0.05, Verdict::Worse)]);
     let both = results(vec![language, copy]);
     assert!(texts(&both)[1].contains(
         "`alibi` gets 0.050 less of the answers right than `rotary` (95 % interval −0.050 to 0.150, 3 seeds)"
@@ -191,14 +199,16 @@ fn nothing_was_run() {
 #[test]
 fn rows_in_words() {
     let of = |row: &Comparison| of_row(row, "rotary");
-    assert_eq!(of(&row("a", "beyond", 1.0, "better")), "better than rotary");
-    assert_eq!(of(&row("a", "beyond", 1.0, "tie")), "tie within ±0.02");
-    assert_eq!(of(&row("a", "beyond", 1.0, "unclear")), "not enough seeds to say");
+    assert_eq!(of(&row("a", Measure::Beyond, 1.0, Verdict::Better)), "better than rotary");
+    assert_eq!(of(&row("a", Measure::Beyond, 1.0, Verdict::Tie)), "tie within ±0.02");
+    assert_eq!(of(&row("a", Measure::Beyond, 1.0, Verdict::Unclear)), "not enough seeds to say");
     assert_eq!(
-        of(&not_judged(row("a", "beyond", 1.0, "better"), "did not learn it in 9 steps")),
+        of(&not_judged(row("a", Measure::Beyond, 1.0, Verdict::Better), "did not learn it in 9 steps")),
         "not judged: did not learn it in 9 steps"
     );
-    assert_eq!(of(&again("beyond", "worse")), "called different, though it is the same encoding");
-    assert_eq!(of(&again("beyond", "unclear")), "not enough seeds to say");
-    assert_eq!(of(&row("a", "beyond", 1.0, "odd")), "odd");
+    assert_eq!(
+        of(&again(Measure::Beyond, Verdict::Worse)),
+        "called different, though it is the same encoding"
+    );
+    assert_eq!(of(&again(Measure::Beyond, Verdict::Unclear)), "not enough seeds to say");
 }

@@ -1,6 +1,7 @@
 //! Made-up results that look like real ones: seven encodings, three seeds, copy, recall, a control and a language model.
 
 use lab::results::*;
+use lab::statistics::Verdict;
 
 /// The seeds; with three, a t distribution has two degrees of freedom and a simple formula.
 const SEEDS: [u64; 3] = [1, 2, 3];
@@ -120,17 +121,20 @@ fn task(site: u64, name: &str, isolates: &str, train_length: usize, test_lengths
     let of = |index: usize, is_again: bool| SEEDS.map(|seed| run(&task, site, index, seed, is_again));
     let runs = (0..KINDS.len()).flat_map(|index| of(index, false)).chain(of(0, true)).collect();
     task.runs = runs;
-    task.comparisons =
-        ["in range", "beyond", "loss", "speed"].iter().flat_map(|measure| compare(&task, measure)).collect();
+    task.comparisons = Measure::ALL.into_iter().flat_map(|measure| compare(&task, measure)).collect();
     if name == "copy" {
-        for (rule, value) in
-            [("as trained", 0.04), ("linear", 0.11), ("ntk", 0.38), ("yarn", 0.46), ("dynamic", 0.35)]
-        {
+        for (rule, value) in [
+            (Rule::AsTrained, 0.04),
+            (Rule::Linear, 0.11),
+            (Rule::Ntk, 0.38),
+            (Rule::Yarn, 0.46),
+            (Rule::Dynamic, 0.35),
+        ] {
             for (length, part) in [(30, 1.4), (40, 1.0)] {
                 let values = SEEDS.map(|seed| value * part + 0.03 * noise(seed, 40, length)).to_vec();
                 task.swaps.push(Swap {
                     trained: "rotary".into(),
-                    tested: rule.into(),
+                    tested: rule,
                     length: length as usize,
                     values,
                 });
@@ -233,7 +237,7 @@ fn run(task: &TaskResult, site: u64, index: usize, seed: u64, is_again: bool) ->
 }
 
 /// What a run reached on a measure.
-fn measured(task: &TaskResult, run: &RunResult, measure: &str) -> f64 {
+fn measured(task: &TaskResult, run: &RunResult, measure: Measure) -> f64 {
     let mean = |is_beyond: bool| {
         let points = run.accuracy.iter().filter(|point| (point.length > task.train_length) == is_beyond);
         let values: Vec<f64> =
@@ -241,10 +245,10 @@ fn measured(task: &TaskResult, run: &RunResult, measure: &str) -> f64 {
         values.iter().sum::<f64>() / values.len() as f64
     };
     match measure {
-        "in range" => mean(false),
-        "beyond" => mean(true),
-        "loss" => run.curve.last().unwrap().loss,
-        _ => run
+        Measure::InRange => mean(false),
+        Measure::Beyond => mean(true),
+        Measure::Loss => run.curve.last().unwrap().loss,
+        Measure::Speed => run
             .curve
             .iter()
             .find(|point| point.loss < if task.is_language { 2.1 } else { 0.5 })
@@ -252,13 +256,13 @@ fn measured(task: &TaskResult, run: &RunResult, measure: &str) -> f64 {
     }
 }
 
-fn compare(task: &TaskResult, measure: &str) -> Vec<Comparison> {
+fn compare(task: &TaskResult, measure: Measure) -> Vec<Comparison> {
     let of = |label: &str, is_again: bool| -> Vec<f64> {
         let runs = task.runs.iter().filter(|run| run.encoding == label && run.is_again == is_again);
         runs.map(|run| measured(task, run, measure)).collect()
     };
-    let is_more_better = matches!(measure, "in range" | "beyond") && !task.is_language;
-    let margin = if measure == "speed" { 50.0 } else { 0.02 };
+    let is_more_better = matches!(measure, Measure::InRange | Measure::Beyond) && !task.is_language;
+    let margin = if measure == Measure::Speed { 50.0 } else { 0.02 };
     let base = of(KINDS[0].label, false);
     let others = KINDS[1..].iter().map(|kind| (kind, false)).chain([(&KINDS[0], true)]);
     let mut rows: Vec<Comparison> = others
@@ -272,15 +276,11 @@ fn compare(task: &TaskResult, measure: &str) -> Vec<Comparison> {
             let above = |t: f64| 0.5 - t / (2.0 * (2.0 + t * t).sqrt());
             let p = 2.0 * above((mean / error).abs());
             let p_equal = above((mean + margin) / error).max(1.0 - above((mean - margin) / error));
-            let unlearned = !task.is_language
-                && measure != "loss"
-                && measure != "speed"
-                && kind.label == "learned"
-                && task.name == "copy";
+            let unlearned = is_more_better && kind.label == "learned" && task.name == "copy";
             Comparison {
                 encoding: kind.label.into(),
                 is_again,
-                measure: measure.into(),
+                measure,
                 mean,
                 low: mean - 4.303 * error,
                 high: mean + 4.303 * error,
@@ -289,8 +289,8 @@ fn compare(task: &TaskResult, measure: &str) -> Vec<Comparison> {
                 detectable: 5.4 * error,
                 margin,
                 p_equal,
-                verdict: "unclear".into(),
-                not_judged: (unlearned && measure == "beyond")
+                verdict: Verdict::Unclear,
+                not_judged: (unlearned && measure == Measure::Beyond)
                     .then(|| "did not learn it in 1200 steps".into()),
                 differences,
             }
@@ -305,12 +305,11 @@ fn compare(task: &TaskResult, measure: &str) -> Vec<Comparison> {
     }
     for row in &mut rows {
         row.verdict = match (row.p_holm < 0.05, row.p_equal < 0.05) {
-            (true, _) if (row.mean > 0.0) == is_more_better => "better",
-            (true, _) => "worse",
-            (_, true) => "tie",
-            _ => "unclear",
-        }
-        .into();
+            (true, _) if (row.mean > 0.0) == is_more_better => Verdict::Better,
+            (true, _) => Verdict::Worse,
+            (_, true) => Verdict::Tie,
+            _ => Verdict::Unclear,
+        };
     }
     rows
 }
