@@ -1,4 +1,4 @@
-//! The server and whoever asks it: every route with every wrong question, foreign pages, files that are none. It refuses with a
+//! The server and whoever asks it: every route with every wrong question, foreign pages, invalid files. It refuses with a
 //! reason and goes on.
 
 use roformer_explore::exhibits::Exhibits;
@@ -264,7 +264,7 @@ fn a_header_without_an_end_is_cut_off() {
     }
 }
 
-/// A value that is none is named, with what was expected.
+/// An invalid value is named, with what was expected.
 #[test]
 fn what_was_expected_is_said() {
     let address = serve();

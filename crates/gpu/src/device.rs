@@ -97,7 +97,7 @@ impl Device {
         let version = driver()?;
         let count = Device::count()?;
         if count == 0 {
-            return Err(Error::NoDevice("the driver finds none".into()));
+            return Err(Error::NoDevice("the driver finds no GPU".into()));
         }
         if number >= count {
             return Err(Error::argument(

@@ -32,7 +32,7 @@ fn find() -> std::result::Result<i32, String> {
     // SAFETY: the first call of all but the version; it takes 0.
     match unsafe { sys::cuInit(0) } {
         CUresult::CUDA_SUCCESS => Ok(version),
-        CUresult::CUDA_ERROR_NO_DEVICE => Err("the driver finds none".into()),
+        CUresult::CUDA_ERROR_NO_DEVICE => Err("the driver finds no GPU".into()),
         result => Err(format!("the driver does not start: {}", describe(result))),
     }
 }

@@ -14,7 +14,7 @@ pub enum Error {
         /// The bytes that were free.
         free: u64,
     },
-    /// More of the CPU's memory than could be had.
+    /// More of the CPU's memory than is free.
     HostMemory {
         /// The bytes asked for.
         bytes: u128,
@@ -66,7 +66,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::NoDevice(why) => write!(f, "no NVIDIA GPU can be used: {why}; the CPU can"),
+            Error::NoDevice(why) => write!(f, "no NVIDIA GPU can be used: {why}; use the CPU instead"),
             Error::Memory { bytes, free } => write!(
                 f,
                 "{bytes} bytes do not fit in the GPU's memory, of which {free} are free; \

@@ -1,4 +1,4 @@
-//! NVRTC, the compiler as a library: used where it is found, done without where it is not.
+//! NVRTC, the compiler as a library: used where it is found, and not needed where it is not.
 
 use crate::search::library_folders;
 use cudarc::nvrtc::sys::{self, nvrtcProgram, nvrtcResult};

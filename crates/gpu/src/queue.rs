@@ -47,7 +47,7 @@ impl Queue {
         &self.stream
     }
 
-    /// Bytes that can be had: what is free, and what the pool keeps without using it.
+    /// Bytes that are available: what is free, and what the pool keeps without using it.
     pub fn free(&self) -> Result<u64> {
         let (free, _) = self.device().memory()?;
         let _current = self.device().enter()?;

@@ -53,14 +53,14 @@ pub enum Error {
     },
     /// A rotary embedding that cannot be made.
     Rope(rope::Error),
-    /// A model that is neither a folder nor to be had from the cache or the hub.
+    /// A model that is not a folder, and that neither the cache nor the hub provides.
     Hub {
         /// The model, as it was named.
         model: String,
         /// Why, and what to do.
         reason: String,
     },
-    /// What could not be computed, and memory or a GPU that was not to be had.
+    /// What could not be computed, and memory or a GPU that was not available.
     Engine(engine::Error),
 }
 

@@ -11,7 +11,7 @@ use rope::{Axes, Frequencies, HfConfig, HfLayer, Pairing, Rope, Schedule};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// One object, or one a layer type under `layer_types`; `null` for layers without rotary embedding. The frequencies are
+/// One object, or one per layer type under `layer_types`; `null` for layers without rotary embedding. The frequencies are
 /// those for sequences of `context` tokens.
 ///
 /// Of a model that is not rotary: its `model_type` and what it has instead, under `encoding`.
@@ -65,7 +65,7 @@ pub struct Report {
     pub max_position_embeddings: Option<u64>,
     /// What is odd but usable.
     pub warnings: Vec<String>,
-    /// One for the whole model, or one a layer type.
+    /// One for the whole model, or one per layer type.
     pub layers: Vec<Layer>,
 }
 
@@ -110,7 +110,7 @@ pub struct Turning {
 pub struct Pair {
     /// The two features of a head that turn together, before the rotation; `None` if the pairing is unknown.
     pub features: Option<(usize, usize)>,
-    /// The frequency, in radians a position.
+    /// The frequency, in radians per position.
     pub theta: f64,
     /// Positions that a full turn takes.
     pub wavelength: f64,
@@ -248,14 +248,14 @@ impl Training {
         let never_turned = seen.never_turned();
         let mut findings = vec![
             format!(
-                "{never_turned} of {} pairs never completed a turn within the {} tokens of training: beyond it, without a rule, \
-                 they would reach angles the model has not seen",
+                "{never_turned} of {} pairs never completed a turn within the {} tokens of training: beyond that, without a \
+                 rule, they would reach angles that the model has not seen",
                 theta.len(),
                 seen.length
             ),
             match negative {
                 Some(distance) => format!(
-                    "the sum of all cosines turns negative at distance {distance}: beyond it like can score below unlike"
+                    "the sum of all cosines turns negative at distance {distance}: beyond it, a key like the query can score below an unlike one"
                 ),
                 None => format!("the sum of all cosines stays positive up to distance {searched}"),
             },

@@ -244,7 +244,7 @@ fn texts_that_do_not_fit_the_task_are_refused_and_spoil_no_other() {
 #[test]
 fn long_texts_are_cut_where_asked_and_refused_where_absurd() {
     let long = "好".repeat(70_000);
-    refused(open("tiny-v2").embed(&long, Embed::default()), &["70002", "65536", "--truncate"]);
+    refused(open("tiny-v2").embed(&long, Embed::default()), &["70002", "65536", "set `max_tokens`"]);
     let cut = open("tiny-v2").max_tokens(12);
     let (a, b) =
         (cut.embed(&long, Embed::default()).unwrap(), cut.embed(&"好".repeat(10), Embed::default()).unwrap());

@@ -11,7 +11,7 @@ use rope::{LongRope, Positions, Rope, Schedule, Table, Turn, ViewMut};
 const HEADS: usize = 8;
 const HEAD_DIM: usize = 64;
 
-/// Rotates keys `[tokens, HEADS, HEAD_DIM]`, one row of the table a token.
+/// Rotates keys `[tokens, HEADS, HEAD_DIM]`, one row of the table per token.
 fn rotate(table: &Table<f32>, keys: &[f32]) -> rope::Result<Vec<f32>> {
     let mut rotated = keys.to_vec();
     let mut view = ViewMut::blhd(&mut rotated, [1, table.rows(), HEADS, HEAD_DIM])?;

@@ -192,7 +192,7 @@ pub fn random_score(
 pub struct PairReport {
     /// The index of the pair.
     pub pair: usize,
-    /// Its frequency θ, in radians a position.
+    /// Its frequency θ, in radians per position.
     pub theta: f64,
     /// Positions a full turn takes, 2π/|θ|: infinite for a pair that does not turn.
     pub wavelength: f64,

@@ -27,7 +27,7 @@ impl<P: Precision> Rows<'_, P> {
         let pairs = self.table.rope().pairs();
         if gradient.len() != pairs {
             let got = format!("a gradient of {}", gradient.len());
-            return Err(Error::shape("frequency_gradient", got, format!("one value a pair: {pairs}")));
+            return Err(Error::shape("frequency_gradient", got, format!("one value per pair: {pairs}")));
         }
         let (covered, positions) = (self.table.covered(), &self.positions);
         let Covered::Range { start, .. } = covered else {

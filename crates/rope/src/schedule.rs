@@ -228,7 +228,7 @@ impl Schedule {
         let divisors = |name: &'static str, list: &[f64]| {
             if list.len() != ladder.pairs {
                 let got = format!("a list of {}", list.len());
-                return Err(Error::argument(name, got, format!("one value a pair: {}", ladder.pairs)));
+                return Err(Error::argument(name, got, format!("one value per pair: {}", ladder.pairs)));
             }
             list.iter().try_for_each(|&value| stretch(name, value))
         };
@@ -289,7 +289,7 @@ impl Schedule {
             Schedule::Given(list) => {
                 if list.len() != ladder.pairs {
                     let got = format!("a list of {}", list.len());
-                    let expected = format!("one frequency a pair: {}", ladder.pairs);
+                    let expected = format!("one frequency per pair: {}", ladder.pairs);
                     return Err(Error::argument("frequencies", got, expected));
                 }
                 list.iter().try_for_each(|&value| finite("frequencies", value))

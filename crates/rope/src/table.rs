@@ -120,7 +120,7 @@ impl<P: Precision> Table<P> {
         Ok(())
     }
 
-    /// Takes other frequencies, one a pair, for a rope that was given its own ([`Schedule::Given`](crate::Schedule::Given)),
+    /// Takes other frequencies, one per pair, for a rope that was given its own ([`Schedule::Given`](crate::Schedule::Given)),
     /// and fills the rows of the same positions anew: for frequencies that are learned. Memory is allocated the first two
     /// times alone; frequencies that are refused change nothing.
     pub fn refill_given(&mut self, frequencies: impl IntoIterator<Item = f64>) -> Result<()> {

@@ -66,7 +66,7 @@ impl Comparison {
     pub fn open(folder: &Path) -> Result<Comparison> {
         let (results, _) = lab::replay(folder)?;
         if results.tasks.is_empty() {
-            return Err(Error::new(format!("{}: a comparison of no task", folder.display())));
+            return Err(Error::new(format!("{}: the comparison has no task", folder.display())));
         }
         Ok(Comparison { results })
     }

@@ -115,7 +115,7 @@ pub fn biases(ask: &Ask) -> Result<Biases> {
     };
     let alike = |distance: i64| analysis::cosine_sum(theta, distance as f64) / theta.len() as f64;
     let random = |distance: i64| -> f64 {
-        analysis::score(&q, &k, theta, distance as f64, Pairing::Interleaved).expect("two features a pair")
+        analysis::score(&q, &k, theta, distance as f64, Pairing::Interleaved).expect("two features per pair")
             / root
     };
     let map = |name: &'static str, value: &dyn Fn(i64) -> f64| {

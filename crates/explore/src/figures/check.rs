@@ -20,7 +20,7 @@ pub fn within<T: PartialOrd + Display>(name: &str, value: T, limits: RangeInclus
     Err(Error::new(format!("{name} is {value}; expected a number from {low} to {high}")))
 }
 
-/// The rope with this many features a head and this base, everything else as usual.
+/// The rope with this many features per head and this base, everything else as usual.
 pub fn rope(dim: usize, base: f64) -> Result<Rope> {
     within("dim", dim, 2..=MAX_DIM)?;
     within("base", base, 2.0..=1e12)?;

@@ -1,4 +1,4 @@
-//! A wall of clocks, one a pair: which angles training has seen, and which a longer text reaches.
+//! A wall of clocks, one per pair: which angles training has seen, and which a longer text reaches.
 
 use super::check;
 use crate::error::Result;
@@ -32,7 +32,7 @@ impl Default for Ask {
 /// One pair as a clock. Angles are in radians, from 0 to 2π.
 #[derive(Clone, Debug, Serialize)]
 pub struct Clock {
-    /// Its frequency, in radians a position.
+    /// Its frequency, in radians per position.
     pub theta: f64,
     /// Positions that a full turn takes.
     pub wavelength: f64,

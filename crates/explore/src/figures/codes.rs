@@ -80,7 +80,7 @@ pub fn codes(ask: &Ask) -> Result<Codes> {
     let width = within("width", ask.width, 2..=MOST_FEATURES)?;
     if !width.is_multiple_of(2) {
         return Err(Error::new(format!(
-            "width is {width}; expected an even number: a sine and a cosine a pair"
+            "width is {width}; expected an even number: a sine and a cosine per pair"
         )));
     }
     let digits = usize::BITS - (length - 1).leading_zeros();

@@ -229,7 +229,7 @@ fn own(ask: &Ask, reach: f64, at: f64) -> Result<Decay> {
     let theta = frequencies(q.len(), ask.base)?;
     // Lengths are right: they were counted above.
     let score = |distance: f64| {
-        analysis::score(q, k, &theta, distance, Pairing::Interleaved).expect("two features a pair")
+        analysis::score(q, k, &theta, distance, Pairing::Interleaved).expect("two features per pair")
     };
     let mut decay = traced(theta.clone(), reach, at, score);
     decay.searched = (reach as u64).min(SEARCH / 16 / theta.len() as u64);

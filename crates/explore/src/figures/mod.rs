@@ -1,6 +1,6 @@
 //! What each part of the page shows, as plain data: a question with defaults in, numbers out.
 //!
-//! One file a part. Nothing here draws, and nothing here knows of a server; every number comes from `rope` and `roformer`.
+//! One file per part. Nothing here draws, and nothing here knows of a server; every number comes from `rope` and `roformer`.
 
 pub mod biases;
 pub(crate) mod check;

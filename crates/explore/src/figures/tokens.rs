@@ -30,7 +30,7 @@ impl Default for Ask {
 /// One pair of features of both tokens.
 #[derive(Clone, Debug, Serialize)]
 pub struct Pair {
-    /// Its frequency, in radians a position.
+    /// Its frequency, in radians per position.
     pub theta: f64,
     /// The query's two features, before and after it was turned by m·θ.
     pub q: [f64; 2],

@@ -38,7 +38,7 @@ impl Default for Ask {
 /// The pair at its position and at all others.
 #[derive(Clone, Debug, Serialize)]
 pub struct Turning {
-    /// Its frequency θ_j, in radians a position.
+    /// Its frequency θ_j, in radians per position.
     pub theta: f64,
     /// Positions that a full turn takes, 2π/θ_j.
     pub wavelength: f64,

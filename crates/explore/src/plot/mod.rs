@@ -81,7 +81,9 @@ impl Format {
             Some("svg") => Ok(Format::Svg),
             Some("png") => Ok(Format::Png),
             Some("gif") => Ok(Format::Gif),
-            _ => Err(Error::new(format!("{} ends in none of .svg, .png and .gif", path.display()))),
+            _ => {
+                Err(Error::new(format!("{} has another ending; expected .svg, .png or .gif", path.display())))
+            }
         }
     }
 }

@@ -26,7 +26,7 @@ pub struct Rotation {
     pub pairs: Vec<usize>,
     /// The position; that of the last frame, for one that moves.
     pub position: u64,
-    /// How many frames; without it three a position.
+    /// How many frames; without it three per position.
     pub frames: Option<usize>,
 }
 
@@ -57,7 +57,7 @@ impl Rotation {
         let count = self.subject.rope.pairs();
         match self.pairs.iter().find(|&&pair| pair >= count) {
             Some(pair) => {
-                Err(Error::new(format!("pair {pair} is not there; expected pairs from 0 to {}", count - 1)))
+                Err(Error::new(format!("pair {pair} does not exist; expected pairs from 0 to {}", count - 1)))
             }
             None => Ok(()),
         }

@@ -34,11 +34,11 @@ pub fn router(exhibits: Arc<Exhibits>) -> Router {
         .figure("extension", "every rule at a longer context", extension::extension)
         .figure("precision", "angles of every pair, exact and in fewer digits", precision::precision)
         .exhibit("model", "one head's attention of the model that was given", move |ask| {
-            let missing = || Error::new("no model was given: roformer explore --model FOLDER");
+            let missing = || Error::new("no model was given when this page was started");
             model.model.as_ref().ok_or_else(missing)?.attention(ask)
         })
         .exhibit("comparison", "the curves of the comparison that was given", move |ask| {
-            let missing = || Error::new("no comparison was given: roformer explore --comparison FOLDER");
+            let missing = || Error::new("no comparison was given when this page was started");
             comparison.comparison.as_ref().ok_or_else(missing)?.curves(ask)
         });
     let Figures { router, list } = figures;

@@ -102,7 +102,7 @@ fn a_number_turns() {
     assert_eq!(check(&mut browser), ([0.5, 1.0], degrees));
     assert_eq!(browser.eval("document.querySelector('#complex .play').textContent"), json!("▶ Play"));
 
-    // For a reader who wants no motion it moves in single steps, one a second.
+    // For a reader who wants no motion it moves in single steps, one per second.
     browser.reduce_motion();
     browser.own_time(0);
     browser.eval(play);

@@ -94,7 +94,7 @@ fn an_arrow_turns_and_its_features_are_waves() {
     browser.eval("document.querySelector('#turning .play').click()");
     agrees(&mut browser);
 
-    // Who wants no motion gets single steps, one a second.
+    // Who wants no motion gets single steps, one per second.
     browser.reduce_motion();
     browser.own_time(0);
     let before = control(&mut browser, "position");

@@ -78,8 +78,8 @@ pub struct Blueprint {
     pub encoding: Encoding,
     /// Tokens of the longest text: the rows of learned tables of positions.
     pub longest: usize,
-    /// How many tokens, its own among them, a token sees at most, where some layer has such a limit. A text of so many tokens
-    /// is none the wiser; a longer one is refused.
+    /// How many tokens, its own among them, a token sees at most, where some layer has such a limit. A text of at most so many
+    /// tokens runs as without it; a longer one is refused.
     pub window: Option<usize>,
     /// How tokens look at each other.
     pub mixing: Mixing,
@@ -380,7 +380,7 @@ impl Blueprint {
     /// Checks that queries and keys have as many features, and that values can be rotated with them.
     fn check_features(&self, form: LinearForm) -> Result<()> {
         if self.key_heads != self.heads {
-            let expected = "all: linear attention groups none";
+            let expected = "as many as heads: linear attention does not group heads";
             return Err(Error::input("the number of key heads", self.key_heads, expected));
         }
         let [queries, keys] = [form.queries, form.keys].map(|map| map.features(self.head_dim));
@@ -398,7 +398,7 @@ impl Blueprint {
         Ok(())
     }
 
-    /// Checks that the encoding can be had for these sizes.
+    /// Checks that the encoding works for these sizes.
     fn check_encoding(&self) -> Result<()> {
         self.encoding.as_encode::<f32>().check(&self.encoded_sizes(1))
     }

@@ -274,7 +274,7 @@ fn check_pairing(weights: &Weights, expected: Pairing) -> Result<()> {
             path: weights.path().to_owned(),
             reason: format!(
                 "its queries and keys are in the pairing `{pairing}`; expected {expected}: \
-                 use roformer convert --pairing {expected}"
+                 convert the weights to the pairing {expected}"
             ),
         }),
     }

@@ -1,7 +1,7 @@
 //! KERPLE's logarithmic kernel (Chi et al. 2022): −r₁·ln(1 + r₂·|i − j|) added to the score, with an r₁ > 0 and an r₂ > 0 for
 //! each head of each layer.
 //!
-//! What is learned is their logarithms, so that both stay positive. Near a token the bias falls by about r₁·r₂ a token, as
+//! What is learned is their logarithms, so that both stay positive. Near a token the bias falls by about r₁·r₂ per token, as
 //! ALiBi's does everywhere; far from it a distance e times as long costs r₁ more, so that distances beyond those of
 //! training have biases not far from known ones. Without a causal mask it cannot tell a sentence from its reversal.
 

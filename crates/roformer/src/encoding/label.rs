@@ -59,7 +59,7 @@ impl Encoding {
                 set(&mut encoding, key, value).is_some()
             });
             if !is_set {
-                return Err(wrong(format!("{takes}; `{}` is none of them", brief(part))));
+                return Err(wrong(format!("{takes}; `{}` is invalid", brief(part))));
             }
         }
         Ok(encoding)
@@ -251,13 +251,13 @@ mod tests {
             ("", "one of none"),
             ("rotory", "one of none"),
             ("rotary:", "with some of base=X"),
-            ("rotary:bass=3", "`bass=3` is none of them"),
-            ("rotary:base", "`base` is none of them"),
-            ("rotary:base=", "`base=` is none of them"),
+            ("rotary:bass=3", "`bass=3` is invalid"),
+            ("rotary:base", "`base` is invalid"),
+            ("rotary:base=", "`base=` is invalid"),
             ("rotary:base=nan", "`base=nan`"),
             ("rotary:base=inf", "`base=inf`"),
             ("rotary:base=1,base=2", "`base=2`"),
-            ("rotary:base=1,", "`` is none of them"),
+            ("rotary:base=1,", "`` is invalid"),
             ("rotary,base=1", "one of none"),
             ("alibi:slope=2", "which has no parameters"),
             ("shaw:reach=-1", "`reach=-1`"),

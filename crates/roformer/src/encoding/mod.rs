@@ -74,7 +74,7 @@ impl Sizes {
 
 /// A position encoding.
 pub trait Encode<T: Real> {
-    /// Checks that it can be had for these sizes.
+    /// Checks that it works for these sizes.
     fn check(&self, _sizes: &Sizes) -> Result<()> {
         Ok(())
     }

@@ -72,7 +72,7 @@ impl<'a> Client<'a> {
         };
         if token.as_ref().is_some_and(|token| !token.bytes().all(|byte| byte.is_ascii_graphic())) {
             let expected = "expected one word of letters, digits and signs, as `hf_…`";
-            return Err(format!("the token of HF_TOKEN, or of its file, is none; {expected}"));
+            return Err(format!("the token of HF_TOKEN, or of its file, is invalid; {expected}"));
         }
         // The cache of hf-hub is not used; with this one it reads no token from anywhere.
         let api = ApiBuilder::from_cache(Cache::new("".into()))
@@ -110,12 +110,12 @@ impl<'a> Client<'a> {
             }
             let json = response.body_mut().with_config().limit(LISTING).read_to_vec();
             let json = json.map_err(|error| unanswered(&self.endpoint, &error))?;
-            serde_json::from_slice(&json).map_err(|_| Failure::last(self.odd("its list of files is none")))
+            serde_json::from_slice(&json).map_err(|_| Failure::last(self.odd("its list of files is invalid")))
         };
         persist(|_| attempt())
     }
 
-    /// A server that is no hub.
+    /// A server that is not a hub.
     pub(super) fn odd(&self, found: &str) -> String {
         format!("{} does not answer as a hub does: {found}; check HF_ENDPOINT", self.endpoint)
     }
@@ -171,7 +171,7 @@ impl<'a> Client<'a> {
     fn describe(&self, commit: &str, name: &str) -> Answer<Remote> {
         let odd = |found: &str| Failure::last(self.odd(found));
         let url = self.repo(commit).url(name);
-        let mut uri: Uri = url.parse().map_err(|_| odd("its address makes none for a file"))?;
+        let mut uri: Uri = url.parse().map_err(|_| odd("its address makes no valid one for a file"))?;
         let (mut linked, mut size) = (None, None);
         for _ in 0..REDIRECTS {
             let response = self.call(Method::HEAD, &uri, 0)?;

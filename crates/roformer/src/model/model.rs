@@ -118,7 +118,7 @@ impl<T: Real, B: Backend> Model<T, B> {
         if !self.blueprint.is_generative() {
             return Err(Error::input(
                 "the model",
-                "no decoder",
+                "not a decoder",
                 "one whose is_decoder is true, or RoFormer-Sim: only those can use a cache",
             ));
         }

@@ -28,7 +28,7 @@ impl Network {
         parameters + values + cosines + longest * width + length * heads
     }
 
-    /// Checks that the processor has the memory for such a network, before any of it is made; without batches, for its
+    /// Checks that the CPU has the memory for such a network, before any of it is made; without batches, for its
     /// parameters alone.
     pub(crate) fn check_memory(&self, batch: usize, length: usize, longest: usize) -> Result<()> {
         // Sizes that cannot be are refused by what comes next.
@@ -95,7 +95,8 @@ impl Network {
             Task::Language | Task::Token(_) => false,
         };
         if is_by_first && blueprint.is_causal() {
-            let expected = "not: RoFormer judges a text by its first token, which then sees no other";
+            let expected =
+                "one that is not: RoFormer judges a text by its first token, which then sees no other";
             return Err(Error::input("the network", "causal", expected));
         }
         Ok(())

@@ -25,7 +25,7 @@ pub enum Task {
 }
 
 impl Task {
-    /// Whether there is one target a text, rather than one a token.
+    /// Whether there is one target per text, rather than one per token.
     pub fn is_of_texts(self) -> bool {
         matches!(self, Task::Text(_))
     }

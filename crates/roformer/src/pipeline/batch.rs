@@ -6,7 +6,7 @@ use crate::model::{Call, Input, Output, Scores};
 use crate::ops::Backend;
 use crate::tokenizer::Encoding;
 
-/// Tokens of a batch. Enough that products run at full speed, few enough that activations stay near the processor.
+/// Tokens of a batch. Enough that products run at full speed, few enough that activations stay near the CPU.
 const BATCH_TOKENS: usize = 2048;
 
 /// What the model gave for one text.

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 pub struct Generate {
     /// Tokens at most.
     pub max_tokens: usize,
-    /// Below 1 the likely becomes likelier, above 1 the unlikely; at 0 the likeliest token is always taken.
+    /// Below 1 likely tokens become likelier, above 1 unlikely ones do; at 0 the likeliest token is always taken.
     pub temperature: f32,
     /// Only so many of the likeliest tokens; 0 for all.
     pub top_k: usize,

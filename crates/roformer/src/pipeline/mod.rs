@@ -36,7 +36,7 @@ use rayon::prelude::*;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A model with its tokenizer. The model runs on a device; what comes before and after it, on the processor.
+/// A model with its tokenizer. The model runs on a device; what comes before and after it, on the CPU.
 pub struct Pipeline<B: Backend = Cpu> {
     model: Model<f32, B>,
     tokenizer: Tokenizer,
@@ -121,9 +121,8 @@ impl<B: Backend> Pipeline<B> {
         match self.max_tokens {
             Some(tokens) => encoding.truncate(tokens),
             None if encoding.len() > MAX_TOKENS => {
-                let expected =
-                    format!("at most {MAX_TOKENS}; say where to cut them (max_tokens, --truncate)");
-                return Err(Error::input("the number of tokens", encoding.len(), expected));
+                let expected = format!("at most {MAX_TOKENS}; set `max_tokens` to cut longer texts");
+                return Err(Error::input("the number of tokens of a text", encoding.len(), expected));
             }
             None => {}
         }

@@ -182,7 +182,7 @@ pub(super) struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// `vocab.txt`: a token a line, numbered from 0. Of two equal lines the last counts, as in transformers.
+    /// `vocab.txt`: a token per line, numbered from 0. Of two equal lines the last counts, as in transformers.
     pub(super) fn from_text(path: PathBuf, bytes: Vec<u8>) -> Result<Self> {
         let text = String::from_utf8(bytes).map_err(|error| {
             let line =
@@ -223,7 +223,7 @@ impl Vocabulary {
         if self.ids.keys().all(String::is_empty) {
             return Err(broken(
                 &self.path,
-                "no token at all; expected a vocabulary, a token a line; download it again",
+                "no token at all; expected a vocabulary, a token per line; download it again",
             ));
         }
         if self.ids.len() as u64 > MAX_ID {

@@ -75,7 +75,7 @@ impl Characters {
         }
     }
 
-    /// `tokenizer.json`: one token a character, whatever it is. BERT's WordPiece would drop spaces and line ends.
+    /// `tokenizer.json`: one token per character, whatever it is. BERT's WordPiece would drop spaces and line ends.
     fn tokenizer(&self, is_framed: bool) -> Value {
         let added: Vec<Value> = (0..)
             .zip(SPECIAL)

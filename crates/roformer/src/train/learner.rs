@@ -1,4 +1,4 @@
-//! A network that learns, wherever that is: its parameters, the optimizer's moments, steps.
+//! A network that learns, wherever that is: its parameters, the optimiser's moments, steps.
 
 use crate::Device;
 use crate::error::{Error, Result};
@@ -119,7 +119,7 @@ impl Learner {
     }
 
     fn with(outline: Outline, layout: Parameters, engine: Engine) -> Result<Self> {
-        let moments = || Memory::zeros(layout.len()).ok_or(Error::memory("the optimizer"));
+        let moments = || Memory::zeros(layout.len()).ok_or(Error::memory("the optimiser"));
         let (first, second, ranges) = (moments()?, moments()?, layout.decaying());
         Ok(Learner { outline, layout, ranges, first, second, engine })
     }

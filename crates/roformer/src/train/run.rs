@@ -25,7 +25,7 @@ pub enum Event {
         step: u64,
         /// Its loss.
         loss: f64,
-        /// Tokens trained on in a second, since the last line of metrics.
+        /// Tokens trained on per second, since the last line of metrics.
         tokens_s: f64,
     },
     /// The model has been evaluated.
@@ -50,7 +50,7 @@ pub enum End {
     Early,
     /// It was told to stop, and saved where it was.
     Stopped,
-    /// The loss or its gradient was no number. Nothing was saved since the last checkpoint.
+    /// The loss or its gradient was not a number. Nothing was saved since the last checkpoint.
     Diverged {
         /// The step that could not be taken.
         step: u64,

@@ -97,8 +97,7 @@ impl Store {
     fn check_no_run(folder: &Path) -> Result<()> {
         match folder.join("state.json").exists() {
             true => {
-                let reason =
-                    "holds a run already; pass --resume to go on with it, or another folder for a new one";
+                let reason = "holds a run already; resume it, or name another folder for a new one";
                 Err(broken(folder, reason))
             }
             false => Ok(()),
@@ -108,8 +107,7 @@ impl Store {
     /// The folder of a run that is to be resumed.
     pub fn open(folder: &Path) -> Result<Self> {
         if !folder.join("state.json").is_file() {
-            let reason =
-                "no state.json, so nothing to resume; expected the folder of a run, or leave out --resume";
+            let reason = "it has no state.json, so there is nothing to resume; expected the folder of a run that was begun";
             return Err(broken(folder, reason));
         }
         Self::lock(folder)
@@ -178,7 +176,7 @@ impl Store {
         Ok(())
     }
 
-    /// Older states, and what a kill left of one. That they may stay is no failure.
+    /// Older states, and what a kill left of one. It is not a failure if they stay.
     fn remove_other_states(&self, current: &str) {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let name = entry.file_name();

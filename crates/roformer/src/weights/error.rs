@@ -131,7 +131,7 @@ impl fmt::Display for Error {
             }
             Error::Forbidden { path, global } => write!(
                 f,
-                "{}: this file wants to call {global}; nothing was run, only tensors are read; if you trust \
+                "{}: this file wants to call {global}; nothing was run, because only tensors are read; if you trust \
                  the file, load it in Python and save its state_dict() as safetensors",
                 path.display()
             ),

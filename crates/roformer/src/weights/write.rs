@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Numbers turned to bytes at a time: few enough to stay in the processor's cache.
+/// Numbers turned to bytes at a time: few enough to stay in the CPU's cache.
 const PIECE: usize = 16 << 10;
 
 /// Writes tensors as a safetensors file that Hugging Face's libraries read, in the order given.

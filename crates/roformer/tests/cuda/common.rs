@@ -59,7 +59,7 @@ pub fn close(what: &str, gpu: &Cuda, got: &[f32], expected: &[f32], units: f32) 
     }
 }
 
-/// The same expression on the processor and on a GPU, compared.
+/// The same expression on the CPU and on a GPU, compared.
 macro_rules! compare {
     ($what:expr, $gpu:expr, $units:expr, |$device:ident| $body:expr) => {{
         let expected: Vec<f32> = {

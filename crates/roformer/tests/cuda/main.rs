@@ -1,4 +1,4 @@
-//! The GPU against the processor: every operation over odd sizes, whole models, and pipelines. Without a GPU every test says
+//! The GPU against the CPU: every operation over odd sizes, whole models, and pipelines. Without a GPU every test says
 //! that it was skipped, and why.
 //!
 //! The executable needs no files. `small` as a filter runs what touches every kernel once on small shapes: what

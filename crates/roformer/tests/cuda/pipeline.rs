@@ -57,7 +57,7 @@ impl Drop for Folder {
     }
 }
 
-/// A model on the processor and on a GPU.
+/// A model on the CPU and on a GPU.
 fn open(gpu: &Cuda, files: &Files) -> (Pipeline, Pipeline<Cuda>) {
     let folder = Folder::new(files);
     (Pipeline::open(&folder.0).unwrap(), Pipeline::open_on(gpu.clone(), &folder.0).unwrap())

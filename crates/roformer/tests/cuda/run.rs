@@ -1,4 +1,4 @@
-//! A whole run on the GPU: begun, stopped, gone on with, and its model loaded by the processor.
+//! A whole run on the GPU: begun, stopped, gone on with, and its model loaded by the CPU.
 
 use crate::common::gpus;
 use roformer::Device;

@@ -1,4 +1,4 @@
-//! Training steps against the processor's: losses, what the last layer gives, all gradients, and twenty steps.
+//! Training steps against the CPU's: losses, what the last layer gives, all gradients, and twenty steps.
 
 use crate::common::gpus;
 use roformer::blueprint::{Blueprint, Dims, Direction, LinearForm, Mixing};
@@ -288,7 +288,7 @@ fn twenty_losses_are_those_of_the_processor() {
             let mut learner = learner(device, &network, size);
             let take = |step: u64| {
                 let update = Update { adam: AdamW::default(), step, rate: 2e-3, clip: 1.0 };
-                // Two batches a step.
+                // Two batches per step.
                 let found = learner.step(&update, 2, |part, given| {
                     *given = batch(&network, size, 100 + 2 * (step % 3) + part, false);
                 });

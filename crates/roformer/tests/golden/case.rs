@@ -150,7 +150,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Runs texts of four lengths as a padded batch, and each alone: the same hidden states, `width` numbers a token.
+/// Runs texts of four lengths as a padded batch, and each alone: the same hidden states, `width` numbers per token.
 pub fn padded_as_alone(width: usize, vocabulary: usize, forward: impl Fn(&Input) -> Output<f32>) {
     let lengths = [3usize, 17, 9, 1];
     let longest = 17;

@@ -42,9 +42,9 @@ fn hostile_records_are_refused_by_line() {
     let pair = "{\"a\": \"x\", \"b\": \"y\"}";
     for (goal, lines, says) in [
         (Goal::Causal, vec!["{\"text\": \"a\"}", "{\"text\": "], "line 2: not JSON"),
-        (Goal::Causal, vec!["{\"text\": \"a\"}", "", "[1]"], "line 3: JSON, but no object"),
+        (Goal::Causal, vec!["{\"text\": \"a\"}", "", "[1]"], "line 3: JSON, but not an object"),
         (Goal::Causal, vec!["{\"content\": \"a\"}"], "line 1: no `text`"),
-        (Goal::Causal, vec!["{\"text\": 7}"], "line 1: `text` is no string"),
+        (Goal::Causal, vec!["{\"text\": 7}"], "line 1: `text` is not a string"),
         (Goal::Causal, vec![&long], "line 1: a line of more than 16 MiB"),
         (Goal::Masked, vec!["{\"text\": null}"], "line 1: no `text`"),
         (Goal::Classification, vec![good, "{\"text\": \"a\"}"], "line 2: no `label`"),

@@ -43,7 +43,7 @@ fn settings_and_folders_that_cannot_be_used_are_refused() {
         (json!({"lr": 1e-3, "min_lr": 1e-2}), "min_lr is 0.01; expected from 0 to lr"),
         (json!({"dropout": 1.0}), "dropout is 1"),
         (json!({"encoding": "rotatory"}), "encoding is `rotatory`; expected one of none, sinusoidal"),
-        (json!({"encoding": "rotary:bass=5"}), "`bass=5` is none of them"),
+        (json!({"encoding": "rotary:bass=5"}), "`bass=5` is invalid"),
         (json!({"encoding": 5}), "encoding is `5`; expected one of none"),
         (json!({"schedule": "cosin"}), "expected one of cosine, linear"),
         (json!({"task": "guess"}), "expected one of causal, masked, classification, similarity"),

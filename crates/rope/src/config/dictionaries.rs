@@ -132,7 +132,7 @@ impl Reader<'_> {
         let dictionary = given.cloned().or_else(|| {
             let default = default.filter(|_| !is_empty)?;
             if top.has("rope_theta") && default.get("rope_theta").is_some() {
-                self.warn("`rope_theta` beside no rope dictionary is ignored by this model's class");
+                self.warn("`rope_theta` without a rope dictionary is ignored by this model's class");
             }
             self.warn(format!("no rope dictionary in the file: the class's own is used, {default}"));
             Some(default)

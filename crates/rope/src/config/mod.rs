@@ -27,7 +27,7 @@ use serde_json::Value;
 pub struct HfOptions {
     /// Overrides the pairing that follows from `model_type`.
     pub pairing: Option<Pairing>,
-    /// Keys of the rope dictionary to pass over although no rule reads them.
+    /// Keys of the rope dictionary that are ignored although no rule reads them; others that no rule reads are errors.
     pub allow_unknown: Vec<String>,
     /// How angles are formed.
     pub angle_precision: AnglePrecision,
@@ -290,7 +290,9 @@ impl Reader<'_> {
         }
         let assumed = ctx.model.as_ref().and_then(|model| model.positions);
         if let Some(assumed) = assumed {
-            self.warn(format!("no `max_position_embeddings` in the file: {assumed}, as its class assumes"));
+            self.warn(format!(
+                "no `max_position_embeddings` in the file: {assumed} is taken, as its class assumes"
+            ));
         }
         Ok(assumed)
     }
@@ -365,8 +367,8 @@ impl Reader<'_> {
                 let name = top.string("model_type")?;
                 let name = name.map_or("missing".into(), |name| format!("\"{}\"", plain(name)));
                 self.warn(format!(
-                    "`model_type` is {name}, which is not known here, so the pairing is not either: \
-                     give --pairing interleaved, half or interleaved_to_half"
+                    "`model_type` is {name}, which is not known here, so its pairing is unknown too: \
+                     set `pairing` to interleaved, half or interleaved_to_half"
                 ));
                 None
             }
@@ -409,7 +411,7 @@ impl Reader<'_> {
         if ctx.top.boolean("use_logn_attn")? != Some(false) {
             self.warn(format!(
                 "`use_logn_attn`: queries beyond position {trained} are also multiplied by log(position)/log({trained}); \
-                 that is no part of the rotation"
+                 that is not part of the rotation"
             ));
         }
         Ok(())

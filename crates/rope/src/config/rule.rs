@@ -256,7 +256,7 @@ impl Reader<'_> {
             None => Err(dictionary.error("factor", "a number, or max_position_embeddings in the file")),
         };
         if dictionary.has("llama_4_scaling_beta") {
-            self.warn("`llama_4_scaling_beta`: queries are also scaled by position; that is no part of the rotation");
+            self.warn("`llama_4_scaling_beta`: queries are also scaled by position; that is not part of the rotation");
         }
         Ok(match rule {
             "linear" => Schedule::Linear { factor: required()? },
@@ -310,7 +310,7 @@ impl Reader<'_> {
                     && ctx.model.as_ref().is_some_and(|model| matches!(model.head, Head::Latent(_)))
                 {
                     self.warn(
-                        "`mscale_all_dim`: this model also multiplies its softmax scale; that is no part of the rotation",
+                        "`mscale_all_dim`: this model also multiplies its softmax scale; that is not part of the rotation",
                     );
                 }
                 Schedule::Yarn(Yarn {
@@ -327,7 +327,7 @@ impl Reader<'_> {
             "longrope" => {
                 let list = |key| -> Result<Vec<f64>> {
                     let list = dictionary.numbers(key)?;
-                    let list = list.ok_or_else(|| dictionary.error(key, "a list of one number a pair"))?;
+                    let list = list.ok_or_else(|| dictionary.error(key, "a list of one number per pair"))?;
                     match list.iter().all(|&by| by > 0.0) {
                         true => Ok(list),
                         false => Err(dictionary.error(key, "numbers greater than 0")),
@@ -419,7 +419,7 @@ impl Reader<'_> {
         }
         if sections.iter().sum::<usize>() != pairs || sections.len() > 16 {
             if given.is_none() {
-                self.warn(format!("the class's sections {sections:?} do not add up to the {pairs} pairs: text positions alone"));
+                self.warn(format!("the class's sections {sections:?} do not add up to the {pairs} pairs: only text positions are right"));
                 return Ok(None);
             }
             return Err(

@@ -12,7 +12,7 @@ use gpu::{Buffer, Device, Slice, Stream};
 /// Slices of the tokens that are summed side by side. The same on every chip, so that sums have the same order.
 const SLICES: usize = 512;
 
-/// Sums of dL/dθ, one a pair, in the memory of a GPU, with the room that summing takes.
+/// Sums of dL/dθ, one per pair, in the memory of a GPU, with the room that summing takes.
 #[derive(Debug)]
 pub struct FrequencyGradient {
     /// `[pairs]`
@@ -62,7 +62,7 @@ impl Rows<'_> {
         let rope = self.table.rope();
         if gradient.total.len() != rope.pairs() {
             let got = format!("a gradient of {}", gradient.total.len());
-            let expected = format!("one value a pair: {}", rope.pairs());
+            let expected = format!("one value per pair: {}", rope.pairs());
             return Err(Error::shape("frequency_gradient", got, expected));
         }
         let Covered::Range { start, .. } = self.table.covered() else {

@@ -10,7 +10,7 @@ use gpu::{Buffer, Device, Slice, Stream};
 use std::fmt;
 use std::sync::Arc;
 
-/// A [`Table`](crate::Table) in the memory of a GPU: the same numbers, made by the processor and copied.
+/// A [`Table`](crate::Table) in the memory of a GPU: the same numbers, made by the CPU and copied.
 pub struct Table {
     pub(super) device: Device,
     pub(super) kernels: Arc<Kernels>,
@@ -65,13 +65,13 @@ enum IdType {
     U32 = 3,
 }
 
-/// The positions of the tokens of a `[batch, length]` input: the processor's, or ids that lie in the GPU's memory.
+/// The positions of the tokens of a `[batch, length]` input: the CPU's, or ids that lie in the GPU's memory.
 ///
-/// The processor's are checked, and an id without a row is an error. Ids on the GPU are checked by the kernel: a vector
+/// The CPU's are checked, and an id without a row is an error. Ids on the GPU are checked by the kernel: a vector
 /// whose position has no row in the table comes out as NaN, in all its rotary features.
 #[derive(Clone, Copy)]
 pub enum Positions<'a> {
-    /// Positions known to the processor; ids are copied to the GPU when the rows are made.
+    /// Positions known to the CPU; ids are copied to the GPU when the rows are made.
     Host(HostPositions<'a>),
     /// `[length]`: the same position ids for every sequence.
     Ids(Ids<'a>),
@@ -96,7 +96,7 @@ pub struct Rows<'a> {
     pub(super) table: &'a Table,
     positions: Positions<'a>,
     pub(super) lookup: Lookup,
-    /// Ids of the processor's, copied; freed with the rows, once the GPU is done.
+    /// Ids of the CPU's, copied; freed with the rows, once the GPU is done.
     _ids: Option<Buffer<i64>>,
 }
 
@@ -164,7 +164,7 @@ impl Table {
         Ok(())
     }
 
-    /// Whether this holds the numbers of a table of the processor's: of the same range of positions and the same
+    /// Whether this holds the numbers of a table of the CPU's: of the same range of positions and the same
     /// frequencies. Positions that were listed one by one are not compared, nor are xPos's tables, of which there are two.
     pub fn holds(&self, table: &crate::Table<f32>) -> bool {
         matches!(self.covered, Covered::Range { .. })
@@ -174,8 +174,8 @@ impl Table {
             && self.rope == *table.rope()
     }
 
-    /// Rows for the tokens of an input: [`Positions`](crate::Positions) of the processor's, or [`Positions`] of the
-    /// GPU's. Ids of the processor's are copied to the GPU here, so rows are best made once for all layers.
+    /// Rows for the tokens of an input: [`Positions`](crate::Positions) of the CPU's, or [`Positions`] of the
+    /// GPU's. Ids of the CPU's are copied to the GPU here, so rows are best made once for all layers.
     pub fn at<'a>(&'a self, positions: impl Into<Positions<'a>>) -> Result<Rows<'a>> {
         let positions = positions.into();
         let range_start = match self.covered {

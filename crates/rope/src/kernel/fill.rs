@@ -1,7 +1,7 @@
 //! Fills the rows of a table with cosines and sines.
 //!
 //! A range of positions is filled in blocks: the angle-sum formulas turn an exact row at the block's first position
-//! and exact rows for the offsets 0 … `BLOCK` − 1 into all rows of the block, at two products and a sum an entry. In
+//! and exact rows for the offsets 0 … `BLOCK` − 1 into all rows of the block, at two products and a sum per entry. In
 //! `f64` that costs 2^-52, far below the rounding to `f32`. Everything here is safe code, compiled once more for each
 //! instruction set by the callers in this folder.
 

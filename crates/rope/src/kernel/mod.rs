@@ -19,7 +19,7 @@ use half::{bf16, f16};
 use std::sync::OnceLock;
 use view::{Strides, View, ViewMut};
 
-/// The most rotary features a head may have: what one vector's copy on the stack has room for.
+/// The most rotary features that a head may have: what one vector's copy on the stack has room for.
 pub(crate) const MAX_ROTARY_DIM: usize = 8192;
 
 /// Below this many bytes, waking other threads costs more than it saves.
@@ -256,7 +256,7 @@ impl<T: Element> Walk<'_, T> {
             let bytes = tokens * self.shape.heads * self.shape.head_dim * size_of::<T>();
             let threads = if bytes < PARALLEL_BYTES { 1 } else { rayon::current_num_threads() };
             if threads > 1 {
-                // A few pieces a thread even out what else the machine is doing.
+                // A few pieces per thread even out what else the machine is doing.
                 let piece = tokens.div_ceil(threads * PIECES_A_THREAD);
                 return (0..tokens.div_ceil(piece)).into_par_iter().for_each(|index| {
                     self.piece(level, index * piece, tokens.min((index + 1) * piece));

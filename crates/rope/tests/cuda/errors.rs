@@ -94,7 +94,7 @@ fn views_that_do_not_fit() {
     let mut gradient = FrequencyGradient::new(&device, &other).unwrap();
     let y = View::blhd(&x, [1, 4, 1, 4]).unwrap();
     let rows = table.at(HostPositions::From(0)).unwrap();
-    refused(rows.frequency_gradient(&stream, &y, &y, &mut gradient), &["one value a pair: 2"]);
+    refused(rows.frequency_gradient(&stream, &y, &y, &mut gradient), &["one value per pair: 2"]);
     let mut table = Table::new(&device, &host).unwrap();
     refused(table.refill(&stream, &rope.table(0..5, None).unwrap()), &["5 rows", "4 rows"]);
     table.refill(&stream, &rope.table(2..6, None).unwrap()).unwrap();

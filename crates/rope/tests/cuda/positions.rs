@@ -100,7 +100,7 @@ fn small_ids_without_a_row_give_nan() {
         assert_eq!(y.is_nan(), rotary && !legal[token], "token {token}, feature {}", index % 144);
         assert!(rotary || x == y);
     }
-    // The processor's ids are refused.
+    // The CPU's ids are refused.
     let message = table.at(HostPositions::ids(&ids)).err().unwrap().to_string();
     assert!(message.contains("position -9223372036854775808"), "{message}");
     // Packed sequences that end before the tokens do.

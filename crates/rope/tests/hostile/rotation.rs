@@ -54,7 +54,7 @@ fn gradients_that_do_not_fit_are_refused() {
     let y = view([1, 4, 1, 4]);
     for length in [0, 1, 3, 4, 1000] {
         let mut gradient = vec![7.0; length];
-        let words = ["frequency_gradient", "one value a pair: 2"];
+        let words = ["frequency_gradient", "one value per pair: 2"];
         refused(rows.frequency_gradient(&y, &y, &mut gradient), &words, length);
         assert!(gradient.iter().all(|&value| value == 7.0));
     }

@@ -80,8 +80,8 @@ fn frequencies_that_are_given_anew_are_as_if_always_given_or_refused() {
         for (list, word) in [
             (vec![f64::NAN, 1.0, 1.0], "finite"),
             (vec![1.0, f64::INFINITY, 1.0], "finite"),
-            (vec![1.0; 2], "one frequency a pair: 3"),
-            (vec![], "one frequency a pair: 3"),
+            (vec![1.0; 2], "one frequency per pair: 3"),
+            (vec![], "one frequency per pair: 3"),
             (vec![1e300; 3], "position"),
         ] {
             refused(table.refill_given(list.iter().copied()), &[word], &list);

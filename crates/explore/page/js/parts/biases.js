@@ -44,12 +44,12 @@ export default {
     <p><strong>T5</strong> sorts distances into buckets and adds one learned number for each; far distances share wide buckets, before
     and after have their own. <strong>ALiBi</strong> takes a fixed slope times the distance off; each head has its slope.
     <strong>KERPLE</strong> takes a logarithm off, which flattens. <strong>Shaw</strong> adds the product of the query with a vector
-    for the distance, clipped at ± k: beyond it all is one.</p>
+    for the distance, clipped at ± k: all distances beyond share one vector.</p>
     <p><strong>Rotary</strong> adds nothing. It turns q and k, so that what is left of the score of the same two vectors depends on
-    the distance: a factor for each pair of features. One picture is for q and k that are alike, one for two drawn by chance. Only T5,
+    the distance: a factor for each pair of features. One picture is for q and k that are alike, one for two drawn at random. Only T5,
     Shaw and rotary (unless q and k are alike) tell before from after.</p>
     <p class="soft">What a model learns is made up here: T5’s numbers, KERPLE’s r₁ = 1 and r₂ = ½, and the query and key of Shaw and the
-    last picture, which are drawn by chance and are the same at every position. Shaw’s vectors are sines and cosines, as in NEZHA.</p>`,
+    last picture, which are drawn at random and are the same at every position. Shaw’s vectors are sines and cosines, as in NEZHA.</p>`,
   controls: {
     m: range("query at m", 40, 0, 127),
     n: range("key at n", 16, 0, 127),

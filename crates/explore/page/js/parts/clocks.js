@@ -1,4 +1,4 @@
-// A wall of clocks, one a pair: the angles that training has seen, and those that a longer text reaches.
+// A wall of clocks, one per pair: the angles that training has seen, and those that a longer text reaches.
 import { legend, scale } from "../chart.js";
 import { range, shared } from "../controls.js";
 import { count, fixed, number } from "../format.js";
@@ -175,5 +175,5 @@ export default {
   }),
 
   describe: (data, { length, context, position }) =>
-    `${data.clocks.length} clocks, one a pair, at position ${position}. ${data.never_turning} never complete a turn within ${length} tokens; ${data.unseen} reach unseen angles within ${context}; ${data.beyond} stand at one now. The last hand is at ${fixed(data.clocks.at(-1).angle, 3)} radians.`,
+    `${data.clocks.length} clocks, one per pair, at position ${position}. ${data.never_turning} never complete a turn within ${length} tokens; ${data.unseen} reach unseen angles within ${context}; ${data.beyond} stand at one now. The last hand is at ${fixed(data.clocks.at(-1).angle, 3)} radians.`,
 };

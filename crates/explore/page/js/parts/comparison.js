@@ -14,7 +14,7 @@ export default ({ comparison }) =>
   comparison && {
     id: "comparison",
     title: "Which encoding, measured",
-    text: `<p>Small models, alike but for how they know positions, were trained on the same data from the same seeds
+    text: `<p>Small models, alike except in how they know positions, were trained on the same data from the same seeds
       (<code>roformer compare</code>). A line is the mean over <output data-value="seeds"></output> seeds, its band reaches from the least to
       the most.</p><p><output data-value="isolates"></output></p>
       <p>What lies right of the shade is longer than anything trained on: <output data-value="train"></output> was the longest. There the best

@@ -29,8 +29,8 @@ export default {
     <div class="control choice"><span class="label" id="inspect-examples">or look at one of these</span><div class="choices examples" role="group" aria-labelledby="inspect-examples"></div></div>
     <p>Shown: <strong data-value="name"></strong>. <span data-value="about"></span></p>
     <p class="soft">Dots and bars: blue pairs have seen every angle in training, grey ones a part of the circle and reach no further, orange
-    ones reach angles that they have never seen. The last curve is the score of two like tokens: once it is negative, like can score
-    below unlike.</p>`,
+    ones reach angles that they have never seen. The last curve is the score of two like tokens: once it is negative, like
+    tokens can score below unlike ones.</p>`,
   controls: {
     context: { ...shared.context },
     pair: range("pair j", 0, 0, 255),
@@ -53,8 +53,8 @@ export default {
     const { theta, wavelength, turns } = turning.pairs[pair];
     const of = (name) => sub(i(name), n(pair));
     const rows = [
-      [of("θ"), row(o("="), look(0, n(theta, 6)), text(" radians a token"))],
-      [of("λ"), row(o("="), frac(row(n(2), i("π")), of("θ")), o("="), look(0, n(wavelength ?? Infinity, 5)), text(" tokens a turn"))],
+      [of("θ"), row(o("="), look(0, n(theta, 6)), text(" radians per token"))],
+      [of("λ"), row(o("="), frac(row(n(2), i("π")), of("θ")), o("="), look(0, n(wavelength ?? Infinity, 5)), text(" tokens per turn"))],
     ];
     if (turns !== null) rows.push([text("turns"), row(o("="), frac(n(turning.length), of("λ")), o("="), look(0, n(turns, 4)))]);
     return lines(...rows);

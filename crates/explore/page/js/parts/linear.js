@@ -49,11 +49,11 @@ export default {
     φ(q)·φ(k) in the place of the exponential, with a φ that makes D positive features, such as elu(x) + 1. (It replaces the
     exponential; it does not approximate it.) Then the sum over keys is the same for every query and is made once: S, a matrix of D × d
     numbers. The work is of order L·D·d.</p>
-    <p>At L = <output data-value="length"></output>: softmax <output data-value="softmax"></output> multiplications a head, linear
+    <p>At L = <output data-value="length"></output>: softmax <output data-value="softmax"></output> multiplications per head, linear
     <output data-value="linear"></output>. They cross at L =
     D·(d + 1)/d = <output data-value="crossing"></output>, about D: a shorter text is cheaper with softmax.</p>
     <p>A bias added to the score, as T5 has it, differs for each query and key, so that there is no one S to share. It need not cost L²
-    again: a bias by distance is a convolution, which can be had in L·log L. A rotation is a part of the features and costs next to
+    again: a bias by distance is a convolution, which takes L·log L. A rotation is a part of the features and costs next to
     nothing.</p>
     <p>But rotate φ(q) and φ(k), and their products can be negative. RoFormer rotates the numerator alone: a rotated denominator could be
     zero. The bars are a real example: the weights of query <output data-value="query"></output> sum to <output data-value="sum"></output>, not 1;

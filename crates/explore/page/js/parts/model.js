@@ -29,7 +29,7 @@ export default ({ model }) =>
     text: `<p>This is <strong>${escape(model.name)}</strong>: ${model.layers} layers of ${model.heads} heads. Every row of the map is a token that
       asks, every column a token that is looked at; a row's weights sum to 1. Positions enter through the rotation, and in a causal model through the mask:
       a head that always looks one token back has learned that from distances.</p>
-      <p>The small grid has one cell a head: choose a head by clicking it. This one looks <output data-value="reach"></output> tokens
+      <p>The small grid has one cell per head: choose a head by clicking it. This one looks <output data-value="reach"></output> tokens
       far on average, gives <output data-value="previous"></output> of its weight to the token before, and
       <output data-value="first"></output> to the first token.</p>`,
     controls: {

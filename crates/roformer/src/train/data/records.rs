@@ -153,7 +153,7 @@ fn object(path: &Path, line: u64, text: &str, shape: Shape) -> Result<Record> {
     };
     let object: Map<String, Value> = match serde_json::from_str(text.trim_end()) {
         Ok(Value::Object(object)) => object,
-        Ok(_) => return Err(at_line(path, line, format!("JSON, but no object; expected {expected}"))),
+        Ok(_) => return Err(at_line(path, line, format!("JSON, but not an object; expected {expected}"))),
         Err(error) => {
             // There is one line to the parser; which one it is has been said.
             let reason = error.to_string().replace(" at line 1 column", " at column");
@@ -163,7 +163,7 @@ fn object(path: &Path, line: u64, text: &str, shape: Shape) -> Result<Record> {
     let string = |field: &str| match object.get(field) {
         Some(Value::String(text)) => Ok(Some(text.clone())),
         None | Some(Value::Null) => Ok(None),
-        Some(_) => Err(at_line(path, line, format!("`{field}` is no string; expected {expected}"))),
+        Some(_) => Err(at_line(path, line, format!("`{field}` is not a string; expected {expected}"))),
     };
     let needed = |field: &str| {
         string(field)?.ok_or_else(|| at_line(path, line, format!("no `{field}`; expected {expected}")))
