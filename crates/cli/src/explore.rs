@@ -16,7 +16,7 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:\n  roformer explore\n  roformer explore model/config.json\n  \
     roformer explore --model model --comparison comparison\n  roformer explore --port 8080 --no-open")]
 pub struct Arguments {
-    /// A config.json, or a folder that holds one, to begin with
+    /// A config.json to begin with, or a folder that holds one
     config: Option<PathBuf>,
     /// A model whose attention can be looked at: a folder, or a name on the hub
     #[arg(long, value_name = "MODEL")]
@@ -50,7 +50,7 @@ pub fn run(arguments: Arguments) -> Outcome {
     }
     let address = SocketAddr::new(arguments.listen.unwrap_or(Ipv4Addr::LOCALHOST.into()), arguments.port);
     let server = Server::bind(address).map_err(|error| {
-        Failure::Input(format!("cannot listen at {address}: {error}; another port can be had with --port"))
+        Failure::Input(format!("cannot listen at {address}: {error}; choose another port with --port"))
     })?;
     let url = server.url();
     println!("{url}  (Ctrl-C ends it)");

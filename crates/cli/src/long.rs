@@ -20,7 +20,7 @@ pub fn stopper() -> Result<Arc<AtomicBool>, Failure> {
     Ok(is_stopped)
 }
 
-/// Makes a file that may not grow an error of its write, and not the end of the program.
+/// Makes a file that may not grow a failed write, and not the end of the program.
 pub fn let_writes_fail() {
     // Where it cannot be had the program ends as others do.
     #[cfg(unix)]

@@ -27,7 +27,7 @@ use tasks::{answer, classify, embed, fill_mask, generate, rank, similarity, toke
 
 use std::process::ExitCode;
 
-/// Rotary position embedding, from the equation to the model.
+/// Rotary position embedding, from the equation to the model
 #[derive(Parser)]
 #[command(name = "roformer", version, max_term_width = 100, propagate_version = true)]
 struct Arguments {

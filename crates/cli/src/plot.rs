@@ -45,7 +45,7 @@ enum Figure {
     /// How many positions a turn of each pair takes, and what rules for longer contexts do to it
     ///
     /// Above, the wavelength of every pair, with lines at the trained and the target length: a pair above the line of the
-    /// trained length has never completed a turn. Below, how much slower each pair turns. One line a rule: none or the
+    /// trained length has never completed a turn. Below, how much slower each pair turns. One line per rule: none or the
     /// model's own, linear, NTK-aware, YaRN.
     #[command(after_help = "Examples:\n  roformer plot wavelengths -o wavelengths.svg\n  \
         roformer plot wavelengths --trained 8192 --base 500000 --context 131072 -o wavelengths.png\n  \
@@ -81,7 +81,7 @@ enum Figure {
         /// The angle, in degrees
         #[arg(long, value_name = "DEGREES", default_value_t = 90.0, allow_hyphen_values = true)]
         angle: f64,
-        /// Turn by m·θ instead: the frequency θ, in radians
+        /// The frequency θ in radians, to turn by m·θ instead
         #[arg(
             long,
             value_name = "RADIANS",
@@ -106,13 +106,13 @@ enum Figure {
     Rotation {
         #[command(flatten)]
         model: Model,
-        /// Which pairs, with commas between them [default: four that are an eighth of all apart]
+        /// Which pairs, separated by commas [default: four, an eighth of all pairs apart]
         #[arg(long, value_name = "J,…", value_delimiter = ',')]
         pairs: Vec<usize>,
         /// The position; in a .gif the last one, counted from 0
         #[arg(long, value_name = "M", default_value_t = 32)]
         position: u64,
-        /// How many frames a .gif has [default: three a position]
+        /// How many frames a .gif has [default: three per position]
         #[arg(long, value_name = "N")]
         frames: Option<usize>,
         #[command(flatten)]
@@ -131,7 +131,7 @@ enum Figure {
         /// How many positions
         #[arg(long, value_name = "N", default_value_t = 64)]
         length: usize,
-        /// Which random query and key
+        /// The seed of the random query and key
         #[arg(long, value_name = "S", default_value_t = 1)]
         seed: u64,
         #[command(flatten)]
@@ -191,7 +191,7 @@ enum Figure {
         /// The furthest distance
         #[arg(long, value_name = "N", default_value_t = 1000.0)]
         reach: f64,
-        /// A random query and key, and which [default: all pairs alike and of length 1]
+        /// The seed of a random query and key [default: all pairs alike and of length 1]
         #[arg(long, value_name = "S")]
         seed: Option<u64>,
         #[command(flatten)]
@@ -208,16 +208,16 @@ struct Model {
     /// The base of the frequencies
     #[arg(long, value_name = "B", default_value_t = 10_000.0)]
     base: f64,
-    /// A receptive field: every frequency θⱼ becomes α/10000^ρ + (1−α)·θⱼ; its α
+    /// The α of a receptive field: every frequency θⱼ becomes α/10000^ρ + (1−α)·θⱼ
     #[arg(long, value_name = "A", requires = "rho")]
     alpha: Option<f64>,
-    /// Its ρ
+    /// The ρ of a receptive field
     #[arg(long, value_name = "R", requires = "alpha")]
     rho: Option<f64>,
     /// Take the rotary embedding of this config.json, of a folder that holds one, or of standard input (-)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dim", "base", "alpha", "rho"])]
     config: Option<PathBuf>,
-    /// Of these layers, where layers of the model have different ones
+    /// The layer type to use, where layers of the model have different rotary embeddings
     #[arg(long, value_name = "TYPE", requires = "config")]
     layer_type: Option<String>,
 }

@@ -110,7 +110,7 @@ fn inspect_goes_on_without_a_known_model_type() {
     let unknown = r#"{"model_type": "mystery", "head_dim": 64, "rope_theta": 10000}"#;
     let object = json(&["inspect", "-", "--json"], unknown);
     assert_eq!(object["pairing"], Value::Null);
-    assert!(object["warnings"][0].as_str().unwrap().contains("--pairing"));
+    assert!(object["warnings"][0].as_str().unwrap().contains("set `pairing` to"));
     let object = json(&["inspect", "-", "--json", "--pairing", "interleaved"], unknown);
     assert_eq!(object["pairing"], "interleaved");
     assert_eq!(roformer(&["inspect", "-"], unknown).code, 0);

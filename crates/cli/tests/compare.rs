@@ -137,7 +137,7 @@ fn what_cannot_be_compared_is_refused() {
     fs::create_dir(folder.path("spoilt")).unwrap();
     fs::write(folder.path("spoilt/results.json"), "{\"version\": 3}").unwrap();
     let spoilt = folder.path("spoilt");
-    let cases: [(&[&str], &str); 17] = [
+    let cases: [(&[&str], &str); 18] = [
         (&["--tasks", "copi"], "one of copy, repeat"),
         (&["--tasks", ""], "one of copy"),
         (&["--encodings", "rotary"], "at least two"),
@@ -150,6 +150,7 @@ fn what_cannot_be_compared_is_refused() {
         (&["--test-lengths", "9,x"], "x"),
         (&["--test-lengths", "99999999999"], "a length to test is 99999999999"),
         (&["--attention", "hard"], "hard"),
+        (&["--features", "favor"], "--features is favor"),
         (&["--data", &missing, "--tasks", "language"], "missing"),
         (&["--data", &file, "--tasks", "language"], "the number of characters"),
         (&["--threads", "0"], "0"),

@@ -156,7 +156,7 @@ fn the_processor_computes_in_f32() {
     for arguments in COMMANDS {
         for dtype in ["tf32", "bf16"] {
             let is = format!("--dtype is {dtype}; expected f32");
-            refused(&with(arguments, &["--dtype", dtype, "--device", "cpu"]), &[&is, "the processor"]);
+            refused(&with(arguments, &["--dtype", dtype, "--device", "cpu"]), &[&is, "the CPU"]);
             refused(&with(arguments, &["--dtype", dtype]), &[&is]);
         }
         refused(&with(arguments, &["--dtype", "f16"]), &["f16", "f32, tf32, bf16"]);

@@ -612,7 +612,10 @@ fn convert_to_another_pairing_and_back_gives_the_same_bits() {
     assert_eq!(permuted, 2 * 2 * 2);
 
     // Such a file would run, and give nonsense.
-    refused(&["forward", "--model", &half, "--ids", "1"], &["half", "convert --pairing interleaved"]);
+    refused(
+        &["forward", "--model", &half, "--ids", "1"],
+        &["half", "convert the weights to the pairing interleaved"],
+    );
     assert_eq!(json(&["info", &half, "--json"])["rope"]["pairing"], "half");
 
     let target = folder.path("target");

@@ -124,8 +124,11 @@ fn what_is_refused_leaves_nothing() {
     let (gif, picture) = (folder.path("a.gif"), folder.path("a.png"));
     refused(&["plot", "decay"], &["--output"]);
     refused(&["plot", "spiral", "-o", &path], &["spiral"]);
-    refused(&["plot", "decay", "-o", &folder.path("a.jpg")], &["a.jpg", ".svg, .png and .gif"]);
-    refused(&["plot", "decay", "-o", &folder.path("a")], &["ends in none of"]);
+    refused(&["plot", "decay", "-o", &folder.path("a.jpg")], &["a.jpg", ".svg, .png or .gif"]);
+    refused(
+        &["plot", "decay", "-o", &folder.path("a")],
+        &["has another ending; expected .svg, .png or .gif"],
+    );
     refused(&["plot", "decay", "-o", &folder.path("none/a.svg")], &["none/a.svg"]);
     fs::create_dir(folder.path("folder.svg")).unwrap();
     refused(&["plot", "decay", "-o", &folder.path("folder.svg")], &["folder.svg"]);

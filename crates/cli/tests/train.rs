@@ -114,7 +114,7 @@ fn what_cannot_be_trained_is_said_in_one_line() {
     }
     wrong(&["--data", &data, "--min-lr", "1"], &["--min-lr is 1"]);
     wrong(&["--data", &data, "--encoding", "rotery"], &["--encoding is `rotery`", "one of none, "]);
-    wrong(&["--data", &data, "--encoding", "rotary:bass=5"], &["--encoding", "`bass=5` is none of them"]);
+    wrong(&["--data", &data, "--encoding", "rotary:bass=5"], &["--encoding", "`bass=5` is invalid"]);
     wrong(&["--data", &data, "--encoding", "rotary:base=0"], &["base is 0"]);
     let few = folder.path("few.jsonl");
     fs::write(&few, "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\", \"label\": \"y\"}\n".repeat(2))

@@ -37,7 +37,7 @@ pub fn run(arguments: Arguments) -> Outcome {
 /// What every benchmark takes.
 #[derive(Args)]
 struct Options {
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
     /// Threads to use [default: all]

@@ -12,8 +12,8 @@ use std::io::Write;
 /// Each line is a median. `gflops` counts the multiplications and additions of all products; `peak_gflops` is what a loop
 /// that does nothing else reaches on the same threads. A text's result in a batch is checked to be what it is alone.
 ///
-/// With `--device cuda`: on an NVIDIA GPU, at 32×512 and 128×512 too, by the GPU's clock and as whole calls with all hidden
-/// states copied back. The first and the last text of each shape are checked against the processor's result.
+/// With --device cuda it runs on an NVIDIA GPU, at 32×512 and 128×512 too, timed by the GPU's clock and as whole calls with all
+/// hidden states copied back. The first and the last text of each shape are checked against the CPU's result.
 #[derive(Args)]
 #[command(
     after_help = "Example:\n  roformer bench model --threads 2 --json > model.jsonl\n  roformer bench model --device cuda --dtype bf16"
@@ -24,7 +24,7 @@ pub struct Arguments {
     /// Where to run: cpu, cuda, or cuda:N for GPU N
     #[arg(long, value_name = "DEVICE", default_value = "cpu", value_parser = device)]
     device: Choice,
-    /// What a GPU computes in
+    /// The type that a GPU computes in
     #[arg(long, value_enum, default_value_t = Dtype::F32)]
     dtype: Dtype,
 }
@@ -43,7 +43,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         (Choice::Cuda(number), dtype) => options.run(|json| measure_cuda(number, dtype, json)),
         (_, Dtype::F32) => options.run(measure),
         _ => {
-            Err(Failure::Input("--dtype is not f32; expected f32: the processor computes in no other".into()))
+            Err(Failure::Input("--dtype is not f32; expected f32: the CPU computes in no other type".into()))
         }
     }
 }

@@ -12,7 +12,7 @@ use std::io::Write;
 /// pieces; `fraction` is the multiply's time over the rotation's: 1 is the speed of memory. Every result is checked
 /// against the f64 reference before it is timed.
 ///
-/// With `--device cuda`: q [4, 4096, 32, 128] and [1, 131072, 32, 128], k with 8 heads, on the first NVIDIA GPU, in
+/// With --device cuda it rotates q [4, 4096, 32, 128] and [1, 131072, 32, 128], k with 8 heads, on the first NVIDIA GPU, in
 /// rounds that alternate with a copy of the same bytes there; and one token, by a graph of 100 launches and by 1000 calls.
 #[derive(Args)]
 #[command(
@@ -28,7 +28,7 @@ pub struct Arguments {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Device {
-    /// The processor
+    /// The CPU
     Cpu,
     /// The first NVIDIA GPU
     Cuda,
@@ -126,7 +126,7 @@ fn measure(json: bool) -> Outcome {
         let millions = table.mpairs_s;
         writeln!(
             out,
-            "table of {} × {} (cos, sin) pairs: {:.0} µs, {millions:.0} million a second",
+            "table of {} × {} (cos, sin) pairs: {:.0} µs, {millions:.0} million per second",
             table.rows, table.pairs, table.us
         )?;
     }

@@ -13,7 +13,7 @@ use std::io::Write;
 /// products alone, measured in the same process. The loss is checked to fall.
 ///
 /// On a GPU the shapes are larger, a step is one recorded graph, and the first loss and the norm of its gradient are checked
-/// against the processor's where that takes seconds.
+/// against the CPU's where that takes seconds.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  roformer bench train --threads 2 --json > train.jsonl\n  roformer bench train --device cuda"
@@ -24,7 +24,7 @@ pub struct Arguments {
     /// Where to run: cpu, cuda, or cuda:N for GPU N
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     device: Choice,
-    /// What a GPU computes in [default: tf32 and bf16]
+    /// The type that a GPU computes in [default: tf32 and bf16]
     #[arg(long, value_enum)]
     dtype: Option<Dtype>,
 }

@@ -18,16 +18,16 @@ use std::sync::atomic::Ordering;
 /// Compare position encodings: the same small Transformer trained with each, over several seeds
 ///
 /// Every encoding starts from the same weights and sees the same batches in the same order; each chooses its learning rate
-/// from the same three on a seed of its own. Tasks are generated: nothing is downloaded. What is measured: exact answers by
-/// length, within the lengths of training and beyond, with paired intervals over seeds and Holm's correction; the first
-/// encoding is compared with itself too, in another order of data.
+/// from the same three on a seed of its own. Tasks are generated: nothing is downloaded. Exact answers are counted by length,
+/// within the lengths of training and beyond, with paired intervals over seeds and Holm's correction; the first encoding is
+/// compared with itself too, in another order of data.
 ///
 /// DIR gets a report, a JSON file for every run, and results.json. The same command gives the same bytes, on any number of
-/// threads, but for timings.json and the times that the report shows. Stopped with Ctrl-C or killed, the same command goes on
-/// where it was; a command with other settings is refused there.
+/// threads, except for timings.json and the times that the report shows. After Ctrl-C or a kill, the same command goes on
+/// where it stopped; a command with other settings is refused in that folder.
 ///
-/// On a GPU many models are trained at a time, and measured on the processor. Its runs are kept apart from the processor's;
-/// the last bits of encodings with learned terms differ there from run to run.
+/// On a GPU many models are trained at a time, and measured on the CPU. Runs of a GPU are kept apart from those of the CPU;
+/// on a GPU the last bits of encodings with learned terms differ from run to run.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  roformer compare\n  roformer compare --tasks copy reverse --encodings rotary rotary:base=500 t5 \
@@ -36,17 +36,17 @@ use std::sync::atomic::Ordering;
     rotary, none, sinusoidal, learned, alibi, t5, receptive, hierarchical, shaw, xlnet, deberta, kerple, xpos, randomised"
 )]
 pub struct Arguments {
-    /// What is learned [default: copy repeat majority; all with --preset full]
+    /// The tasks to learn [default: copy repeat majority; all with --preset full]
     #[arg(long, value_name = "TASK", num_args = 1.., value_delimiter = ',')]
     tasks: Vec<String>,
-    /// What is compared, perhaps with parameters, the first with each other one [default: rotary none sinusoidal learned alibi
-    /// t5 receptive; all with --preset full]
+    /// The encodings to compare, perhaps with settings; the first is compared with each of the others [default: rotary none
+    /// sinusoidal learned alibi t5 receptive; all with --preset full]
     #[arg(long, value_name = "ENCODING", num_args = 1..)]
     encodings: Vec<String>,
     /// How many seeds, at least 2 [default: 5]
     #[arg(long, value_name = "N")]
     seeds: Option<usize>,
-    /// How much is done: minutes, or hours
+    /// How much to compare: quick takes minutes, full takes hours
     #[arg(long, value_enum, default_value_t = PresetName::Quick)]
     preset: PresetName,
     /// The longest length that is trained on, for every task [default: by task]
@@ -58,7 +58,7 @@ pub struct Arguments {
     /// Steps of training, for every task [default: by task]
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
-    /// How tokens look at each other; what linear attention cannot carry is left out, with the reason
+    /// The attention; encodings that linear attention cannot carry are left out, with the reason
     #[arg(long, value_enum, default_value_t = Attention::Softmax)]
     attention: Attention,
     /// The feature maps of linear attention: elu + 1; softmax for queries and exp for keys; FAVOR+ with random features
@@ -82,7 +82,7 @@ pub struct Arguments {
         "dtype"
     ])]
     replay: Option<PathBuf>,
-    /// Runs at a time, a thread each [default: as many as there are cores; 32 on a GPU]
+    /// Runs at a time, one thread per run [default: as many as there are cores; 32 on a GPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     #[command(flatten)]
@@ -164,7 +164,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         text,
         device: arguments.device.find_to_train()?,
     };
-    let plan = Plan::new(&request)?;
+    let plan = Plan::new(&request).map_err(flagged)?;
     if request.text.is_some() && plan.tasks.iter().all(|task| !task.task.is_language()) {
         return Err(Failure::Input("--data is for the task language, which is not among the tasks".into()));
     }

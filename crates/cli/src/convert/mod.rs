@@ -19,13 +19,13 @@ use std::path::{Path, PathBuf};
 /// Write weights as model.safetensors, in f32
 ///
 /// Reads safetensors and PyTorch's .bin, in one file or several, and writes DST/model.safetensors; with a folder, its
-/// config.json and the files of its tokenizer too. All numbers become f32, whatever they were: exact but for f64, which is
+/// config.json and the files of its tokenizer too. All numbers become f32, whatever they were: exactly, except for f64, which is
 /// rounded. Position tables are left out, because they follow from the configuration, and so are second copies of tied
 /// tensors.
 ///
 /// With --pairing the projections of queries and keys are permuted for implementations that rotate other features
 /// together; scores stay what they were. The file says so in its metadata ("rope_pairing"), and converting it again with
-/// the other pairing gives the first bits back. Other programs do not look there: they must be told.
+/// the other pairing gives the first bits back. Other programs do not read that entry: they must be told the pairing.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  roformer convert junnyu/roformer_chinese_base converted\n  \
     roformer convert pytorch_model.bin converted\n  roformer convert DIR half --pairing half")]
@@ -33,13 +33,13 @@ pub struct Arguments {
     /// A folder with weights and a config.json, a file of weights, or a name on the hub
     #[arg(value_name = "SRC")]
     source: PathBuf,
-    /// The folder to write to; made if it is not there
+    /// The folder to write to; it is created if it does not exist
     #[arg(value_name = "DST")]
     target: PathBuf,
     /// Which features of a head the result is to rotate together: half or interleaved [default: as they are]
     #[arg(long, value_name = "P", value_parser = ["half", "interleaved"])]
     pairing: Option<String>,
-    /// Replace files that are there
+    /// Replace files that exist
     #[arg(long)]
     force: bool,
 }
@@ -75,7 +75,7 @@ pub fn run(arguments: Arguments) -> Outcome {
     }
     let file = target.join("model.safetensors");
     if file.symlink_metadata().is_ok() && !force {
-        let message = format!("{} is there already; give --force to replace it", file.display());
+        let message = format!("{} exists already; give --force to replace it", file.display());
         return Err(Failure::Input(message));
     }
     // What goes along with the weights of a folder, as it is.
@@ -85,8 +85,7 @@ pub fn run(arguments: Arguments) -> Outcome {
     for (name, bytes) in copies.iter().filter(|_| !force) {
         let copy = target.join(name);
         if copy.symlink_metadata().is_ok() && !is_same(&copy, bytes) {
-            let message =
-                format!("{} is there and is another one; give --force to replace it", copy.display());
+            let message = format!("{} exists and differs; give --force to replace it", copy.display());
             return Err(Failure::Input(message));
         }
     }

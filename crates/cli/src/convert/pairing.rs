@@ -33,7 +33,7 @@ impl Change {
     ) -> Result<Self, Failure> {
         let fail = |message: &str| Failure::Input(format!("{}: {message}", path.display()));
         let Some(config) = config else {
-            return Err(fail("not there; --pairing needs it, for the width of a head"));
+            return Err(fail("does not exist; --pairing needs it, for the width of a head"));
         };
         let read = HfConfig::read(config, &HfOptions::default()).map_err(|error| fail(&error.to_string()))?;
         let fields: Value = rope::config::parse(config).map_err(|error| fail(&error.to_string()))?;

@@ -24,7 +24,7 @@ pub fn tensors(
         end = (tensor.len() as u64)
             .checked_mul(size_of::<f32>() as u64)
             .and_then(|bytes| end.checked_add(bytes))
-            .ok_or_else(|| Failure::Input("tensors of more bytes than can be counted".into()))?;
+            .ok_or_else(|| Failure::Input("the tensors have more bytes than can be counted".into()))?;
         if name == "__metadata__" {
             return Err(Failure::Input(
                 "a tensor is named `__metadata__`, which safetensors keeps for itself".into(),

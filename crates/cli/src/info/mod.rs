@@ -189,7 +189,7 @@ fn sizes(blueprint: &Blueprint) -> Map<String, Value> {
     all.into_iter().map(|(field, value)| (field.to_string(), value)).collect()
 }
 
-/// The rotary embedding of another model: one object, one a layer type, or null.
+/// The rotary embedding of another model: one object, one per layer type, or null.
 fn ropes(config: &HfConfig, permuted: Option<Pairing>) -> Value {
     let one = |layer: &HfLayer| match &layer.rope {
         Some(rope) => {

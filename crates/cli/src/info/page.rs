@@ -22,7 +22,7 @@ pub fn print(out: &mut impl Write, facts: &Value) -> Result<()> {
             with("hidden_size", "#"),
             with("num_attention_heads", "# heads"),
             with("num_key_value_heads", "# heads of keys and values"),
-            with("head_dim", "# features a head"),
+            with("head_dim", "# features per head"),
         ],
     )?;
     line("feed-forward", vec![with("intermediate_size", "#"), with("hidden_act", "#")])?;

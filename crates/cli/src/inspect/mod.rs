@@ -28,12 +28,20 @@ pub struct Arguments {
     /// Which features form a pair, instead of what follows from model_type: interleaved, half or interleaved_to_half
     #[arg(long, value_name = "P")]
     pairing: Option<Pairing>,
-    /// Pass over this key of the rope dictionary although no rule reads it (may be repeated)
+    /// Ignore this key of the rope dictionary, which no rule reads (may be repeated)
     #[arg(long, value_name = "KEY")]
     allow_unknown: Vec<String>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// The library's message, with the flag where there is one to give.
+fn flagged(error: &rope::Error) -> String {
+    match error {
+        rope::Error::UnknownKey { key, .. } => format!("{error} (--allow-unknown {key})"),
+        other => other.to_string(),
+    }
 }
 
 pub fn run(arguments: Arguments) -> Outcome {
@@ -48,8 +56,8 @@ pub fn run(arguments: Arguments) -> Outcome {
         true => "standard input".to_string(),
         false => arguments.config.display().to_string(),
     };
-    let config =
-        HfConfig::read(&bytes, &options).map_err(|error| Failure::Input(format!("{name}: {error}")))?;
+    let config = HfConfig::read(&bytes, &options)
+        .map_err(|error| Failure::Input(format!("{name}: {}", flagged(&error))))?;
     let mut out = std::io::stdout().lock();
     if arguments.json {
         writeln!(out, "{}", roformer::inspect::object(&config, arguments.context))?;

@@ -47,10 +47,10 @@ pub struct Arguments {
     /// How many features of a head turn [default: all]
     #[arg(long)]
     rotary_dim: Option<usize>,
-    /// Frequencies, one a pair, instead of those that follow from the base
+    /// Frequencies, one per pair, instead of those that follow from the base
     #[arg(long, value_delimiter = ',', conflicts_with_all = ["config", "base"])]
     frequencies: Vec<f64>,
-    /// Frequencies of a receptive field: θⱼ, those that follow from the base, become α/10000^ρ + (1−α)·θⱼ; its α
+    /// The α of a receptive field, whose frequencies are α/10000^ρ + (1−α)·θⱼ, with θⱼ those that follow from the base
     #[arg(long, requires = "rho", conflicts_with_all = ["config", "frequencies"], allow_hyphen_values = true)]
     alpha: Option<f64>,
     /// The ρ of a receptive field
@@ -59,7 +59,7 @@ pub struct Arguments {
     /// Which features form a pair: interleaved, half or interleaved_to_half [default: the configuration's, else half]
     #[arg(long)]
     pairing: Option<Pairing>,
-    /// Turn backwards: give back what a rotation was given
+    /// Turn backwards, which undoes a rotation
     #[arg(long)]
     inverse: bool,
     /// Form angles in f32, as transformers does

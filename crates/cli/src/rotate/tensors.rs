@@ -23,13 +23,13 @@ pub fn run(arguments: &Arguments, input: &Path, output: &Path) -> Outcome {
     })?;
     if !arguments.overwrite && is_same(input, output) {
         return Err(Failure::Input(format!(
-            "{} is the input itself, which would be lost; name another file, or give --overwrite to replace it",
+            "{} is the input itself and would be lost; name another file, or give --overwrite to replace it",
             output.display()
         )));
     }
     let length = std::fs::metadata(input).map_err(|error| fail(error.to_string()))?.len();
     if length > MAX_BYTES {
-        return Err(fail(format!("{length} bytes; at most {MAX_BYTES} are read")));
+        return Err(fail(format!("has {length} bytes; expected at most {MAX_BYTES}")));
     }
     let bytes = std::fs::read(input).map_err(|error| fail(error.to_string()))?;
     let file = SafeTensors::deserialize(&bytes).map_err(|error| fail(error.to_string()))?;

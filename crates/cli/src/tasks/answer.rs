@@ -18,8 +18,8 @@ use std::io::Write;
 /// The model is one that answers questions (RoFormerForQuestionAnswering). There always is an answer, right or wrong; its
 /// score says how sure the model is.
 ///
-/// With --json one object a question: {"answer", "score", "start", "end"}. `start` and `end` count the characters of the
-/// context. Fields of JSON Lines: question, context, and if wanted id, which comes back with the result. A line of text has
+/// --json prints one object per question: {"answer", "score", "start", "end"}. `start` and `end` count the characters of the
+/// context. Fields of JSON Lines: question, context, and optionally id, which comes back with the result. A line of text has
 /// the two with a tab between them.
 #[derive(Args)]
 #[command(

@@ -18,8 +18,8 @@ use std::path::PathBuf;
 /// With --output the vectors become the rows of one matrix, written as they come: f32, `embeddings` in a safetensors file.
 /// With --keep-going the row of a text that cannot be used is NaN, so that rows stay where their texts are.
 ///
-/// With --json one object a text: {"embedding": [...]}; with --output too, one object for the file: {"output", "shape"}.
-/// Fields of JSON Lines: text, and if wanted id, which comes back with the result.
+/// --json prints one object per text: {"embedding": [...]}; together with --output, one object for the file: {"output", "shape"}.
+/// Fields of JSON Lines: text, and optionally id, which comes back with the result.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  roformer embed --model junnyu/roformer_chinese_sim_char_base --json '今天天气不错'\n  \

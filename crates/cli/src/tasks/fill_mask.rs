@@ -16,8 +16,8 @@ use std::io::Write;
 ///
 /// Each text has the mask once, written as the model's vocabulary has it: [MASK]. The model is a masked language model.
 ///
-/// With --json one object a text: {"guesses": [{"token", "id", "score", "text"}, ...]}, the likeliest first. `score` is the
-/// probability, `text` the text with the token in place of the mask. Fields of JSON Lines: text, and if wanted id, which
+/// --json prints one object per text: {"guesses": [{"token", "id", "score", "text"}, ...]}, the likeliest first. `score` is the
+/// probability, `text` the text with the token in place of the mask. Fields of JSON Lines: text, and optionally id, which
 /// comes back with the result.
 #[derive(Args)]
 #[command(

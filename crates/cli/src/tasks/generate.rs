@@ -15,14 +15,15 @@ use std::io::{self, Write};
 
 /// Continue texts, or say them in other words
 ///
-/// A causal language model (RoFormerForCausalLM) continues each text; it is printed with what follows, as it comes.
-/// RoFormer-Sim writes another text that says the same; with --paraphrase several, the nearest to the text first.
+/// A causal language model (RoFormerForCausalLM) continues each text; the text is printed with what follows, as it comes.
+/// RoFormer-Sim writes another text that says the same; with --paraphrase it lists several, the nearest to the text first.
 ///
-/// Tokens are drawn at random, by the seed alone: the same command prints the same text on the same device. At temperature 0
+/// Tokens are drawn at random, from the seed alone: the same command prints the same text on the same device. At temperature 0
 /// the likeliest token is always taken.
 ///
-/// With --json one object a text: {"text"}, what is new alone; with --paraphrase {"paraphrases": [{"text", "score"}, ...]},
-/// whose score is that of similarity. Fields of JSON Lines: text, and if wanted id, which comes back with the result.
+/// --json prints one object per text: {"text"}, which has only what is new; with --paraphrase {"paraphrases": [{"text",
+/// "score"}, ...]}, where the score is that of `roformer similarity`. Fields of JSON Lines: text, and optionally id, which comes
+/// back with the result.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  roformer generate --model DIR --temperature 0 '今天天气'\n  \
     roformer generate --model junnyu/roformer_chinese_sim_char_base --paraphrase 5 '广州和深圳哪个好？'")]
@@ -34,7 +35,7 @@ pub struct Arguments {
     /// Tokens to generate at most
     #[arg(long, value_name = "N", default_value_t = 128)]
     max_tokens: u32,
-    /// Below 1 the likely becomes likelier, above 1 the unlikely; 0 for no chance at all
+    /// Below 1 likely tokens become likelier, above 1 unlikely ones do; at 0 the likeliest is always taken
     #[arg(long, value_name = "T", default_value_t = 1.0, allow_negative_numbers = true)]
     temperature: f32,
     /// Draw from the fewest tokens whose probabilities sum to P

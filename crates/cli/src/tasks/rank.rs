@@ -18,9 +18,10 @@ use std::io::{BufWriter, Write};
 /// Find the documents nearest to a query
 ///
 /// Documents are the texts after the query, or the lines of --input. The best come first, with the numbers of their lines;
-/// of equal ones the earlier. However many documents there are, only the best are held. The score is that of similarity.
+/// where scores are equal, the earlier document comes first. However many documents there are, only the best are kept in
+/// memory. The score is that of `roformer similarity`.
 ///
-/// With --json one object a document: {"line", "score", "text"}. Fields of JSON Lines: text, and if wanted id, which comes
+/// --json prints one object per document: {"line", "score", "text"}. Fields of JSON Lines: text, and optionally id, which comes
 /// back with the result.
 #[derive(Args)]
 #[command(
@@ -37,7 +38,7 @@ pub struct Arguments {
     top_k: u32,
     #[command(flatten)]
     options: text::Options,
-    /// What is looked for
+    /// The text to look for
     #[arg(value_name = "QUERY")]
     query: String,
     /// Documents

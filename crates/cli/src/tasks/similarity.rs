@@ -16,7 +16,7 @@ use std::io::Write;
 /// The score is the cosine of the texts' vectors, from -1 to 1: by the model's pooler if it has one, else of the means over
 /// all tokens. RoFormer-Sim is trained for this.
 ///
-/// With --json one object a pair: {"score"}. Fields of JSON Lines: a, b, and if wanted id, which comes back with the
+/// --json prints one object per pair: {"score"}. Fields of JSON Lines: a, b, and optionally id, which comes back with the
 /// result. A line of text has the two with a tab between them.
 #[derive(Args)]
 #[command(

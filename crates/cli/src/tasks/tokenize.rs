@@ -12,12 +12,13 @@ use std::io::Write;
 
 /// Show the tokens of texts
 ///
-/// As the model reads them, with [CLS] and [SEP]. The rule is roformer (WordPiece on jieba's words), bert (WordPiece on
-/// characters) or file (what tokenizer.json says). A folder needs the files of the tokenizer alone, such as vocab.txt.
+/// Tokens are shown as the model reads them, with [CLS] and [SEP]. The rule is roformer (WordPiece on jieba's words), bert
+/// (WordPiece on characters) or file (what tokenizer.json says). A folder needs only the files of the tokenizer, such as
+/// vocab.txt.
 ///
-/// With --json one object a text: {"tokens": [...], "ids": [...], "offsets": [[start, end], ...], "token_types": [...]}.
+/// --json prints one object per text: {"tokens": [...], "ids": [...], "offsets": [[start, end], ...], "token_types": [...]}.
 /// Offsets count characters, of the text or of its pair; tokens that were added have [0, 0]. Fields of JSON Lines: text, and
-/// if wanted pair, a second text, and id, which comes back with the result.
+/// optionally pair, a second text, and id, which comes back with the result.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  roformer tokenize --model junnyu/roformer_chinese_base '今天天气非常好。'\n  \

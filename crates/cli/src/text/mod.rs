@@ -22,16 +22,16 @@ use std::path::PathBuf;
 /// What all commands on texts have in common.
 #[derive(Args, Default)]
 pub struct Options {
-    /// Read from a file, a text a line, or JSON Lines if its name ends in .jsonl or .ndjson (- for standard input)
+    /// Read from a file, one text per line, or JSON Lines if its name ends in .jsonl or .ndjson (- for standard input)
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
     /// The input is JSON Lines, whatever its name
     #[arg(long)]
     pub jsonl: bool,
-    /// Print JSON Lines: one object for each text
+    /// Print JSON Lines, one object per text
     #[arg(long)]
     pub json: bool,
-    /// Go on after a text that cannot be used; the exit code is 2 then too
+    /// Go on after a text that cannot be used; the exit code is still 2
     #[arg(long)]
     pub keep_going: bool,
 }

@@ -140,7 +140,10 @@ impl Rows {
 
     fn write_header(&mut self) -> Outcome {
         let Some(header) = self.format.header(self.rows, self.width) else {
-            return Err(Failure::Other(format!("{}: more numbers than can be counted", self.path.display())));
+            return Err(Failure::Other(format!(
+                "{}: it would have more numbers than can be counted",
+                self.path.display()
+            )));
         };
         let Some(file) = &mut self.file else { return Ok(()) };
         let written = file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(&header));

@@ -148,8 +148,12 @@ impl Refusal {
 
     /// A record that was read, and that the library cannot use.
     pub fn of(record: &Record, error: &roformer::Error) -> Self {
-        let machine = error.is_of_the_machine();
-        Refusal { line: record.line, id: record.id.clone(), message: error.to_string(), machine }
+        let flag = match error {
+            roformer::Error::Input { name: "the number of tokens of a text", .. } => " (--truncate N)",
+            _ => "",
+        };
+        let (message, machine) = (format!("{error}{flag}"), error.is_of_the_machine());
+        Refusal { line: record.line, id: record.id.clone(), message, machine }
     }
 
     /// As for a record.
@@ -179,7 +183,7 @@ impl Fields {
         let required = self.required.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(" and ");
         let optional = self.optional.iter().chain(&["id"]).map(|name| quoted(name)).collect::<Vec<_>>();
         let string = if self.required.len() == 1 { ", or a string" } else { "" };
-        format!("an object with {required}, and if wanted {}{string}", optional.join(" and "))
+        format!("an object with {required}, and optionally {}{string}", optional.join(" and "))
     }
 }
 
@@ -209,7 +213,7 @@ fn not_json(error: &serde_json::Error, fields: &Fields) -> String {
     let what = text.split(" at line ").next().unwrap_or(&text);
     let what = match what {
         what if what.contains("surrogate") || what.contains("hex escape") => {
-            "a \\u escape that is half of a pair, or has not four hexadecimal digits"
+            "a \\u escape that is half of a pair, or does not have four hexadecimal digits"
         }
         what => what,
     };

@@ -170,7 +170,7 @@ pub fn drive<T: Task>(
             if tally.refused == SAID {
                 let rest =
                     if options.json { "further ones are in the output" } else { "further ones are counted" };
-                listener.say(&format!("that is {SAID} texts that could not be used; {rest}"));
+                listener.say(&format!("{SAID} texts could not be used so far; {rest}"));
             }
         }
         // A window at a time, so that whoever reads a pipe sees how far it is.

@@ -62,7 +62,7 @@ impl Options {
             // Its braces and quotes would be taken for text.
             Some("json") if !self.jsonl => {
                 return fail(format!(
-                    "{name} has JSON by its name; give --jsonl if each line of it is an object"
+                    "{name} holds JSON, by its name; give --jsonl if each line of it is an object"
                 ));
             }
             _ => self.jsonl,

@@ -80,7 +80,7 @@ pub struct Sample {
     pub rounds: usize,
     /// What the operation holds beside its inputs and its output, in MB: features, tables, biases and workspace.
     pub memory_mb: f64,
-    /// Tokens a second.
+    /// Tokens per second.
     pub tokens_s: f64,
     /// Thousand million multiplications and additions that the definition asks for, a second.
     pub gflops: f64,

@@ -24,11 +24,11 @@ pub struct Sample {
     pub ms: f64,
     /// Its first and third quartile.
     pub quartiles: (f64, f64),
-    /// Thousand million multiplications and additions of the products a second.
+    /// Thousand million multiplications and additions of the products per second.
     pub gflops: f64,
     /// The same of a loop that does nothing but multiply and add, on the same threads.
     pub peak_gflops: f64,
-    /// Tokens a second.
+    /// Tokens per second.
     pub tokens_s: f64,
     /// The most memory the process has had, in MB, where the system tells.
     pub peak_mb: Option<f64>,

@@ -53,7 +53,7 @@ pub struct Sample {
     pub us: f64,
     /// The first and the third quartile of `us`.
     pub quartiles: (f64, f64),
-    /// Bytes read and written a second, the table not counted.
+    /// Bytes read and written per second, the table not counted.
     pub gb_s: f64,
     /// The same for the in-place multiply.
     pub roofline_gb_s: f64,
@@ -70,7 +70,7 @@ pub struct TableSample {
     pub pairs: usize,
     /// Microseconds: the median.
     pub us: f64,
-    /// Millions of (cos, sin) pairs a second.
+    /// Millions of (cos, sin) pairs per second.
     pub mpairs_s: f64,
 }
 

@@ -31,7 +31,7 @@ pub struct Sample {
     pub quartiles: (f64, f64),
     /// Milliseconds of the step's matrix products alone.
     pub floor_ms: f64,
-    /// Tokens a second.
+    /// Tokens per second.
     pub tokens_s: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The same model on a GPU, its results checked against the processor's.
+//! The same model on a GPU, its results checked against the CPU's.
 
 use super::super::{median, quantile, seconds};
 use roformer::blueprint::Blueprint;
@@ -41,11 +41,11 @@ pub struct Sample {
     pub quartiles: (f64, f64),
     /// Milliseconds of a whole call, with ids copied there and all hidden states copied back as `f32`.
     pub call_ms: f64,
-    /// Million million multiplications and additions a second, by the GPU's clock.
+    /// Million million multiplications and additions per second, by the GPU's clock.
     pub tflops: f64,
-    /// Tokens a second, by the GPU's clock.
+    /// Tokens per second, by the GPU's clock.
     pub tokens_s: f64,
-    /// ‖result − processor's‖ / ‖processor's‖ over the first and the last text.
+    /// ‖result − CPU's‖ / ‖CPU's‖ over the first and the last text.
     pub error: f64,
 }
 
@@ -58,7 +58,7 @@ fn bound(arithmetic: Arithmetic) -> f64 {
     }
 }
 
-/// Measures every shape on a GPU; `report` sees each line as it comes. A result that is not the processor's, up to rounding,
+/// Measures every shape on a GPU; `report` sees each line as it comes. A result that is not the CPU's, up to rounding,
 /// is an error.
 pub fn run(number: usize, arithmetic: Arithmetic, mut report: impl FnMut(Line)) -> Result<()> {
     let gpu = Cuda::new(number, arithmetic)?;

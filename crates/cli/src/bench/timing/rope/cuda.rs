@@ -32,7 +32,7 @@ pub struct Sample {
     pub us: f64,
     /// The first and the third quartile of `us`.
     pub quartiles: (f64, f64),
-    /// Bytes read and written a second, the table not counted.
+    /// Bytes read and written per second, the table not counted.
     pub gb_s: f64,
     /// The same for a copy of q and k to elsewhere on the GPU.
     pub copy_gb_s: f64,
@@ -49,7 +49,7 @@ pub struct Token {
     pub pairing: Pairing,
     /// Microseconds of the kernel: a graph of 100 launches, by the GPU's clock.
     pub kernel_us: f64,
-    /// Microseconds of a call: 1000 of them and one wait at the end, by the processor's clock.
+    /// Microseconds of a call: 1000 of them and one wait at the end, by the CPU's clock.
     pub call_us: f64,
 }
 

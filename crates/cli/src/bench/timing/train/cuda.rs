@@ -1,4 +1,4 @@
-//! The same on a GPU: a step is one recorded graph, and its first loss and gradient are checked against the processor's.
+//! The same on a GPU: a step is one recorded graph, and its first loss and gradient are checked against the CPU's.
 
 use super::super::{median, quantile, seconds};
 use super::network;
@@ -17,7 +17,7 @@ pub const SHAPES: [[usize; 6]; 3] =
 /// Steps that are timed, after five that are not.
 const ROUNDS: usize = 31;
 
-/// Floating-point operations up to which the processor computes a step too.
+/// Floating-point operations up to which the CPU computes a step too.
 const CHECKED: f64 = 1e12;
 
 /// What the benchmark reports, in this order.
@@ -41,21 +41,21 @@ pub struct Sample {
     pub arithmetic: Arithmetic,
     /// Batch, length, width, layers, vocabulary and features of a head.
     pub shape: [usize; 6],
-    /// Milliseconds of a step, from a batch in the processor's memory to the loss there: the median.
+    /// Milliseconds of a step, from a batch in the CPU's memory to the loss there: the median.
     pub ms: f64,
     /// Its first and third quartile.
     pub quartiles: (f64, f64),
-    /// Million million floating-point operations a second, of the matrix products.
+    /// Million million floating-point operations per second, of the matrix products.
     pub tflops: f64,
-    /// Tokens a second.
+    /// Tokens per second.
     pub tokens_s: f64,
-    /// How far the first loss and the norm of its gradient are from the processor's, relatively; `None` where a step takes
-    /// the processor too long.
+    /// How far the first loss and the norm of its gradient are from the CPU's, relatively; `None` where a step takes
+    /// the CPU too long.
     pub error: Option<f64>,
 }
 
 /// Measures every shape on a GPU in the arithmetics that are asked for; `report` sees each line as it comes. A loss that does not
-/// fall, or that is not the processor's up to rounding, is an error.
+/// fall, or that is not the CPU's up to rounding, is an error.
 pub fn run(number: usize, arithmetics: &[Arithmetic], mut report: impl FnMut(Line)) -> Result<()> {
     for (index, &arithmetic) in arithmetics.iter().enumerate() {
         let gpu = Cuda::new(number, arithmetic)?;
@@ -89,7 +89,7 @@ fn measure(gpu: &Cuda, shape: [usize; 6]) -> Result<Sample> {
             Arithmetic::Bf16 => 5e-2,
         };
         if error.is_nan() || error > bound {
-            let value = format!("{first:?}, on the processor {known:?}");
+            let value = format!("{first:?}, on the CPU {known:?}");
             return Err(Error::input(
                 "the loss and the norm of a timed model",
                 value,
