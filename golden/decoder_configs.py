@@ -11,7 +11,7 @@ class Case:
     length: int
     batch: int = 1
     pad: str | None = None  # "right", "left", or "none" for a mask of ones
-    prefill: int | None = None  # tokens of the first call, then one a call
+    prefill: int | None = None  # tokens of the first call, then one per call
     head: bool = True  # a language model, or the bare model
 
 

@@ -13,7 +13,7 @@ class Case:
     choices: int | None = None
     pad: str | None = None  # "right", "left", or "none" for a mask of ones
     types: bool = False  # give token types
-    prefill: int | None = None  # tokens of the first call, then one a call
+    prefill: int | None = None  # tokens of the first call, then one per call
     encoder: int | None = None  # length of the encoder states
     encoder_pad: bool = False
     table_rows: int | None = None  # rows of the position table, if not as configured

@@ -1,4 +1,4 @@
-//! Rows: one JSON object a line, or a table.
+//! Rows: one JSON object per line, or a table.
 
 use crate::numbers::{LENGTH, Number};
 use crate::peers::Peer;
