@@ -1,7 +1,7 @@
 //! The grid: every task with every encoding and seed, as many runs at a time as there are threads.
 //!
 //! On a GPU each thread has a stream of its own, so that many small models share the chip. What is measured of a trained model
-//! is measured on the processor, whatever it was trained on.
+//! is measured on the CPU, whatever it was trained on.
 //!
 //! Each run has one thread to itself: small models gain nothing from more, and their bits do not depend on it. First each
 //! encoding chooses its learning rate on each task, then a sweep its parameters where there is one, then all that is

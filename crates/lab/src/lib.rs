@@ -17,7 +17,7 @@
 //! ```
 //!
 //! ```text
-//! tasks/         what is learned: one file a task
+//! tasks/         what is learned: one file per task
 //! encodings.rs   lists of encodings, and what a sweep tries
 //! plan.rs        what is to be done: presets, lengths, seeds, the runs
 //! run.rs         one model, trained

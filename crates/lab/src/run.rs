@@ -75,7 +75,7 @@ pub struct Settings {
     pub rate: f64,
     /// The seed of the first weights, the batches and the tests.
     pub seed: u64,
-    /// What it is trained on, where that is not the processor: other devices round otherwise.
+    /// What it is trained on, where that is not the CPU: other devices round otherwise.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub device: String,
 }

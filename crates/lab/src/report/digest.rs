@@ -106,7 +106,7 @@ impl Group<'_> {
         mean(self.timed(task, timings).map(|timing| timing.0))
     }
 
-    /// Tokens a second of training, the mean over seeds.
+    /// Tokens per second of training, the mean over seeds.
     pub fn tokens_s(&self, task: &TaskResult, timings: &Timings) -> Option<f64> {
         mean(self.timed(task, timings).map(|timing| timing.1))
     }

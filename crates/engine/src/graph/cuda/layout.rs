@@ -1,4 +1,4 @@
-//! Where parameters lie on a GPU: in the processor's order, each tensor aligned.
+//! Where parameters lie on a GPU: in the CPU's order, each tensor aligned.
 
 use crate::graph::{Parameter, Parameters};
 use gpu::Span;
@@ -9,7 +9,7 @@ const TENSOR: usize = 128;
 
 /// Where each tensor is.
 pub(crate) struct Layout {
-    /// Ranges of the processor's buffer, and where they begin on the GPU.
+    /// Ranges of the CPU's buffer, and where they begin on the GPU.
     pub parts: Vec<(Range<usize>, usize)>,
     /// Numbers on the GPU: a multiple of [`TENSOR`].
     pub len: usize,

@@ -1,7 +1,7 @@
 //! A training step on a GPU: the same operations, lowered to launches, recorded once and run again.
 //!
 //! [`Operation::lower`](super::Operation::lower) turns an operation into work. All memory is one block, laid out beforehand; what
-//! a batch brings is copied there at once, and a step (forward, backward, AdamW) needs nothing else from the processor. So it
+//! a batch brings is copied there at once, and a step (forward, backward, AdamW) needs nothing else from the CPU. So it
 //! is run once as it is, which lets cuBLASLt make its plans, then recorded as a CUDA graph, and from then on one call runs all
 //! of it.
 //!

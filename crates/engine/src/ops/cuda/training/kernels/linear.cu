@@ -1,5 +1,5 @@
 // ---- Linear attention of whole sequences --------------------------------------------------------------------------
-// As attention/linear of the processor: a block takes one head of one sequence, chunk by chunk, with the state S [m, e] in
+// As attention/linear of the CPU: a block takes one head of one sequence, chunk by chunk, with the state S [m, e] in
 // shared memory as f32. Products of a chunk and the state are made by all threads from shared memory to shared memory.
 
 namespace linear_attention {

@@ -209,7 +209,7 @@ template <typename T> __device__ void backward_any(const Norm &work) {
 }
 }  // namespace norms
 
-// BLOCKS of the way back are to be on a processor at a time.
+// BLOCKS of the way back are to be on a multiprocessor at a time.
 #define NORM_OF(name, T, N, BLOCKS)                                                                                    \
     extern "C" __global__ void __launch_bounds__(256) name##_norm_##N(const __grid_constant__ norms::Norm work) {       \
         norms::forward<T, N>(work);                                                                                     \

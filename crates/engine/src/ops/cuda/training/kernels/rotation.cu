@@ -1,5 +1,5 @@
 // ---- Learned frequencies, and other numbers that positions are made of --------------------------------------------
-// All of it is f32 in memory and computed in f64, as on the processor. The turning itself is rope::cuda's.
+// All of it is f32 in memory and computed in f64, as on the CPU. The turning itself is rope::cuda's.
 
 namespace rotation {
 

@@ -368,7 +368,7 @@ template <int D, int M, bool TERMS> __device__ void forward(const Work &work) {
     }
 }
 
-// BLOCKS are to be on a processor at a time; 0: as many as there are.
+// BLOCKS are to be on a multiprocessor at a time; 0: as many as there are.
 #define FORWARD(D, M, TERMS, BLOCKS, name)                                                                              \
     extern "C" __global__ void __launch_bounds__(128, BLOCKS) tensor_forward_##name(const __grid_constant__ Work work) { \
         forward<D, M, TERMS>(work);                                                                                     \

@@ -433,7 +433,7 @@ template <int D, bool TERMS> __device__ void both(const Work &work) {
     store_keys<D>(work, place, first, word, dk, dv, drop.kept, own_memory);
 }
 
-// BLOCKS of keys are to be on a processor at a time.
+// BLOCKS of keys are to be on a multiprocessor at a time.
 #define KERNELS(D, CHUNK, TERMS, BLOCKS, name)                                                                          \
     extern "C" __global__ void __launch_bounds__(128) tensor_queries_##name(const __grid_constant__ Work work) {        \
         queries<D, CHUNK, TERMS>(work);                                                                                 \
