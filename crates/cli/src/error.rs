@@ -137,7 +137,10 @@ mod tests {
             assert_eq!(message.contains("permissions"), expected == 2, "{message}");
         }
         #[cfg(feature = "cuda")]
-        assert_eq!(code(rope::Error::Driver { what: "copying", message: "why".into() }.into()), 1);
+        {
+            let failed = rope::cuda::Error::Driver { what: "copying", message: "why".into() };
+            assert_eq!(code(rope::Error::Gpu(failed).into()), 1);
+        }
         assert_eq!(code(rope::Error::Json("why".into()).into()), 2);
     }
 }

@@ -62,9 +62,7 @@ impl Error {
         match self {
             Error::Memory { .. } | Error::DeviceMemory { .. } | Error::Device(_) => true,
             #[cfg(feature = "cuda")]
-            Error::Rope(
-                rope::Error::NoDevice(_) | rope::Error::DeviceMemory { .. } | rope::Error::Driver { .. },
-            ) => true,
+            Error::Rope(rope::Error::Gpu(_)) => true,
             Error::Rope(_) | Error::Input { .. } => false,
         }
     }
@@ -74,7 +72,7 @@ impl From<rope::Error> for Error {
     fn from(error: rope::Error) -> Self {
         match error {
             #[cfg(feature = "cuda")]
-            rope::Error::DeviceMemory { bytes, free } => {
+            rope::Error::Gpu(gpu::Error::Memory { bytes, free }) => {
                 Error::DeviceMemory { what: WORK, bytes, free, fits: None }
             }
             error => Error::Rope(error),

@@ -20,22 +20,21 @@ pub struct Buffer<T> {
     elements: PhantomData<T>,
 }
 
-/// Elements of a [`Buffer`], or of foreign memory, to read.
+/// Elements of a [`Buffer`], or of foreign memory, from an address of the GPU on: a [`Slice`] or a [`SliceMut`], as `B` is a
+/// borrow to read or to write.
 #[derive(Clone, Copy)]
-pub struct Slice<'a, T> {
+pub struct Elements<'a, B> {
     device: Option<&'a Device>,
     pointer: u64,
     len: usize,
-    borrow: PhantomData<&'a [T]>,
+    borrow: PhantomData<B>,
 }
 
-/// Elements of a [`Buffer`], or of foreign memory, to write.
-pub struct SliceMut<'a, T> {
-    device: Option<&'a Device>,
-    pointer: u64,
-    len: usize,
-    borrow: PhantomData<&'a mut [T]>,
-}
+/// Elements to read.
+pub type Slice<'a, T> = Elements<'a, &'a [T]>;
+
+/// Elements to write.
+pub type SliceMut<'a, T> = Elements<'a, &'a mut [T]>;
 
 impl<T: Plain> Buffer<T> {
     pub(crate) fn uninitialised(device: &Device, len: usize) -> Result<Self> {
@@ -90,7 +89,7 @@ impl<T: Plain> Buffer<T> {
         self.as_slice().download(stream)
     }
 
-    /// Replaces all elements by as many of the processor's, in the stream's order, and waits for it.
+    /// Replaces all elements by as many of the CPU's, in the stream's order, and waits for it.
     pub fn upload(&mut self, stream: &Stream, data: &[T]) -> Result<()> {
         self.as_mut_slice().upload(stream, data)
     }
@@ -108,17 +107,7 @@ impl<T> Drop for Buffer<T> {
     }
 }
 
-impl<'a, T: Plain> Slice<'a, T> {
-    /// Foreign memory: `len` elements from an address of the GPU on.
-    ///
-    /// # Safety
-    ///
-    /// The address is aligned for `T`, on the GPU that the slice is used with, and the elements are valid for reads for
-    /// as long as work that uses them runs.
-    pub unsafe fn from_raw(pointer: u64, len: usize) -> Self {
-        Slice { device: None, pointer, len, borrow: PhantomData }
-    }
-
+impl<'a, B> Elements<'a, B> {
     /// How many elements there are.
     pub fn len(&self) -> usize {
         self.len
@@ -137,6 +126,18 @@ impl<'a, T: Plain> Slice<'a, T> {
     /// The address of the first element.
     pub fn pointer(&self) -> u64 {
         self.pointer
+    }
+}
+
+impl<T: Plain> Slice<'_, T> {
+    /// Foreign memory: `len` elements from an address of the GPU on.
+    ///
+    /// # Safety
+    ///
+    /// The address is aligned for `T`, on the GPU that the slice is used with, and the elements are valid for reads for
+    /// as long as work that uses them runs.
+    pub unsafe fn from_raw(pointer: u64, len: usize) -> Self {
+        Slice { device: None, pointer, len, borrow: PhantomData }
     }
 
     /// Some of the elements.
@@ -169,7 +170,7 @@ impl<'a, T: Plain> Slice<'a, T> {
     }
 }
 
-impl<'a, T: Plain> SliceMut<'a, T> {
+impl<T: Plain> SliceMut<'_, T> {
     /// Foreign memory: `len` elements from an address of the GPU on.
     ///
     /// # Safety
@@ -178,26 +179,6 @@ impl<'a, T: Plain> SliceMut<'a, T> {
     /// writes, by this slice alone, for as long as work that uses them runs.
     pub unsafe fn from_raw(pointer: u64, len: usize) -> Self {
         SliceMut { device: None, pointer, len, borrow: PhantomData }
-    }
-
-    /// How many elements there are.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The GPU, where that is known.
-    pub fn device(&self) -> Option<&'a Device> {
-        self.device
-    }
-
-    /// The address of the first element.
-    pub fn pointer(&self) -> u64 {
-        self.pointer
     }
 
     /// Some of the elements.
@@ -218,7 +199,7 @@ impl<'a, T: Plain> SliceMut<'a, T> {
         Ok((SliceMut { len: middle, ..self }, SliceMut { device, pointer, len: len - middle, borrow }))
     }
 
-    /// Replaces the elements by as many of the processor's, in the stream's order, and waits for it.
+    /// Replaces the elements by as many of the CPU's, in the stream's order, and waits for it.
     pub fn upload(&mut self, stream: &Stream, data: &[T]) -> Result<()> {
         self.fits("upload", data.len())?;
         let _current = stream.enter(self.device, "a slice")?;

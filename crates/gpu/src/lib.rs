@@ -66,7 +66,7 @@ mod stream;
 pub mod testing;
 
 pub use block::{Block, Span};
-pub use buffer::{Buffer, Slice, SliceMut};
+pub use buffer::{Buffer, Elements, Slice, SliceMut};
 pub use device::{Current, Device};
 pub use error::{Error, Result};
 pub use event::Event;

@@ -59,30 +59,14 @@ pub enum Error {
         /// The positions the table covers.
         covered: String,
     },
-    /// A table too large for the memory that could be had.
+    /// A table that does not fit in memory.
     Memory {
         /// The bytes asked for.
         bytes: u128,
     },
-    /// No NVIDIA GPU can be used, and why.
+    /// A GPU that cannot be used, is full or failed.
     #[cfg(feature = "cuda")]
-    NoDevice(String),
-    /// A buffer too large for the memory of the GPU that is free.
-    #[cfg(feature = "cuda")]
-    DeviceMemory {
-        /// The bytes asked for.
-        bytes: u128,
-        /// The bytes that were free.
-        free: u64,
-    },
-    /// The GPU's driver reported an error.
-    #[cfg(feature = "cuda")]
-    Driver {
-        /// What was being done.
-        what: &'static str,
-        /// The driver's words.
-        message: String,
-    },
+    Gpu(gpu::Error),
 }
 
 /// `Result` with this crate's [`Error`].
@@ -106,12 +90,10 @@ impl Error {
 impl From<gpu::Error> for Error {
     fn from(error: gpu::Error) -> Self {
         match error {
-            gpu::Error::NoDevice(why) => Error::NoDevice(why),
-            gpu::Error::Memory { bytes, free } => Error::DeviceMemory { bytes, free },
             gpu::Error::HostMemory { bytes } => Error::Memory { bytes },
-            gpu::Error::Driver { what, message } => Error::Driver { what, message },
             gpu::Error::Argument { name, value, expected } => Error::Argument { name, value, expected },
             gpu::Error::Shape { what, got, expected } => Error::Shape { what, got, expected },
+            error => Error::Gpu(error),
         }
     }
 }
@@ -136,7 +118,7 @@ impl fmt::Display for Error {
             Error::UnknownKey { field, key, known } => write!(
                 f,
                 "`{field}` is a key that no rule reads (read there: {known}); \
-                 if it changes nothing about the rotation, pass --allow-unknown {key}"
+                 if it changes nothing about the rotation, set `allow_unknown` to {key}"
             ),
             #[cfg(feature = "hf")]
             Error::NotRotary { model_type, encoding } => write!(
@@ -158,15 +140,7 @@ impl fmt::Display for Error {
                 write!(f, "a table of {bytes} bytes does not fit in memory; ask for fewer positions")
             }
             #[cfg(feature = "cuda")]
-            Error::NoDevice(why) => write!(f, "no NVIDIA GPU can be used: {why}; the CPU can"),
-            #[cfg(feature = "cuda")]
-            Error::DeviceMemory { bytes, free } => write!(
-                f,
-                "{bytes} bytes do not fit in the GPU's memory, of which {free} are free; \
-                 free what is held there, or ask for less"
-            ),
-            #[cfg(feature = "cuda")]
-            Error::Driver { what, message } => write!(f, "{what} failed on the GPU: {message}"),
+            Error::Gpu(error) => error.fmt(f),
         }
     }
 }

@@ -34,10 +34,10 @@ mod table;
 mod view;
 
 pub use gpu::{
-    Buffer, Current, Device, Error, Event, Function, Graph, Module, Plain, Slice, SliceMut, Stream,
+    Buffer, Current, Device, Elements, Error, Event, Function, Graph, Module, Plain, Slice, SliceMut, Stream,
     library_folders,
 };
 pub use gradient::FrequencyGradient;
 pub use kernels::{Number, kernels};
 pub use table::{Ids, Positions, Rows, Table};
-pub use view::{View, ViewMut};
+pub use view::{Tensor, View, ViewMut};

@@ -4,6 +4,7 @@ use super::{Bits, Random, element};
 use crate::kernel::Level;
 use crate::{Pairing, Positions, Precision, Rope, Schedule, Turn, ViewMut, Yarn, bf16, f16};
 use proptest::prelude::*;
+use proptest::sample::select;
 
 /// One rotation to try.
 #[derive(Clone, Debug)]
@@ -24,37 +25,22 @@ struct Case {
     scaled: bool,
 }
 
-fn cases() -> impl Strategy<Value = Case> {
-    let pairing =
-        prop_oneof![Just(Pairing::Interleaved), Just(Pairing::Half), Just(Pairing::InterleavedToHalf)];
-    let turn = prop_oneof![Just(Turn::Forward), Just(Turn::Inverse), Just(Turn::Backward)];
-    let sizes = (0..3usize, 0..7usize, 0..5usize, 1..70usize);
-    let layout = (0..4usize, 0..4usize, [0..9usize, 0..9, 0..9], any::<bool>());
-    (any::<u64>(), sizes, layout, pairing, turn, 0..4u8, any::<bool>()).prop_map(
-        |(
-            seed,
-            (batch, length, heads, pairs),
-            (before, after, gaps, heads_inside),
-            pairing,
-            turn,
-            positions,
-            scaled,
-        )| Case {
-            seed,
-            batch,
-            length,
-            heads,
-            pairs,
-            before,
-            after,
-            gaps,
-            heads_inside,
-            pairing,
-            turn,
-            positions,
-            scaled,
-        },
-    )
+prop_compose! {
+    fn cases()(
+        seed in any::<u64>(),
+        (batch, length, heads, pairs) in (0..3usize, 0..7usize, 0..5usize, 1..70usize),
+        (before, after) in (0..4usize, 0..4usize),
+        gaps in [0..9usize, 0..9, 0..9],
+        pairing in select(&[Pairing::Interleaved, Pairing::Half, Pairing::InterleavedToHalf][..]),
+        turn in select(&[Turn::Forward, Turn::Inverse, Turn::Backward][..]),
+        positions in 0..4u8,
+        (heads_inside, scaled) in any::<(bool, bool)>(),
+    ) -> Case {
+        Case {
+            seed, batch, length, heads, pairs, before, after,
+            gaps, heads_inside, pairing, turn, positions, scaled,
+        }
+    }
 }
 
 /// The features of pair j, written out once more so that the test does not share the code's own indexing.

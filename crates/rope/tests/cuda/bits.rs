@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use proptest::prelude::*;
+use proptest::sample::select;
 use rope::cuda::{Device, Stream, Table, View as DeviceView, ViewMut as DeviceViewMut};
 use rope::{Pairing, Positions, Turn, View, ViewMut, bf16, f16};
 
@@ -27,43 +28,30 @@ pub struct Case {
     pub scaled: bool,
 }
 
-fn cases() -> impl Strategy<Value = Case> {
-    let pairing =
-        prop_oneof![Just(Pairing::Interleaved), Just(Pairing::Half), Just(Pairing::InterleavedToHalf)];
-    let turn = prop_oneof![Just(Turn::Forward), Just(Turn::Inverse), Just(Turn::Backward)];
-    // Sizes that allow wide accesses as often as those that do not.
-    let pairs = prop_oneof![1..70usize, (1..17usize).prop_map(|x| 8 * x), Just(64usize), 250..600usize];
-    let around = prop_oneof![Just(0usize), 0..4usize, Just(8usize), Just(16usize)];
-    let gap = || prop_oneof![Just(0usize), 0..9usize, Just(8usize)];
-    let sizes = (0..4usize, 0..9usize, [0..20usize, 0..6usize], pairs);
-    let layout = (around.clone(), around, [gap(), gap(), gap(), gap()], any::<bool>());
-    (any::<u64>(), sizes, layout, pairing, turn, 0..4u8, any::<bool>()).prop_map(
-        |(
-            seed,
-            (batch, length, heads, pairs),
-            (before, after, gaps, heads_inside),
-            pairing,
-            turn,
-            positions,
-            scaled,
-        )| {
-            Case {
-                seed,
-                batch,
-                length,
-                heads,
-                pairs,
-                before,
-                after,
-                gaps,
-                heads_inside,
-                pairing,
-                turn,
-                positions,
-                scaled,
-            }
-        },
-    )
+/// Sizes that allow wide accesses as often as those that do not.
+fn around() -> impl Strategy<Value = usize> {
+    prop_oneof![Just(0usize), 0..4usize, Just(8usize), Just(16usize)]
+}
+
+fn gap() -> impl Strategy<Value = usize> {
+    prop_oneof![Just(0usize), 0..9usize, Just(8usize)]
+}
+
+prop_compose! {
+    fn cases()(
+        seed in any::<u64>(),
+        (batch, length, heads) in (0..4usize, 0..9usize, [0..20usize, 0..6usize]),
+        pairs in prop_oneof![1..70usize, (1..17usize).prop_map(|x| 8 * x), Just(64usize), 250..600usize],
+        (before, after, gaps) in (around(), around(), [gap(), gap(), gap(), gap()]),
+        (pairing, turn) in (select(&PAIRINGS[..]), select(&TURNS[..])),
+        positions in 0..4u8,
+        (heads_inside, scaled) in any::<(bool, bool)>(),
+    ) -> Case {
+        Case {
+            seed, batch, length, heads, pairs, before, after,
+            gaps, heads_inside, pairing, turn, positions, scaled,
+        }
+    }
 }
 
 impl Case {

@@ -1,5 +1,7 @@
 //! A GPU, if there is one, and numbers to rotate.
 
+use crate::random::Drawn;
+pub use crate::random::Random;
 use rope::cuda::{Device, Number, Stream};
 use rope::{Element, Pairing, Rope, Schedule, Turn, Yarn, bf16, f16};
 use std::sync::OnceLock;
@@ -12,19 +14,6 @@ pub fn gpu() -> Option<(Device, Stream)> {
     static FOUND: OnceLock<Result<Device, gpu::Error>> = OnceLock::new();
     let device = gpu::testing::or_skip(FOUND.get_or_init(|| Device::new(0)).as_ref())?;
     Some((device.clone(), device.stream().unwrap()))
-}
-
-/// Numbers from a seed (splitmix64).
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
 }
 
 /// Bit patterns of an element type.
@@ -54,20 +43,12 @@ bits! {
     bf16: u16, bf16::from_f64, 8;
 }
 
-/// Any bit pattern, with NaN, infinities, zeros and subnormal numbers far more often than by chance.
+/// Any bit pattern, [strange](Random::strange) ones more often than by chance.
 pub fn element<T: Bits>(random: &mut Random) -> T {
-    let special = match random.next() % 16 {
-        0 => f64::NAN,
-        1 => f64::INFINITY,
-        2 => f64::NEG_INFINITY,
-        3 => -0.0,
-        4 => 0.0,
-        // Subnormal in every type once the table has been multiplied in, or after narrowing.
-        5 => return T::of_bits(random.next() % 128),
-        6..12 => (random.next() % 2001) as f64 / 500.0 - 2.0,
-        _ => return T::of_bits(random.next()),
-    };
-    T::of(special)
+    match random.strange() {
+        Drawn::Number(number) => T::of(number),
+        Drawn::Bits(bits) => T::of_bits(bits),
+    }
 }
 
 /// Numbers between −2 and 2.

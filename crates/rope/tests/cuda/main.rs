@@ -10,5 +10,7 @@ mod gradient;
 mod large;
 mod oracle;
 mod positions;
+#[path = "../common/random.rs"]
+mod random;
 mod small;
 mod streams;

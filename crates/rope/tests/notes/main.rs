@@ -11,33 +11,19 @@ mod common;
 mod decay;
 mod features;
 mod plane;
+#[path = "../common/random.rs"]
+mod random;
 mod receptive;
 mod weights;
 
 use common::{PAIRINGS, all_close, close, dot, rounding};
+use random::Random;
 use rope::reference::{self, rotate_by_complex, rotate_by_matrix};
 use rope::{
     AnglePrecision, HeadLayout, Ids, Pairing, Positions, Result, Rope, Schedule, Turn, View, ViewMut,
     analysis, bf16, permute_projection,
 };
 use std::f64::consts::{FRAC_PI_2, PI, TAU};
-
-/// Numbers in [−1, 1) from a seed (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
-    }
-
-    fn vector(&mut self, size: usize) -> Vec<f64> {
-        (0..size).map(|_| self.next()).collect()
-    }
-}
 
 /// A rope of given frequencies that turns all of a head.
 fn given(theta: &[f64], pairing: Pairing) -> Result<Rope> {
