@@ -7,6 +7,7 @@
 //! MUTATIONS=100000 MUTATION_TIMES=1 cargo test --release -p roformer --test mutations -- --nocapture
 //! ```
 
+use roformer::graph::mix;
 use roformer::tokenizer::Tokenizer;
 use serde_json::{Value, json};
 use std::fs;
@@ -21,11 +22,9 @@ struct Chance(u64);
 
 impl Chance {
     fn next(&mut self) -> u64 {
+        let bits = mix(self.0);
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        bits
     }
 
     fn below(&mut self, count: usize) -> usize {

@@ -35,6 +35,15 @@ pub struct Terms {
     pub scale: Option<f64>,
 }
 
+impl Terms {
+    /// What the terms besides the rotation are computed from: u, v, b, R, R′ and V.
+    pub(super) fn values(&self) -> [Option<Value>; 6] {
+        let table = |term: &Option<TableTerm>| term.as_ref().map(|term| term.table);
+        let [bias, query, key, value] = [&self.bias, &self.query, &self.key, &self.value].map(table);
+        [self.content, self.position, bias, query, key, value]
+    }
+}
+
 /// What attention is made of.
 pub struct Attend {
     /// Queries, keys and values side by side, `[batch · length, (heads + 2 · key_heads) · head_dim]`, turned already.
@@ -147,14 +156,7 @@ impl<T: Real> Operation<T> for Softmax<T> {
         let this = &*self;
         let (joined, terms) = (this.attend.joined, &this.attend.terms);
         let (length, offsets) = (joined.rows / this.attend.batch, this.offsets());
-        let parts = [
-            terms.content,
-            terms.position,
-            terms.bias.as_ref().map(|term| term.table),
-            terms.query.as_ref().map(|term| term.table),
-            terms.key.as_ref().map(|term| term.table),
-            terms.value.as_ref().map(|term| term.table),
-        ];
+        let parts = terms.values();
         let mut lent = parts.map(|part| part.map(|value| gradients.lend_zeroed(value)));
         gradients.contribute(joined, |gradients, sum, accumulate| {
             let place = |offset: usize| Place {
@@ -184,8 +186,5 @@ impl<T: Real> Operation<T> for Softmax<T> {
         self.workspace = Some(workspace);
     }
 
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        self.lower_to(lowering)
-    }
+    lowered_in_cuda!();
 }

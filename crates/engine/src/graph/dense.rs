@@ -99,10 +99,7 @@ impl<T: Real> Operation<T> for Linear {
         }
     }
 
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        self.lower_to(lowering)
-    }
+    lowered_in_cuda!();
 }
 
 /// a + b, where b may have fewer rows: then it is repeated.
@@ -125,10 +122,7 @@ impl<T: Real> Operation<T> for Sum {
         gradients.hand_over(self.out, self.a);
     }
 
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        self.lower_to(lowering)
-    }
+    lowered_in_cuda!();
 }
 
 pub(super) struct Concatenate {
@@ -162,10 +156,7 @@ impl<T: Real> Operation<T> for Concatenate {
         });
     }
 
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        self.lower_to(lowering)
-    }
+    lowered_in_cuda!();
 }
 
 pub(super) struct Columns {
@@ -189,10 +180,7 @@ impl<T: Real> Operation<T> for Columns {
         });
     }
 
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        self.lower_to(lowering)
-    }
+    lowered_in_cuda!();
 }
 
 pub(super) struct Every {
@@ -221,10 +209,7 @@ impl<T: Real> Operation<T> for Every {
         });
     }
 
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        self.lower_to(lowering)
-    }
+    lowered_in_cuda!();
 }
 
 pub(super) struct Lift {
@@ -242,10 +227,7 @@ impl<T: Real> Operation<T> for Lift {
         sum.iter_mut().zip(dy).for_each(|(sum, &dy)| *sum += dy);
     }
 
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        self.lower_to(lowering)
-    }
+    lowered_in_cuda!();
 }
 
 pub(super) struct Constant<T> {
@@ -264,8 +246,5 @@ impl<T: Real> Operation<T> for Constant<T> {
 
     fn backward(&mut self, _: &Values<T>, _: &mut Gradients<T>) {}
 
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        self.lower_to(lowering)
-    }
+    lowered_in_cuda!();
 }

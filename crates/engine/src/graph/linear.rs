@@ -162,10 +162,7 @@ impl<T: Real> Operation<T> for Features<T> {
         });
     }
 
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        self.lower_to(lowering)
-    }
+    lowered_in_cuda!();
 }
 
 pub(super) struct Linear<T: Real> {
@@ -221,8 +218,5 @@ impl<T: Real> Operation<T> for Linear<T> {
         (self.gradients, self.workspace) = (own, Some(workspace));
     }
 
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        self.lower_to(lowering)
-    }
+    lowered_in_cuda!();
 }

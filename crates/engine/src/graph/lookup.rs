@@ -75,10 +75,7 @@ impl<T: Real> Operation<T> for Tokens {
         }
     }
 
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        self.lower_to(lowering)
-    }
+    lowered_in_cuda!();
 }
 
 pub(super) struct Positions<T> {
@@ -117,8 +114,5 @@ impl<T: Real> Operation<T> for Positions<T> {
         });
     }
 
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        self.lower_to(lowering)
-    }
+    lowered_in_cuda!();
 }

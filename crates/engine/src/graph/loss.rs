@@ -80,10 +80,7 @@ impl<T: Real> Operation<T> for Vocabulary<T> {
         self.scratch = scratch;
     }
 
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        self.lower_to(lowering)
-    }
+    lowered_in_cuda!();
 }
 
 pub(super) struct Classes {
@@ -109,8 +106,5 @@ impl<T: Real> Operation<T> for Classes {
         gradients.loss = loss;
     }
 
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        self.lower_to(lowering)
-    }
+    lowered_in_cuda!();
 }

@@ -24,6 +24,16 @@
 //! cuda/          the same on a GPU
 //! ```
 
+/// [`Operation::lower`] of an operation whose form for a GPU, `lower_to`, stands in `cuda/`.
+macro_rules! lowered_in_cuda {
+    () => {
+        #[cfg(feature = "cuda")]
+        fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
+            self.lower_to(lowering)
+        }
+    };
+}
+
 mod attend;
 mod batch;
 #[cfg(feature = "cuda")]

@@ -1,6 +1,6 @@
 //! The flat buffer of parameters: what is where, under which name, and what it is at first.
 
-use crate::ops::Real;
+use crate::ops::{Real, dropout};
 use std::ops::Range;
 
 /// A range of the flat buffer.
@@ -128,12 +128,10 @@ impl Parameters {
     }
 }
 
-/// SplitMix64's output function: well mixed bits from any number.
-pub fn mix(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
+/// What SplitMix64 gives next after a state: well mixed bits from any number.
+#[inline]
+pub fn mix(state: u64) -> u64 {
+    dropout::mix(state.wrapping_add(dropout::GAMMA))
 }
 
 /// A normal number from a state and an index: Box and Muller's, of two uniform ones.

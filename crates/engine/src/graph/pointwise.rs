@@ -96,10 +96,7 @@ impl<T: Real> Operation<T> for Norm<T> {
         gradients.take_back(self.x, dx);
     }
 
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        self.lower_to(lowering)
-    }
+    lowered_in_cuda!();
 }
 
 pub(super) struct Activate {
@@ -124,10 +121,7 @@ impl<T: Real> Operation<T> for Activate {
         gradients.hand_over(self.out, self.x);
     }
 
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        self.lower_to(lowering)
-    }
+    lowered_in_cuda!();
 }
 
 pub(super) struct Gate {
@@ -147,10 +141,7 @@ impl<T: Real> Operation<T> for Gate {
         });
     }
 
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        self.lower_to(lowering)
-    }
+    lowered_in_cuda!();
 }
 
 pub(super) struct Dropout {
@@ -177,8 +168,5 @@ impl<T: Real> Operation<T> for Dropout {
         gradients.add(self.x, |_, numbers| self.apply(values, numbers));
     }
 
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        self.lower_to(lowering)
-    }
+    lowered_in_cuda!();
 }

@@ -90,10 +90,7 @@ impl<T: Real, const N: usize> Operation<T> for Beside<N> {
         });
     }
 
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        self.lower_to(lowering)
-    }
+    lowered_in_cuda!();
 }
 
 /// A norm of the mean square whose weight is never learned.
@@ -131,10 +128,7 @@ impl<T: Real> Operation<T> for Scaled<T> {
         self.scratch = scratch;
     }
 
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        self.lower_to(lowering)
-    }
+    lowered_in_cuda!();
 }
 
 /// Which tokens of a text are real, by their places.
@@ -184,10 +178,7 @@ impl<T: Real> Operation<T> for Means {
         });
     }
 
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        self.lower_to(lowering)
-    }
+    lowered_in_cuda!();
 }
 
 pub(super) struct Last {
@@ -222,8 +213,5 @@ impl<T: Real> Operation<T> for Last {
         });
     }
 
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        self.lower_to(lowering)
-    }
+    lowered_in_cuda!();
 }

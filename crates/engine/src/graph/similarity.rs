@@ -52,8 +52,5 @@ impl<T: Real> Operation<T> for PairLoss<T> {
         gradients.loss = loss;
     }
 
-    #[cfg(feature = "cuda")]
-    fn lower(&self, lowering: &mut crate::graph::Lowering) -> crate::graph::Lowered {
-        self.lower_to(lowering)
-    }
+    lowered_in_cuda!();
 }

@@ -24,6 +24,16 @@ pub enum Activation {
 }
 
 impl Activation {
+    /// All of them.
+    pub const ALL: [Activation; 6] = [
+        Activation::Identity,
+        Activation::Gelu,
+        Activation::GeluTanh,
+        Activation::Relu,
+        Activation::Silu,
+        Activation::Tanh,
+    ];
+
     /// The activation of this name in a configuration (`hidden_act`).
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
@@ -227,15 +237,6 @@ mod tests {
     use super::super::check::{close, dot, gradient, list, on_any_threads};
     use super::*;
 
-    const ALL: [Activation; 6] = [
-        Activation::Identity,
-        Activation::Gelu,
-        Activation::GeluTanh,
-        Activation::Relu,
-        Activation::Silu,
-        Activation::Tanh,
-    ];
-
     /// Numbers in (−6, 6), none within 0.001 of the corner at 0.
     fn wide<T: Real>(seed: u64, len: usize) -> Vec<T> {
         let away = |x: f64| if x.abs() < 0.001 { 0.5 } else { x };
@@ -257,7 +258,9 @@ mod tests {
 
     #[test]
     fn derivatives_are_those_of_the_activations() {
-        for (activation, len) in ALL.into_iter().flat_map(|a| [(a, 1), (a, 77), (a, 100), (a, 40_001)]) {
+        for (activation, len) in
+            Activation::ALL.into_iter().flat_map(|a| [(a, 1), (a, 77), (a, 100), (a, 40_001)])
+        {
             let out = run::<f64>(activation, len);
             let (y, dx) = out.split_at(len);
             let (x, dy) = (wide::<f64>(1, len), list::<f64>(2, len));
@@ -278,7 +281,7 @@ mod tests {
 
     #[test]
     fn derivatives_far_out_are_those_of_the_asymptotes() {
-        for activation in ALL {
+        for activation in Activation::ALL {
             let (mut x, mut y, mut dx) = ([-1e4f32, 1e4], [7.0; 2], [1.0; 2]);
             activation.forward_with_derivatives(&mut x, &mut y);
             backward(&x, &mut dx);

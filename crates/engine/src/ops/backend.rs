@@ -159,14 +159,8 @@ pub trait Backend: Send + Sync {
         out: &mut Self::Buffer<T>,
     ) -> Result<()>;
 
-    /// What linear attention knows of no tokens yet: of `batch` texts, for heads of these widths.
-    fn state<T: Real>(
-        &self,
-        form: LinearForm,
-        batch: usize,
-        heads: usize,
-        head_dim: usize,
-    ) -> Result<Self::State<T>>;
+    /// What linear attention knows of no tokens yet; the size is `[batch, heads, head_dim]`.
+    fn state<T: Real>(&self, form: LinearForm, size: [usize; 3]) -> Result<Self::State<T>>;
 
     /// The state of one text as that of `batch` texts.
     fn repeat_state<T: Real>(&self, state: &Self::State<T>, batch: usize) -> Result<Self::State<T>>;

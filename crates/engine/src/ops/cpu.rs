@@ -238,14 +238,8 @@ impl<D: OnCpu> Backend for D {
         infer(work, joined, state, out)
     }
 
-    fn state<T: Real>(
-        &self,
-        form: LinearForm,
-        batch: usize,
-        heads: usize,
-        head_dim: usize,
-    ) -> Result<Carried<T>> {
-        Carried::new(form.queries, batch, heads, head_dim)
+    fn state<T: Real>(&self, form: LinearForm, size: [usize; 3]) -> Result<Carried<T>> {
+        Carried::new(form.queries, size)
     }
 
     fn repeat_state<T: Real>(&self, state: &Carried<T>, batch: usize) -> Result<Carried<T>> {

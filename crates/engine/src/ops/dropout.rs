@@ -19,10 +19,12 @@ use super::real::Real;
 use super::reduce::{BLOCK, PARALLEL};
 use rayon::prelude::*;
 
-const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
+/// SplitMix64's step from state to state.
+pub(crate) const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
+/// SplitMix64's output, from a state.
 #[inline(always)]
-const fn mix(z: u64) -> u64 {
+pub(crate) const fn mix(z: u64) -> u64 {
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)

@@ -48,7 +48,8 @@ impl<T: Real, B: Backend> Cache<T, B> {
         let mask = filled(tokens, false).ok_or_else(none)?;
         let memory = || device.zeros(len).map_err(Error::for_want_of("the cache"));
         let layer = |_| {
-            let state = form.map(|form| device.state(form, batch, blueprint.heads, blueprint.head_dim));
+            let size = [batch, blueprint.heads, blueprint.head_dim];
+            let state = form.map(|form| device.state(form, size));
             Ok(LayerCache { keys: memory()?, values: memory()?, cross: None, state: state.transpose()? })
         };
         let layers = (0..layers).map(layer).collect::<Result<_>>()?;

@@ -1,6 +1,7 @@
 //! Where a model's parameters come from: a file, or an integer hash.
 
 use crate::error::Result;
+use crate::graph::mix;
 use crate::ops::Real;
 
 /// A source of tensors by name.
@@ -30,12 +31,8 @@ impl<T: Real> Parameters<T> for Hashed {
         let halvings = (usize::BITS - inputs.leading_zeros()).saturating_sub(1) / 2;
         let scale = 0.5f32.powi(halvings as i32);
         for (index, out) in out.iter_mut().enumerate() {
-            let mut z = seed ^ (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            z = z.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            z ^= z >> 31;
-            let unit = ((z >> 40) as f32 - 8_388_608.0) / 8_388_608.0;
+            let bits = mix(seed ^ (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            let unit = ((bits >> 40) as f32 - 8_388_608.0) / 8_388_608.0;
             let value = match name {
                 _ if NORMS.iter().any(|norm| name.ends_with(norm)) => 1.0 + unit / 4.0,
                 _ if shape.len() == 1 => unit / 8.0,

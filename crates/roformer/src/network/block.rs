@@ -2,7 +2,7 @@
 
 use super::Network;
 use super::attention::mix;
-use crate::blueprint::{Blueprint, Names, NormKind, NormPlace};
+use crate::blueprint::{Blueprint, NormKind, NormPlace};
 use crate::encoding::Sizes;
 use crate::error::Result;
 use crate::graph::{Builder, Init, Value};
@@ -48,7 +48,7 @@ pub(super) fn layer<T: Real>(
     let (first, second) = (name(names.attention_norm), name(names.feed_forward_norm));
 
     let read = if is_before { norm(blueprint, builder, x, &first) } else { x };
-    let joined = join(blueprint, builder, read, names, layer);
+    let joined = join(blueprint, builder, read, layer);
     let mixed = mix(network, builder, joined, layer, sizes)?;
     let out = linear(builder, mixed, &name(names.attended), blueprint.width, blueprint.biases.output);
     let out = builder.dropout(out, dropout);
@@ -56,7 +56,7 @@ pub(super) fn layer<T: Real>(
     let x = if is_before { sum } else { norm(blueprint, builder, sum, &first) };
 
     let read = if is_before { norm(blueprint, builder, x, &second) } else { x };
-    let inner = feed_forward(blueprint, builder, read, names, layer);
+    let inner = feed_forward(blueprint, builder, read, layer);
     let out = linear(builder, inner, &name(names.down), blueprint.width, blueprint.biases.wide);
     let out = builder.dropout(out, dropout);
     let sum = builder.sum(x, out);
@@ -64,13 +64,8 @@ pub(super) fn layer<T: Real>(
 }
 
 /// Queries, keys and values side by side, `[tokens, (heads + 2 · key_heads) · head_dim]`.
-fn join<T: Real>(
-    blueprint: &Blueprint,
-    builder: &mut Builder<T>,
-    x: Value,
-    names: &Names,
-    layer: usize,
-) -> Value {
+fn join<T: Real>(blueprint: &Blueprint, builder: &mut Builder<T>, x: Value, layer: usize) -> Value {
+    let names = blueprint.family.names();
     let (query, key) = (blueprint.query_width(), blueprint.key_width());
     let parts = |kind: &str| names.joined(layer, kind, [query, key, key]);
     let joined = stack(builder, x, parts, query + 2 * key, blueprint.biases.queries);
@@ -88,14 +83,8 @@ fn join<T: Real>(
     builder.beside([queries, keys, values])
 }
 
-fn feed_forward<T: Real>(
-    blueprint: &Blueprint,
-    builder: &mut Builder<T>,
-    x: Value,
-    names: &Names,
-    layer: usize,
-) -> Value {
-    let (inner, has_bias) = (blueprint.wide, blueprint.biases.wide);
+fn feed_forward<T: Real>(blueprint: &Blueprint, builder: &mut Builder<T>, x: Value, layer: usize) -> Value {
+    let (names, inner, has_bias) = (blueprint.family.names(), blueprint.wide, blueprint.biases.wide);
     let name = |part: &str| names.of_layer(layer, part);
     if blueprint.is_gated {
         let parts = |kind: &str| {

@@ -1,6 +1,7 @@
 //! Choosing the next token.
 
 use super::Generate;
+use crate::graph::mix;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
@@ -69,13 +70,7 @@ impl PartialOrd for Candidate {
 
 /// A number in [0, 1) from three: SplitMix64 over each in turn.
 fn unit(seed: u64, row: u64, step: u64) -> f64 {
-    let mix = |state: u64, value: u64| {
-        let mut z = (state ^ value).wrapping_add(0x9E37_79B9_7F4A_7C15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    };
-    let bits = [row, step].iter().fold(mix(0, seed), |state, &value| mix(state, value));
+    let bits = [row, step].iter().fold(mix(seed), |state, &value| mix(state ^ value));
     (bits >> 11) as f64 / (1u64 << 53) as f64
 }
 

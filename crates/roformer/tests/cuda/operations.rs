@@ -32,15 +32,6 @@ fn product(gpu: &Cuda, rows: usize, outputs: usize, inputs: usize, has_bias: boo
     });
 }
 
-const ACTIVATIONS: [Activation; 6] = [
-    Activation::Identity,
-    Activation::Gelu,
-    Activation::GeluTanh,
-    Activation::Relu,
-    Activation::Silu,
-    Activation::Tanh,
-];
-
 #[test]
 fn products_of_odd_sizes() {
     for gpu in &gpus() {
@@ -60,7 +51,7 @@ fn products_of_odd_sizes() {
                 }
             }
         }
-        for activation in ACTIVATIONS {
+        for activation in Activation::ALL {
             for (has_bias, outputs) in [(true, 64), (true, 13), (false, 64), (false, 13)] {
                 product(gpu, 19, outputs, 40, has_bias, activation);
             }

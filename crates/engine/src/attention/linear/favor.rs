@@ -6,6 +6,7 @@
 //! independent ones.
 
 use super::rows::dot;
+use crate::graph::mix;
 use crate::ops::Real;
 use crate::ops::multiply::{Strided, Threads, multiply};
 use crate::{Error, Result};
@@ -143,14 +144,8 @@ fn draw(head_dim: usize, features: usize, seed: u64) -> Result<Vec<f64>> {
 
 /// A normal number for (seed, stream, index), whatever was drawn before: Box–Muller over two numbers of SplitMix64.
 fn normal(seed: u64, stream: u64, index: u64) -> f64 {
-    let mix = |state: u64, value: u64| {
-        let mut z = (state ^ value).wrapping_add(0x9E37_79B9_7F4A_7C15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    };
     let unit = |half: u64| {
-        let bits = [stream, index, half].iter().fold(mix(0, seed), |state, &value| mix(state, value));
+        let bits = [stream, index, half].iter().fold(mix(seed), |state, &value| mix(state ^ value));
         (bits >> 11) as f64 / (1u64 << 53) as f64
     };
     // 1 − u is in (0, 1], where the logarithm is finite.

@@ -15,7 +15,7 @@ pub struct Carried<T> {
 
 impl<T: Real> Carried<T> {
     /// Before the first token.
-    pub fn new(queries: FeatureMap, batch: usize, heads: usize, head_dim: usize) -> Result<Self> {
+    pub fn new(queries: FeatureMap, [batch, heads, head_dim]: [usize; 3]) -> Result<Self> {
         let features = queries.features(head_dim);
         let shape = Shape { batch, length: 0, heads, features, value_dim: head_dim };
         let state = State::new(&shape).ok_or(Error::Memory { what: "the cache" })?;

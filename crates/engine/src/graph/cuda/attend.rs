@@ -68,15 +68,7 @@ impl<T: Real> Softmax<T> {
                 }
             }
         });
-        let out = self.out;
-        let learned = [
-            terms.content,
-            terms.position,
-            terms.bias.as_ref().map(|term| term.table),
-            terms.query.as_ref().map(|term| term.table),
-            terms.key.as_ref().map(|term| term.table),
-            terms.value.as_ref().map(|term| term.table),
-        ];
+        let (out, learned) = (self.out, terms.values());
         Ok(Box::new(move |lowering| {
             let Some(dy) = lowering.gradient(out) else { return Ok(()) };
             let [content, position, bias, query, key, value] = learned.map(|value| {

@@ -20,24 +20,9 @@ pub(super) struct Product {
 }
 
 impl Product {
-    /// out `[rows, outputs]` = x `[rows, inputs]` · weightᵀ.
-    pub fn forward(
-        storage: Storage,
-        [rows, inputs, outputs]: [usize; 3],
-        x: Span,
-        weight: Span,
-        out: Span,
-    ) -> Self {
-        let key = Key {
-            rows,
-            columns: outputs,
-            depth: inputs,
-            is_left_transposed: false,
-            is_right_transposed: true,
-            factors: storage,
-            result: storage,
-            epilogue: Epilogue::Nothing,
-        };
+    /// out `[rows, outputs]` = x `[rows, inputs]` · weightᵀ, the sizes being rows, inputs and outputs.
+    pub fn forward(storage: Storage, sizes: [usize; 3], x: Span, weight: Span, out: Span) -> Self {
+        let key = Key::of_layer(storage, sizes, Epilogue::Nothing);
         let bias = Span::NOTHING;
         let places = Spans { left: x, right: weight, bias, added: out, share: 0.0, out };
         Product { key, places, bias }

@@ -62,9 +62,10 @@ pub(super) struct Gate {
     pub row: u32,
 }
 
+/// Vectors and mask of an attention: the first members of its kernel's struct.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(super) struct Attend {
+pub(super) struct Vectors {
     pub q: u64,
     pub k: u64,
     pub v: u64,
@@ -73,6 +74,12 @@ pub(super) struct Attend {
     pub steps: [[u64; 2]; 3],
     pub mask: u64,
     pub prefixes: u64,
+}
+
+/// Sizes of an attention, members of its kernel's struct as they stand.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
     pub queries: u32,
     pub keys: u32,
     pub heads: u32,
@@ -80,6 +87,13 @@ pub(super) struct Attend {
     pub head_dim: u32,
     pub words: u32,
     pub reach: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Attend {
+    pub vectors: Vectors,
+    pub sizes: Sizes,
     pub blocks: u32,
     pub scale: f32,
 }

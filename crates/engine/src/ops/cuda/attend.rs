@@ -1,6 +1,6 @@
 //! Attention: which kernel, how many blocks, and its arguments.
 
-use super::arguments::Attend;
+use super::arguments::{Attend, Sizes, Vectors};
 use super::{Buffer, Cuda};
 use crate::attention::softmax::{Mask, Reach, Shape};
 use crate::error::{Error, Result};
@@ -25,6 +25,32 @@ struct Choice<'a> {
     shared: usize,
 }
 
+/// A size of an attention, whose kernels count in 31 bits.
+fn narrow(value: usize) -> Result<u32> {
+    let fits = u32::try_from(value).ok().filter(|&value| value <= i32::MAX as u32);
+    fits.ok_or_else(|| Error::Device(format!("an attention of {value} is too long for a GPU")))
+}
+
+impl Sizes {
+    /// Those of a shape, and how far queries see.
+    pub fn new(shape: &Shape, reach: u32) -> Result<Sizes> {
+        Ok(Sizes {
+            queries: narrow(shape.queries)?,
+            keys: narrow(shape.keys)?,
+            heads: narrow(shape.heads)?,
+            key_heads: narrow(shape.key_heads)?,
+            head_dim: narrow(shape.head_dim)?,
+            words: narrow(shape.keys.div_ceil(64))?,
+            reach,
+        })
+    }
+}
+
+/// From token to token and from sequence to sequence, of queries, keys and values.
+pub(super) fn steps<T: Real>(parts: [&Part<'_, Buffer<T>>; 3]) -> [[u64; 2]; 3] {
+    parts.map(|part| [part.token as u64, part.sequence as u64])
+}
+
 impl Cuda {
     pub(super) fn attend_parts<T: Real>(
         &self,
@@ -33,17 +59,12 @@ impl Cuda {
         mask: &Mask,
         out: &Buffer<T>,
     ) -> Result<()> {
-        let Shape { batch, queries, keys, heads, key_heads, head_dim } = *shape;
+        let Shape { batch, queries, keys, heads, head_dim, .. } = *shape;
         let places = self.places(shape, [&q, &k, &v], mask, out);
-        let size = self.0.arithmetic.size();
         if out.len == 0 {
             return Ok(());
         }
-        let narrow = |value: usize| {
-            let fits = u32::try_from(value).ok().filter(|&value| value <= i32::MAX as u32);
-            fits.ok_or_else(|| Error::Device(format!("an attention of {value} is too long for a GPU")))
-        };
-        let steps = [&q, &k, &v].map(|part| [part.token as u64, part.sequence as u64]);
+        let steps = steps([&q, &k, &v]);
         let is_aligned = head_dim.is_multiple_of(8)
             && steps.iter().flatten().all(|step| step.is_multiple_of(8))
             && places.iter().all(|place| place.is_multiple_of(16));
@@ -52,21 +73,10 @@ impl Cuda {
         // The mask's memory is shared: no other pass may put its own before this launch.
         let mut state = self.state();
         let (mask, prefixes, reach) = state.mask(mask, keys)?;
+        let [q, k, v] = places;
         let work = Attend {
-            q: places[0],
-            k: places[1],
-            v: places[2],
-            out: out.at(0, size),
-            steps,
-            mask,
-            prefixes,
-            queries: narrow(queries)?,
-            keys: narrow(keys)?,
-            heads: narrow(heads)?,
-            key_heads: narrow(key_heads)?,
-            head_dim: narrow(head_dim)?,
-            words: narrow(keys.div_ceil(64))?,
-            reach,
+            vectors: Vectors { q, k, v, out: out.at(0, self.0.arithmetic.size()), steps, mask, prefixes },
+            sizes: Sizes::new(shape, reach)?,
             blocks: narrow(blocks)?,
             scale: (1.0 / (head_dim as f64).sqrt()) as f32,
         };

@@ -1,7 +1,7 @@
 //! The operations of a model, each as one piece of work in the stream.
 
 use super::arguments::{Copy, Embed, Finish, Gate, Norm};
-use super::kernels::narrow;
+use super::kernels::{activation_number, narrow};
 use super::product::{Epilogue, Key, Matrix, Places, Storage};
 use super::{Arithmetic, Buffer, Cuda};
 use crate::attention::linear::{Carried, infer};
@@ -121,16 +121,7 @@ impl Cuda {
             out: out_place,
         };
         let storage = if is_short { Storage::Bf16 } else { Storage::F32 };
-        let key = Key {
-            rows,
-            columns: outputs,
-            depth: inputs,
-            is_left_transposed: false,
-            is_right_transposed: true,
-            factors: storage,
-            result: storage,
-            epilogue,
-        };
+        let key = Key::of_layer(storage, [rows, inputs, outputs], epilogue);
         let (mut bias, mut left) = (0, activation);
         // SAFETY: of these sizes: x and out as asserted, the weight and the bias as the matrix was made.
         if unsafe { self.0.products.multiply(key, places) }? {
@@ -156,14 +147,7 @@ impl Cuda {
             bias,
             chunks: (out.len / count) as u64,
             row: narrow(outputs / count)?,
-            activation: match left {
-                Activation::Identity => 0,
-                Activation::Gelu => 1,
-                Activation::GeluTanh => 2,
-                Activation::Relu => 3,
-                Activation::Silu => 4,
-                Activation::Tanh => 5,
-            },
+            activation: activation_number(left),
         };
         let kernel = &self.set().finish[usize::from(count > 1)];
         // SAFETY: all of out, and a bias as wide as its rows.
@@ -461,14 +445,8 @@ impl Backend for Cuda {
         self.store(&out.block, 0, &results)
     }
 
-    fn state<T: Real>(
-        &self,
-        form: LinearForm,
-        batch: usize,
-        heads: usize,
-        head_dim: usize,
-    ) -> Result<Carried<T>> {
-        Carried::new(form.queries, batch, heads, head_dim)
+    fn state<T: Real>(&self, form: LinearForm, size: [usize; 3]) -> Result<Carried<T>> {
+        Carried::new(form.queries, size)
     }
 
     fn repeat_state<T: Real>(&self, state: &Carried<T>, batch: usize) -> Result<Carried<T>> {

@@ -1,6 +1,8 @@
 //! Position encodings of models that are run: codes that are added, and attention with position terms. Their kernels are
 //! compiled by NVRTC for the GPU that is there, and kept on disk, when a model with such an encoding is first run.
 
+use super::arguments::{Sizes, Vectors};
+use super::attend::steps;
 use super::kernels::narrow;
 use super::{Arithmetic, Buffer, Cuda};
 use crate::attention::softmax::{Mask, Shape};
@@ -44,25 +46,12 @@ struct RowArguments {
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Termed {
-    q: u64,
-    k: u64,
-    v: u64,
-    out: u64,
-    /// From token to token and from sequence to sequence: of queries, keys and values.
-    steps: [[u64; 2]; 3],
-    mask: u64,
-    prefixes: u64,
+    vectors: Vectors,
     content: u64,
     position: u64,
     /// Bias, query, key and value table.
     tables: [RowArguments; 4],
-    queries: u32,
-    keys: u32,
-    heads: u32,
-    key_heads: u32,
-    head_dim: u32,
-    words: u32,
-    reach: u32,
+    sizes: Sizes,
     scale: f32,
 }
 
@@ -121,7 +110,7 @@ impl Cuda {
         terms: &Terms<'_, Buffer<T>>,
         out: &Buffer<T>,
     ) -> Result<()> {
-        let Shape { batch, queries, keys, heads, key_heads, head_dim } = *shape;
+        let Shape { batch, queries, keys, heads, head_dim, .. } = *shape;
         let places = self.places(shape, [&q, &k, &v], mask, out);
         if out.len == 0 {
             return Ok(());
@@ -149,24 +138,14 @@ impl Cuda {
             table(2, &terms.key, false)?,
             table(3, &terms.value, false)?,
         ];
+        let steps = steps([&q, &k, &v]);
+        let [q, k, v] = places;
         let work = Termed {
-            q: places[0],
-            k: places[1],
-            v: places[2],
-            out: out.at(0, size),
-            steps: [&q, &k, &v].map(|part| [part.token as u64, part.sequence as u64]),
-            mask,
-            prefixes,
+            vectors: Vectors { q, k, v, out: out.at(0, size), steps, mask, prefixes },
             content: vector(terms.content),
             position: vector(terms.position),
             tables,
-            queries: narrow(queries)?,
-            keys: narrow(keys)?,
-            heads: narrow(heads)?,
-            key_heads: narrow(key_heads)?,
-            head_dim: narrow(head_dim)?,
-            words: narrow(keys.div_ceil(64))?,
-            reach,
+            sizes: Sizes::new(shape, reach)?,
             scale: terms.scale.unwrap_or_else(|| 1.0 / (head_dim as f64).sqrt()) as f32,
         };
         let blocks = batch * heads * queries;

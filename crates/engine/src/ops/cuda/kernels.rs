@@ -3,6 +3,7 @@
 use super::Arithmetic;
 use super::attend::{plain_shared, tensor_shared};
 use crate::error::{Error, Result};
+use crate::ops::Activation;
 use gpu::{Device, Function, Module};
 
 /// The source, in the order that `make-ptx` has.
@@ -92,6 +93,18 @@ impl Kernels {
 pub(super) fn narrow(value: usize) -> Result<u32> {
     let why = || Error::Device(format!("a size of {value} is too large for a GPU; use a smaller batch"));
     u32::try_from(value).map_err(|_| why())
+}
+
+/// The kernels' number of an activation, those of models and those of training.
+pub(super) fn activation_number(activation: Activation) -> u32 {
+    match activation {
+        Activation::Identity => 0,
+        Activation::Gelu => 1,
+        Activation::GeluTanh => 2,
+        Activation::Relu => 3,
+        Activation::Silu => 4,
+        Activation::Tanh => 5,
+    }
 }
 
 #[cfg(test)]

@@ -102,6 +102,22 @@ pub(crate) struct Key {
     pub epilogue: Epilogue,
 }
 
+impl Key {
+    /// A linear layer: out `[rows, outputs]` = x `[rows, inputs]` · weightᵀ, weight `[outputs, inputs]`.
+    pub fn of_layer(storage: Storage, [rows, inputs, outputs]: [usize; 3], epilogue: Epilogue) -> Self {
+        Key {
+            rows,
+            columns: outputs,
+            depth: inputs,
+            is_left_transposed: false,
+            is_right_transposed: true,
+            factors: storage,
+            result: storage,
+            epilogue,
+        }
+    }
+}
+
 /// Where a product reads and writes.
 #[derive(Clone, Copy)]
 pub(crate) struct Places {

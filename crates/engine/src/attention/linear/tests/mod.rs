@@ -5,19 +5,15 @@ mod gradients;
 mod paper;
 
 use super::*;
+use crate::graph::mix;
 use crate::ops::Real;
+use crate::ops::dropout::GAMMA;
 
 /// Numbers in [−1, 1) from a seed (splitmix64).
 pub(super) fn numbers(seed: u64, len: usize) -> Vec<f64> {
-    let mut state = seed.wrapping_mul(0xD134_2543_DE82_EF95);
-    let mut next = || {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
-    };
-    (0..len).map(|_| next()).collect()
+    let first = seed.wrapping_mul(0xD134_2543_DE82_EF95);
+    let state = |index: usize| first.wrapping_add((index as u64).wrapping_mul(GAMMA));
+    (0..len).map(|index| (mix(state(index)) >> 11) as f64 / (1u64 << 52) as f64 - 1.0).collect()
 }
 
 /// Inputs of all five kinds; features of the denominator are positive.

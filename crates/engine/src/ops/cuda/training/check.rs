@@ -1,10 +1,11 @@
 //! What the tests of the kernels share: a GPU, if there is one, and numbers to give it.
 
+use super::attention::Attention;
 use super::{Launcher, Training};
 use crate::error::Result;
 use crate::ops::check::list;
 use crate::ops::cuda::{Arithmetic, Cuda};
-use gpu::{Block, Plain, Queue};
+use gpu::{Block, Plain, Queue, Span};
 use half::bf16;
 use std::sync::{Arc, OnceLock};
 
@@ -74,6 +75,33 @@ impl Gpu {
             Arithmetic::Bf16 => self.get::<bf16>(block, len).into_iter().map(bf16::to_f32).collect(),
             _ => self.get(block, len),
         }
+    }
+}
+
+/// Attention of one head over four tokens, without memory, mask or position terms: what a test does not mean to set.
+pub(super) fn plain_attention(arithmetic: Arithmetic) -> Attention {
+    Attention {
+        arithmetic,
+        batch: 1,
+        length: 4,
+        heads: 1,
+        key_heads: 1,
+        head_dim: 8,
+        is_causal: false,
+        scale: 1.0,
+        joined: Span::NOTHING,
+        out: Span::NOTHING,
+        lse: Span::NOTHING,
+        mask: Span::NOTHING,
+        scalars: Span::NOTHING,
+        dropout: 0.0,
+        site: 0,
+        content: Span::NOTHING,
+        position: Span::NOTHING,
+        bias: None,
+        query: None,
+        key: None,
+        value: None,
     }
 }
 

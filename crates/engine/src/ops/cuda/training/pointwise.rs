@@ -2,6 +2,7 @@
 
 use super::{Either, Launcher, Scalars, Storage, Stored, chunk, either, narrow};
 use crate::error::Result;
+use crate::ops::cuda::kernels::activation_number;
 use crate::ops::{Activation, dropout};
 use gpu::{Module, Size, Span};
 
@@ -24,18 +25,6 @@ impl Kernels {
     }
 }
 
-/// The kernels' number of an activation.
-fn number(activation: Activation) -> u32 {
-    match activation {
-        Activation::Identity => 0,
-        Activation::Gelu => 1,
-        Activation::GeluTanh => 2,
-        Activation::Relu => 3,
-        Activation::Silu => 4,
-        Activation::Tanh => 5,
-    }
-}
-
 impl Launcher<'_> {
     /// y = f(x), or y ·= f′(x) where `is_derivative`: both of `len` numbers.
     pub(crate) fn activate(
@@ -51,7 +40,7 @@ impl Launcher<'_> {
         let kernel = &self.training()?.pointwise.activation.of(storage)[usize::from(count > 1)];
         let chunks = len / count;
         let (x, y) = (self.numbers(x, storage, len)?, self.numbers(y, storage, len)?);
-        let list = (x, y, chunks as u64, number(activation), u32::from(is_derivative));
+        let list = (x, y, chunks as u64, activation_number(activation), u32::from(is_derivative));
         // SAFETY: both have `len` numbers.
         unsafe { self.launch(kernel, Size::each(chunks), list) }
     }

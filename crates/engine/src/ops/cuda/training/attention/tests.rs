@@ -1,6 +1,6 @@
 //! Attention for training on a GPU against that of the CPU, in `f64`.
 
-use super::super::check::{Gpu, STORAGES, gpu};
+use super::super::check::{Gpu, STORAGES, gpu, plain_attention, words};
 use super::*;
 use crate::attention::softmax::{Heads, Mask, Reach, Shape};
 use crate::attention::{self, Bias, Dropout, Place, Table, TermGradients, Workspace};
@@ -225,12 +225,11 @@ impl Storing {
         let Case { batch, length, heads, key_heads, head_dim, .. } = *case;
         let tokens = batch * length;
         let nothing = |len: usize| self.store(&vec![f32::NAN; len]);
-        let word = |part: &[bool]| part.iter().rev().fold(0u64, |word, &there| word << 1 | u64::from(there));
-        let words = case.mask().chunks(length).flat_map(|row| row.chunks(64).map(word)).collect::<Vec<_>>();
         let (joined, dout) = (self.store(&numbers.joined), self.store(&numbers.dout));
         let (out, given) = (nothing(numbers.dout.len()), nothing(numbers.joined.len()));
         let lse = self.put(&vec![f32::NAN; tokens * heads]);
-        let (mask, scalars) = (self.put(&words), self.put(&[SEED, STEP, case.is_training.into(), 0]));
+        let (mask, scalars) =
+            (self.put(&words(&case.mask(), length)), self.put(&[SEED, STEP, case.is_training.into(), 0]));
         let terms = numbers.terms.each_ref().map(|term| self.put(&term[..]));
         // Gradients of terms are added to.
         let sums = numbers.terms.each_ref().map(|term| self.put(&vec![1f32; term.len()]));
@@ -388,29 +387,7 @@ fn only_training_drops() {
 #[test]
 fn heads_that_are_too_wide_are_refused() {
     for gpu in Storing::all() {
-        let work = Attention {
-            arithmetic: gpu.arithmetic,
-            batch: 1,
-            length: 4,
-            heads: 1,
-            key_heads: 1,
-            head_dim: 129,
-            is_causal: false,
-            scale: 1.0,
-            joined: Span::NOTHING,
-            out: Span::NOTHING,
-            lse: Span::NOTHING,
-            mask: Span::NOTHING,
-            scalars: Span::NOTHING,
-            dropout: 0.0,
-            site: 0,
-            content: Span::NOTHING,
-            position: Span::NOTHING,
-            bias: None,
-            query: None,
-            key: None,
-            value: None,
-        };
+        let work = Attention { head_dim: 129, ..plain_attention(gpu.arithmetic) };
         let launcher = &gpu.gpu.launcher();
         // SAFETY: no tables.
         let results = unsafe {

@@ -1,7 +1,7 @@
 //! The kernels against the CPU's attention, on inputs that `bf16` holds.
 
 use super::super::attention::Rows;
-use super::super::check::{Gpu, done, gpu};
+use super::super::check::{Gpu, done, gpu, plain_attention, words};
 use super::*;
 use crate::attention::softmax::{Heads, Mask, Reach, Shape};
 use crate::attention::{self, Bias, Dropout, Place, TermGradients, Terms, Workspace};
@@ -100,10 +100,9 @@ impl Inputs {
 
     fn on(&self, gpu: &Gpu) -> Given {
         let [batch, length, heads, key_heads, head_dim] = self.case.sizes;
-        let word = |part: &[bool]| part.iter().rev().fold(0, |word, &there| word << 1 | u64::from(there));
-        let words: Vec<u64> = self.mask.chunks(length).flat_map(|row| row.chunks(64).map(word)).collect();
         let scalars = gpu.put(&[5u64, 2, u64::from(self.case.is_training), 0]);
-        let (mask, index, bias) = (gpu.put(&words), gpu.put(&self.index), gpu.put(&self.bias));
+        let (mask, index, bias) =
+            (gpu.put(&words(&self.mask, length)), gpu.put(&self.index), gpu.put(&self.bias));
         let (joined, dout) =
             (gpu.store(Arithmetic::Bf16, &self.joined), gpu.store(Arithmetic::Bf16, &self.dout));
         let (out, lse) = (
@@ -112,7 +111,6 @@ impl Inputs {
         );
         let rows = |rows| Rows { values: bias.span(), rows, heads, index: index.span() };
         let attention = Attention {
-            arithmetic: Arithmetic::Bf16,
             batch,
             length,
             heads,
@@ -127,12 +125,8 @@ impl Inputs {
             scalars: scalars.span(),
             dropout: self.case.dropout,
             site: 9,
-            content: Span::NOTHING,
-            position: Span::NOTHING,
             bias: self.case.bias.map(rows),
-            query: None,
-            key: None,
-            value: None,
+            ..plain_attention(Arithmetic::Bf16)
         };
         let scratch = gpu.put(&vec![0xFFu8; scratch(&attention)]);
         let (djoined, dbias) = (
@@ -142,13 +136,9 @@ impl Inputs {
         let gradients = Gradients {
             out: dout.span(),
             joined: djoined.span(),
-            content: Span::NOTHING,
-            position: Span::NOTHING,
             bias: dbias.span(),
-            query: Span::NOTHING,
-            key: Span::NOTHING,
-            value: Span::NOTHING,
             scratch: scratch.span(),
+            ..Gradients::default()
         };
         let kernels = gpu.kernels().tensor().unwrap();
         // SAFETY: indices below the number of rows.
@@ -238,27 +228,12 @@ fn biases_and_dropout() {
 #[test]
 fn what_fits() {
     let attention = Attention {
-        arithmetic: Arithmetic::Bf16,
         batch: 2,
         length: 65,
         heads: 4,
         key_heads: 2,
         head_dim: 40,
-        is_causal: false,
-        scale: 1.0,
-        joined: Span::NOTHING,
-        out: Span::NOTHING,
-        lse: Span::NOTHING,
-        mask: Span::NOTHING,
-        scalars: Span::NOTHING,
-        dropout: 0.0,
-        site: 0,
-        content: Span::NOTHING,
-        position: Span::NOTHING,
-        bias: None,
-        query: None,
-        key: None,
-        value: None,
+        ..plain_attention(Arithmetic::Bf16)
     };
     let rows = Some(Rows { values: Span::NOTHING, rows: 1, heads: 1, index: Span::NOTHING });
     assert!(fits(&attention) && fits(&Attention { bias: rows, dropout: 0.1, ..attention }));
