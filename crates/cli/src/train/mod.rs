@@ -8,6 +8,7 @@ use crate::long::{say, stopper};
 use clap::Args;
 use lab::chart::curves_of;
 use roformer::Error;
+use roformer::encoding::{Encoding, Hierarchical};
 use roformer::files::write;
 use roformer::train::{Choice, End, Request, Run, Settings, Start};
 use serde::Serialize;
@@ -28,7 +29,7 @@ use std::sync::atomic::Ordering;
 /// A tenth of the text is kept from training, and the model is evaluated on it as it goes. DIR/best and DIR/last are models
 /// that the other commands and transformers load; DIR/metrics.jsonl has a line for every tenth step and every evaluation. A
 /// run can be stopped with Ctrl-C or killed at any moment: --resume goes on from the last checkpoint, and ends with the same
-/// bits as a run without a break, on any number of threads. A run may go on on another device; then bits differ.
+/// bits as a run without a break, on any number of threads. A run may be resumed on another device, but then the bits differ.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  roformer train --data play.txt --out model\n  roformer train --out model --resume\n  \
@@ -51,9 +52,9 @@ pub struct Arguments {
     #[arg(long)]
     resume: bool,
     /// Begin with the weights, sizes and tokenizer of a model: a folder, or a name on the hub
-    #[arg(long, value_name = "MODEL", conflicts_with_all = ["resume", "config", "form", "encoding", "layers", "width", "heads"])]
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["resume", "config", "form", "layers", "width", "heads"])]
     from: Option<String>,
-    /// Begin with the sizes of a config.json, and weights by chance
+    /// Begin with the sizes of a config.json and random weights
     #[arg(long, value_name = "FILE", conflicts_with_all = ["resume", "form", "encoding", "layers", "width", "heads"])]
     config: Option<PathBuf>,
     /// characters, wordpiece (made from the data), or a folder with a tokenizer, a tokenizer.json or a vocab.txt
@@ -87,7 +88,7 @@ struct Given {
     #[arg(long, value_name = "LAYOUT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     rows: Option<String>,
-    /// The part of the words that are hidden from a masked model [default: 0.15]
+    /// The part of the words that is hidden from a masked model [default: 0.15]
     #[arg(long, value_name = "PART", allow_negative_numbers = true, value_parser = number)]
     #[serde(skip_serializing_if = "Option::is_none")]
     mask: Option<f64>,
@@ -95,12 +96,13 @@ struct Given {
     #[arg(long, value_name = "FORM")]
     #[serde(skip_serializing_if = "Option::is_none")]
     form: Option<String>,
-    /// The position encoding, perhaps with settings, as compare takes them (rotary:base=500); other commands and transformers
-    /// load rotary, and with --form llama also another base, fraction or dim of it [default: rotary]
+    /// The position encoding, perhaps with settings, as compare takes them (rotary:base=500); all other commands run it, while
+    /// transformers loads rotary alone, and with --form llama also another base, fraction or dim of it; with --from it can only be
+    /// hierarchical, which stretches n learned positions to n² [default: rotary]
     #[arg(long, value_name = "ENCODING")]
     #[serde(skip_serializing_if = "Option::is_none")]
     encoding: Option<String>,
-    /// How tokens look at each other: softmax or linear [default: softmax]
+    /// The attention: softmax or linear [default: softmax]
     #[arg(long, value_name = "NAME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     attention: Option<String>,
@@ -148,7 +150,7 @@ struct Given {
     #[arg(long, value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
     warmup: Option<u64>,
-    /// How it falls from there: cosine, linear, inverse-sqrt or constant [default: cosine]
+    /// How the learning rate falls after that: cosine, linear, inverse-sqrt or constant [default: cosine]
     #[arg(long, value_name = "NAME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     schedule: Option<String>,
@@ -156,7 +158,7 @@ struct Given {
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = number)]
     #[serde(skip_serializing_if = "Option::is_none")]
     weight_decay: Option<f64>,
-    /// The chance that a number is dropped [default: 0]
+    /// Dropout: the chance that a number is dropped [default: 0]
     #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = number)]
     #[serde(skip_serializing_if = "Option::is_none")]
     dropout: Option<f64>,
@@ -266,10 +268,28 @@ fn train(arguments: &Arguments) -> Result<ExitCode, Failure> {
 /// Where the model begins.
 fn start(arguments: &Arguments) -> Result<Start, Failure> {
     Ok(match (&arguments.from, &arguments.config) {
-        (Some(model), _) => Start::Checkpoint(roformer::hub::find(model, &Default::default())?),
+        (Some(model), _) => {
+            let stretch = arguments.given.encoding.as_deref().map(stretch).transpose()?;
+            let folder = roformer::hub::find(model, &Default::default())?;
+            match stretch {
+                Some(own) => Start::Stretched(folder, own),
+                None => Start::Checkpoint(folder),
+            }
+        }
         (_, Some(path)) => Start::Config(path.clone()),
         _ => Start::Scratch,
     })
+}
+
+/// What --encoding asks of a model that has one already.
+fn stretch(label: &str) -> Result<Hierarchical, Failure> {
+    match Encoding::parse(label).map_err(flagged)? {
+        Encoding::Hierarchical(own) => Ok(own),
+        _ => Err(Failure::Input(format!(
+            "--encoding is {label}; expected hierarchical with --from, which stretches n learned positions to n²: other \
+             encodings are those that the model has, leave the flag out"
+        ))),
+    }
 }
 
 /// What is read.

@@ -3,6 +3,7 @@
 use super::{Network, Task};
 use crate::blueprint::fields::{Fields, object, read_config};
 use crate::blueprint::{Blueprint, Direction, Family, HeadKind, Labels, Named, Part, Summary};
+use crate::encoding::Encoding;
 use crate::error::{Error, Result};
 use crate::graph::Parameters;
 use crate::ops::{Activation, Real};
@@ -148,8 +149,8 @@ fn read(bytes: &[u8], weights: Option<&Weights>, task: Task, is_causal: Option<b
         },
         direction: if is_causal { Direction::Causal } else { Direction::Both },
         pooler,
-        // Whoever builds the network says for which length.
-        longest: 1,
+        // A learned table has the rows that it has; else whoever builds the network says for which length.
+        longest: if matches!(blueprint.encoding, Encoding::Learned(_)) { blueprint.longest } else { 1 },
         head: HeadKind::None,
         labels: Labels::default(),
         summary: Summary::default(),

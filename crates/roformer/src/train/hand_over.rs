@@ -6,7 +6,7 @@ use super::trainer::Trainer;
 use crate::Device;
 use crate::blueprint::fields::read_config;
 use crate::blueprint::{Blueprint, Dims, Direction, Family, Features, HeadKind, LinearForm, Mixing};
-use crate::encoding::Encoding;
+use crate::encoding::{Encoding, Hierarchical};
 use crate::error::{Error, Result};
 use crate::graph::FeatureMap;
 use crate::network::{Network, Task};
@@ -15,35 +15,42 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// Where a model begins.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Start {
-    /// With the sizes of the settings and weights by chance.
+    /// With the sizes of the settings and random weights.
     #[default]
     Scratch,
-    /// With the sizes of a `config.json` and weights by chance.
+    /// With the sizes of a `config.json` and random weights.
     Config(PathBuf),
-    /// With the sizes, the weights and the tokenizer of a model's folder. What its task adds begins by chance.
+    /// With the sizes, the weights and the tokenizer of a model's folder. What its task adds begins with random weights.
     Checkpoint(PathBuf),
+    /// The same, of a model with n learned positions, which a hierarchical encoding stretches to n².
+    Stretched(PathBuf, Hierarchical),
 }
 
 /// A beginning, as far as it is known before the text is read.
+#[derive(Default)]
 pub(super) struct Given {
     config: Option<Vec<u8>>,
     folder: Option<PathBuf>,
+    stretch: Option<Hierarchical>,
     labels: Vec<String>,
 }
 
 impl Start {
     pub(super) fn read(&self, settings: &Settings) -> Result<Given> {
         let (path, folder) = match self {
-            Start::Scratch => return Ok(Given { config: None, folder: None, labels: Vec::new() }),
+            Start::Scratch => return Ok(Given::default()),
             Start::Config(path) => (path.clone(), None),
-            Start::Checkpoint(folder) => (folder.join("config.json"), Some(folder.clone())),
+            Start::Checkpoint(folder) | Start::Stretched(folder, _) => {
+                (folder.join("config.json"), Some(folder.clone()))
+            }
         };
+        let stretch = if let Start::Stretched(_, own) = self { Some(*own) } else { None };
         let config = read_config(&path)?;
         let is_classifier = folder.is_some() && settings.goal == Goal::Classification;
         let labels = if is_classifier { labels(&config) } else { Vec::new() };
-        Ok(Given { config: Some(config), folder, labels })
+        Ok(Given { config: Some(config), folder, stretch, labels })
     }
 }
 
@@ -64,7 +71,8 @@ impl Given {
         let mut trainer = match (&self.folder, &self.config) {
             (Some(folder), _) => {
                 let opened = Network::open(folder, task(settings, &data), is_causal(settings))?;
-                let (settings, network) = fitted(settings, opened.0, &data)?;
+                let network = positioned(opened.0, self.stretch, settings.block)?;
+                let (settings, network) = fitted(settings, network, &data)?;
                 let mut trainer = Trainer::with_network(device, &settings, network, data)?;
                 trainer.load(&opened.1)?;
                 Ok(trainer)
@@ -79,6 +87,35 @@ impl Given {
             trainer.keep_longest(&config);
         }
         Ok(trainer)
+    }
+}
+
+/// A network that was given, for texts of a block: with its learned positions stretched, if that is asked for.
+fn positioned(network: Network, stretch: Option<Hierarchical>, block: usize) -> Result<Network> {
+    let positions = network.blueprint.longest;
+    match (&network.blueprint.encoding, stretch) {
+        (Encoding::Learned(learned), Some(own)) => {
+            let own = Hierarchical { positions: Some(positions), merge: learned.merge, ..own };
+            Ok(network.with(|blueprint| {
+                (blueprint.encoding, blueprint.longest) = (Encoding::Hierarchical(own), 1);
+            }))
+        }
+        (Encoding::Learned(_), None) if block > positions => {
+            let expected = format!(
+                "at most {positions}, the positions that the model has learned; the encoding hierarchical stretches them to {}",
+                positions.saturating_pow(2)
+            );
+            Err(Error::input("block", block, expected))
+        }
+        (_, None) => Ok(network),
+        (other, Some(_)) => {
+            let value = format!("hierarchical, to begin with a model whose encoding is {}", other.name());
+            Err(Error::input(
+                "encoding",
+                value,
+                "a model with learned positions, which it stretches; or leave it out",
+            ))
+        }
     }
 }
 

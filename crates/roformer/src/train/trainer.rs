@@ -57,7 +57,7 @@ pub struct Evaluation {
 }
 
 impl Trainer {
-    /// A model of the settings' sizes with the first weights that the seed gives it, on the processor.
+    /// A model of the settings' sizes with the first weights that the seed gives it, on the CPU.
     pub fn new(settings: &Settings, data: Data) -> Result<Self> {
         Self::new_on(&Device::Cpu, settings, data)
     }
@@ -83,11 +83,12 @@ impl Trainer {
         if matches!(device, Device::Cpu) && !is_available(least_bytes(&network.blueprint, batch, block)) {
             return Err(Error::memory("a training step"));
         }
-        let mut learner = Learner::new(device, &network, [batch, block], block)?;
+        let longest = block.max(network.blueprint.longest);
+        let mut learner = Learner::new(device, &network, [batch, block], longest)?;
         let layout = learner.layout().clone();
         layout.initialise(settings.seed, learner.parameters_mut()?);
         let (settings, encoding) = (settings.clone(), network.blueprint.encoding);
-        Ok(Trainer { settings, rows, learner, encoding, longest: block, step: 0 })
+        Ok(Trainer { settings, rows, learner, encoding, longest, step: 0 })
     }
 
     /// The longest text that the model is said to be for, in the files by which others load it.
@@ -182,7 +183,7 @@ impl Trainer {
         self.step
     }
 
-    /// Brings what a GPU has changed back to the processor, to be saved.
+    /// Brings what a GPU has changed back to the CPU, to be saved.
     pub(super) fn fetch(&mut self) -> Result<()> {
         self.learner.fetch()
     }
@@ -212,7 +213,7 @@ impl Trainer {
         self.rows.data()
     }
 
-    /// Parameters and the optimizer's two moments, under the names of a checkpoint.
+    /// Parameters and the optimiser's two moments, under the names of a checkpoint.
     pub(super) fn buffers(&self) -> [(&'static str, &[f32]); 3] {
         let [first, second] = self.learner.moments();
         [("parameters", self.parameters()), ("first", first), ("second", second)]

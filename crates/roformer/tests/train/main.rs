@@ -4,4 +4,5 @@ mod common;
 mod data;
 mod resume;
 mod settings;
+mod stretched;
 mod tasks;
