@@ -54,8 +54,10 @@ impl<T: Real> Encode<T> for Hierarchical {
         let (n, share) = (self.rows(sizes.longest), self.alpha / (1.0 - self.alpha));
         let table = super::learned::table(builder, n, sizes.width);
         let n = n as u32;
-        let rows = builder.position_rows(table, sizes.length, move |position| {
-            [(position % n, 1.0), (position / n, share), (0, -share)]
+        let rows = builder.position_rows(table, sizes.length, move |position| match position / n {
+            // Not p + share·p_0 − share·p_0, which would round: the first n keep their bits.
+            0 => [(position, 1.0), (0, 0.0), (0, 0.0)],
+            i => [(position % n, 1.0), (i, share), (0, -share)],
         });
         Some((rows, self.merge))
     }

@@ -210,7 +210,8 @@ pub(super) fn network(settings: &Settings, data: &Data) -> Result<Network> {
     let is_causal = is_causal(settings).unwrap_or(settings.form == FormName::Llama);
     let direction = if is_causal { Direction::Causal } else { Direction::Both };
     let mixing = settings.mixing(form.head_dim);
-    let blueprint = Blueprint { direction, encoding, mixing, head: HeadKind::None, ..form };
+    // Tables of positions have the rows that a block needs.
+    let blueprint = Blueprint { direction, encoding, mixing, head: HeadKind::None, longest: 1, ..form };
     Ok(Network { blueprint, dropout: settings.dropout, task: task(settings, data) })
 }
 
