@@ -318,7 +318,7 @@ pub struct RunTiming {
     /// Seconds of training.
     #[serde(deserialize_with = "number")]
     pub seconds: f64,
-    /// Tokens a second of training.
+    /// Tokens per second of training.
     #[serde(deserialize_with = "number")]
     pub tokens_s: f64,
 }

@@ -436,7 +436,7 @@ fn an_unknown_key_of_a_rope_dictionary_is_named() {
                         Ok(Err(error)) => {
                             let message = error.to_string();
                             let is_named = message.contains(&format!(".{key}`"));
-                            let advises = message.ends_with(&format!("--allow-unknown {key}"))
+                            let advises = message.ends_with(&format!("set `allow_unknown` to {key}"))
                                 && matches!(error, Error::UnknownKey { .. });
                             if !is_named || !(is_nested || advises) {
                                 failures.push(format!("{case}: {message:.150}"));

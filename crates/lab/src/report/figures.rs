@@ -79,7 +79,7 @@ pub(super) fn by_length(results: &Results, task: &TaskResult) -> Option<Figure> 
         Series { note: if is_faded { unlearned.clone() } else { String::new() }, ..series }
     });
     let y = match task.is_language {
-        true => Axis::new("loss (nats a token)"),
+        true => Axis::new("loss (nats per token)"),
         false => Axis::new("answers that are exactly right").including([0.0, 1.0]),
     };
     let panel = Panel {
@@ -125,7 +125,7 @@ pub(super) fn by_step(
     };
     let panel = Panel {
         x: x.including([0.0]),
-        y: Axis::new("training loss (nats a token)").including([0.0]),
+        y: Axis::new("training loss (nats per token)").including([0.0]),
         height: 360.0,
         series: lines.collect(),
         ..Panel::default()
@@ -142,7 +142,7 @@ pub(super) fn by_context(results: &Results, task: &TaskResult) -> Option<Figure>
     });
     let panel = Panel {
         x: Axis::new("tokens of context before the first target (logarithmic)").log(),
-        y: Axis::new("loss of the same targets (nats a token)"),
+        y: Axis::new("loss of the same targets (nats per token)"),
         height: 340.0,
         ranges: vec![Range { from: 0.0, to: task.train_length as f64, label: "trained lengths".into() }],
         series: lines.collect(),

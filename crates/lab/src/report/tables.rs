@@ -254,9 +254,9 @@ pub(super) fn ledger(results: &Results, timings: &Timings) -> String {
         "encoding",
         "parameters",
         "of these for positions",
-        "operations a step",
+        "operations per step",
         "learning rate",
-        "tokens a second, measured on this machine",
+        "tokens per second, measured on this machine",
     ];
     let mut body = String::new();
     for task in &results.tasks {

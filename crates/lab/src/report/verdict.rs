@@ -317,7 +317,7 @@ fn tally(rows: &[&Comparison]) -> String {
         (count(Verdict::Better), "better"),
         (count(Verdict::Worse), "worse"),
         (count(Verdict::Tie), "tied"),
-        (count(Verdict::Unclear), "unclear for want of seeds"),
+        (count(Verdict::Unclear), "unclear because there are too few seeds"),
         (not_judged, "not judged"),
     ];
     let parts: Vec<String> = counts

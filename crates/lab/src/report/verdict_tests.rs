@@ -120,7 +120,7 @@ fn a_whole_comparison() {
         texts(&results),
         [
             "2 of 4 encodings learn every task within the lengths they were trained on (0.95 of the answers right), but not `learned` and `none` on `copy`; the largest difference in speed of learning that can be shown is on `copy`: `alibi` needs 120 steps fewer than `rotary` to reach the same loss (95 % interval 120 to 120, 3 seeds).",
-            "Beyond the lengths they were trained on, the largest difference that can be shown is on `copy`: `alibi` gets 0.31 more of the answers right than `rotary` (95 % interval 0.21 to 0.41, 3 seeds); of 3 comparisons, 1 better, 1 unclear for want of seeds and 1 not judged.",
+            "Beyond the lengths they were trained on, the largest difference that can be shown is on `copy`: `alibi` gets 0.31 more of the answers right than `rotary` (95 % interval 0.21 to 0.41, 3 seeds); of 3 comparisons, 1 better, 1 unclear because there are too few seeds and 1 not judged.",
             "On `majority`, the control where order carries no information, all 3 encodings tie with `rotary` within the trained lengths, as they should; `rotary` against itself with another order of data (A/A) is called different in none of 2 rows.",
         ]
     );
@@ -153,8 +153,8 @@ fn too_few_seeds_say_nothing() {
     assert_eq!(
         texts(&results(vec![copy])),
         [
-            "All 2 encodings learn `copy` within the lengths they were trained on (0.95 of the answers right); in speed of learning no encoding could be told from `rotary`: of 1 comparison, 1 unclear for want of seeds.",
-            "Beyond the lengths they were trained on, no encoding could be told from `rotary`; of 1 comparison, 1 unclear for want of seeds.",
+            "All 2 encodings learn `copy` within the lengths they were trained on (0.95 of the answers right); in speed of learning no encoding could be told from `rotary`: of 1 comparison, 1 unclear because there are too few seeds.",
+            "Beyond the lengths they were trained on, no encoding could be told from `rotary`; of 1 comparison, 1 unclear because there are too few seeds.",
             "No control task was run; no A/A row was run.",
         ]
     );
