@@ -418,7 +418,7 @@ fn what_cannot_be_drawn_is_refused_in_one_line() {
     let turned = |pairs: Vec<usize>, position: u64| {
         Plot::Rotation(Rotation { subject: usual(), pairs, position, frames: None })
     };
-    refused(turned(vec![64], 1), Format::Svg, LIGHT, "pair 64 is not there");
+    refused(turned(vec![64], 1), Format::Svg, LIGHT, "pair 64 does not exist");
     refused(turned(vec![0; 17], 1), Format::Gif, LIGHT, "pairs shown is 17");
     refused(turned(vec![], u64::MAX), Format::Gif, LIGHT, "position is");
     for frames in [0, 1, 501, usize::MAX] {
