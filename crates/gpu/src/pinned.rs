@@ -1,6 +1,7 @@
 //! Memory of the CPU's that the GPU reads and writes directly.
 
 use crate::block::{Block, Span};
+use crate::device::Current;
 use crate::driver::check;
 use crate::error::Result;
 use crate::queue::Queue;
@@ -42,10 +43,7 @@ impl Pinned {
 
     /// Gives a copy of all bytes to the stream, to the beginning of a span of a block.
     pub fn send(&self, block: &Block, to: Span) -> Result<()> {
-        block.check_on(&self.queue, "send", to, self.bytes)?;
-        let _current = self.queue.device().enter()?;
-        self.is_busy.store(true, Ordering::Relaxed);
-        let stream = self.queue.stream().raw();
+        let (_current, stream) = self.begin("send", block, to)?;
         // SAFETY: both have so many bytes; the source is neither read nor freed before the stream has been waited for.
         let result =
             unsafe { sys::cuMemcpyHtoDAsync_v2(to.address(), self.pointer.cast(), self.bytes, stream) };
@@ -54,14 +52,19 @@ impl Pinned {
 
     /// Gives a copy from the beginning of a span of a block, of as many bytes as these, to the stream.
     pub fn receive(&self, block: &Block, from: Span) -> Result<()> {
-        block.check_on(&self.queue, "receive", from, self.bytes)?;
-        let _current = self.queue.device().enter()?;
-        self.is_busy.store(true, Ordering::Relaxed);
-        let stream = self.queue.stream().raw();
+        let (_current, stream) = self.begin("receive", block, from)?;
         // SAFETY: as above.
         let result =
             unsafe { sys::cuMemcpyDtoHAsync_v2(self.pointer.cast(), from.address(), self.bytes, stream) };
         check("copying from the GPU", result)
+    }
+
+    /// Before a copy of all bytes: the span has room for them, and the device is current for as long as the first is held.
+    fn begin(&self, what: &'static str, block: &Block, span: Span) -> Result<(Current, sys::CUstream)> {
+        block.check_on(&self.queue, what, span, self.bytes)?;
+        let current = self.queue.device().enter()?;
+        self.is_busy.store(true, Ordering::Relaxed);
+        Ok((current, self.queue.stream().raw()))
     }
 }
 

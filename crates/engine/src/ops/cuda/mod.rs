@@ -69,12 +69,13 @@ impl Arithmetic {
 /// An NVIDIA GPU that runs models. Cheap to clone; clones share memory and order of work.
 ///
 /// ```no_run
-/// use roformer::model::Model;
-/// use roformer::ops::cuda::{Arithmetic, Cuda};
+/// use engine::ops::Backend;
+/// use engine::ops::cuda::{Arithmetic, Cuda};
 ///
 /// let gpu = Cuda::new(0, Arithmetic::Bf16)?; // an error in one line where there is no GPU or no cuBLASLt
-/// let model = Model::load_on(gpu, "roformer_chinese_base")?;
-/// # Ok::<(), roformer::Error>(())
+/// let zeros = gpu.zeros::<f32>(1024)?;
+/// assert_eq!(gpu.list(&zeros, 1024)?, [0.0; 1024]);
+/// # Ok::<(), engine::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct Cuda(Arc<Inner>);

@@ -9,16 +9,17 @@ fn kernels(gpu: &Gpu) -> &Kernels {
     &gpu.kernels().rows
 }
 
-/// Batch, length and width: odd, and multiples of 16 bytes.
-const SIZES: [[usize; 3]; 4] = [[1, 1, 1], [3, 7, 5], [4, 130, 40], [20, 65, 64]];
+/// Batch, length and width, odd and multiples of 16 bytes, in both storages.
+fn cases() -> impl Iterator<Item = ([usize; 3], Arithmetic)> {
+    let sizes = [[1, 1, 1], [3, 7, 5], [4, 130, 40], [20, 65, 64]];
+    sizes.into_iter().flat_map(|sizes| STORAGES.map(|arithmetic| (sizes, arithmetic)))
+}
 
 #[test]
 fn columns_and_rows_are_copied() {
     let Some(gpu) = gpu() else { return };
     let (kernels, launcher) = (kernels(gpu), &gpu.launcher());
-    for ([batch, length, width], arithmetic) in
-        SIZES.into_iter().flat_map(|sizes| STORAGES.map(|arithmetic| (sizes, arithmetic)))
-    {
+    for ([batch, length, width], arithmetic) in cases() {
         let rows = batch * length;
         let (wide, narrow) = (numbers(arithmetic, 1, rows * 3 * width), numbers(arithmetic, 2, rows * width));
         let [from, to] = [&wide, &narrow].map(|list| gpu.store(arithmetic, list));
@@ -50,9 +51,7 @@ fn columns_and_rows_are_copied() {
 fn codes_are_added_to_every_text() {
     let Some(gpu) = gpu() else { return };
     let (kernels, launcher) = (kernels(gpu), &gpu.launcher());
-    for ([batch, length, width], arithmetic) in
-        SIZES.into_iter().flat_map(|sizes| STORAGES.map(|arithmetic| (sizes, arithmetic)))
-    {
+    for ([batch, length, width], arithmetic) in cases() {
         let size = batch * length * width;
         let what = format!("{batch} {length} {width}");
         let (a, codes) = (numbers(arithmetic, 1, size), numbers(Arithmetic::F32, 2, length * width));
@@ -86,9 +85,7 @@ fn codes_are_added_to_every_text() {
 fn a_text_has_one_vector() {
     let Some(gpu) = gpu() else { return };
     let (kernels, launcher) = (kernels(gpu), &gpu.launcher());
-    for ([batch, length, width], arithmetic) in
-        SIZES.into_iter().flat_map(|sizes| STORAGES.map(|arithmetic| (sizes, arithmetic)))
-    {
+    for ([batch, length, width], arithmetic) in cases() {
         let size = batch * length * width;
         let is_real = mask(batch, length);
         let bits = gpu.put(&words(&is_real, length));
