@@ -1,5 +1,8 @@
 //! Text in, answers out, on the small models in `examples/models`.
 
+#[path = "common/words.rs"]
+mod words;
+
 use roformer::model::{Call, Input};
 use roformer::pipeline::{Embed, Generate, Pooling, cosine};
 use roformer::{Pipeline, Result};
@@ -260,14 +263,7 @@ fn a_decoder_continues_texts() {
     for file in ["config.json", "model.safetensors"] {
         std::fs::copy(golden.join(file), folder.join(file)).unwrap();
     }
-    let words: Vec<String> = (0..40).map(|id| format!("\"w{id}\": {id}")).collect();
-    let tokenizer = format!(
-        r#"{{"version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": {{"type": "WhitespaceSplit"}},
-        "post_processor": null, "decoder": null,
-        "model": {{"type": "WordLevel", "vocab": {{{}}}, "unk_token": "w0"}}}}"#,
-        words.join(", ")
-    );
-    std::fs::write(folder.join("tokenizer.json"), tokenizer).unwrap();
+    std::fs::write(folder.join("tokenizer.json"), words::tokenizer(40)).unwrap();
     let pipeline = Pipeline::open(&folder).unwrap();
     let options = Generate { max_tokens: 6, temperature: 0.0, ..Generate::default() };
     let mut pieces = String::new();

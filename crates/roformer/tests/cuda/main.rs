@@ -12,3 +12,5 @@ mod operations;
 mod pipeline;
 mod run;
 mod training;
+#[path = "../common/words.rs"]
+mod words;

@@ -2,6 +2,7 @@
 
 use crate::common::gpus;
 use crate::models::close;
+use crate::words;
 use roformer::blueprint::Blueprint;
 use roformer::model::{Hashed, Model};
 use roformer::ops::{Arithmetic, Backend, Cpu, Cuda};
@@ -220,15 +221,8 @@ const DECODER: &str = r#"{"model_type": "llama", "hidden_size": 64, "num_attenti
 
 /// A decoder with random weights, whose words are w0, w1 and so on.
 fn decoder<B: Backend>(device: B) -> Pipeline<B> {
-    let words: Vec<String> = (0..40).map(|id| format!("\"w{id}\": {id}")).collect();
-    let tokenizer = format!(
-        r#"{{"version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": {{"type": "WhitespaceSplit"}},
-        "post_processor": null, "decoder": null,
-        "model": {{"type": "WordLevel", "vocab": {{{}}}, "unk_token": "w0"}}}}"#,
-        words.join(", ")
-    );
     let folder = Folder::new(&[]);
-    std::fs::write(folder.0.join("tokenizer.json"), tokenizer).unwrap();
+    std::fs::write(folder.0.join("tokenizer.json"), words::tokenizer(40)).unwrap();
     let blueprint = Blueprint::from_config(DECODER.as_bytes()).unwrap();
     Pipeline::new(Model::on(device, blueprint, &Hashed).unwrap(), Tokenizer::load(&folder.0).unwrap())
         .unwrap()

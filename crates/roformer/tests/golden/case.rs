@@ -22,6 +22,11 @@ pub fn read_from(name: &str, file: &str) -> (Value, Vec<u8>) {
     (serde_json::from_slice(&cases).unwrap(), std::fs::read(folder(name).join(file)).unwrap())
 }
 
+/// The model of a folder of files within one of `golden/`.
+pub fn load(name: &str, dir: &str) -> Model<f32> {
+    Model::load(folder(name).join(dir)).unwrap_or_else(|error| panic!("{dir}: {error}"))
+}
+
 pub fn tensor(bytes: &[u8], name: &str) -> Vec<f64> {
     let file = SafeTensors::deserialize(bytes).unwrap();
     let view = file.tensor(name).unwrap_or_else(|error| panic!("{name}: {error}"));

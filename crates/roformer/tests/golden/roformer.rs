@@ -1,8 +1,7 @@
 //! Against Hugging Face transformers: `golden/roformer`, made by `golden/roformer.py`.
 
 use super::case::{
-    Case, blueprint, close, flags, flat, folder, padded_as_alone, read, same_on_any_threads, tensor,
-    with_head,
+    Case, blueprint, close, flags, flat, load, padded_as_alone, read, same_on_any_threads, tensor, with_head,
 };
 use roformer::model::{Encoded, Hashed, HeadKind, Input, Model};
 use safetensors::SafeTensors;
@@ -84,8 +83,7 @@ fn files_written_by_transformers_load_directly() {
     let (cases, outputs) = read("roformer");
     for file in cases["files"].as_array().unwrap() {
         let dir = file["dir"].as_str().unwrap();
-        let model =
-            Model::load(folder("roformer").join(dir)).unwrap_or_else(|error| panic!("{dir}: {error}"));
+        let model = load("roformer", dir);
         let ids = flat(&file["ids"]);
         let input = Input { ids: &ids, batch: 2, token_types: None, mask: None };
         let output = model.forward(&input).unwrap();
@@ -117,23 +115,25 @@ fn a_base_size_model_points_the_same_way() {
     println!("cosine {cosine}");
 }
 
+/// A model that fills masks: its width, layers, inner width and vocabulary.
+fn masked([width, layers, inner, vocabulary]: [usize; 4]) -> Model<f32> {
+    let config = format!(
+        r#"{{"hidden_size": {width}, "num_attention_heads": 4, "num_hidden_layers": {layers},
+        "intermediate_size": {inner}, "vocab_size": {vocabulary}}}"#
+    );
+    let blueprint = with_head(config.as_bytes(), HeadKind::MaskedLm);
+    Model::from_parameters(blueprint, &Hashed).unwrap()
+}
+
 #[test]
 fn a_padded_batch_gives_what_each_text_gives_alone() {
-    let config =
-        br#"{"hidden_size": 48, "num_attention_heads": 4, "num_hidden_layers": 3, "intermediate_size": 70,
-        "vocab_size": 90}"#;
-    let blueprint = with_head(config, HeadKind::MaskedLm);
-    let model = Model::<f32>::from_parameters(blueprint, &Hashed).unwrap();
+    let model = masked([48, 3, 70, 90]);
     padded_as_alone(48, 90, |input| model.forward(input).unwrap());
 }
 
 #[test]
 fn one_and_two_threads_give_the_same_bits() {
-    let config =
-        br#"{"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 130,
-        "vocab_size": 200}"#;
-    let blueprint = with_head(config, HeadKind::MaskedLm);
-    let model = Model::<f32>::from_parameters(blueprint, &Hashed).unwrap();
+    let model = masked([64, 2, 130, 200]);
     let ids: Vec<u32> = (0..3 * 150).map(|i| i * 13 % 200).collect();
     same_on_any_threads(&ids, |input| model.forward(input).unwrap());
 }

@@ -1,7 +1,7 @@
 //! RoFormerV2, RoFormer-Sim and RoFormer-GPT against their reference implementation: `golden/variants`, made by
 //! `golden/variants.py`.
 
-use super::case::{Case, blueprint, close, flags, flat, folder, read, tensor};
+use super::case::{Case, blueprint, close, flags, flat, load, read, tensor};
 use roformer::blueprint::Blueprint;
 use roformer::model::{Call, Hashed, HeadKind, Input, Model, Output, Scores};
 
@@ -162,8 +162,7 @@ fn saved_files_load_and_agree() {
     let (cases, outputs) = read("variants");
     for file in cases["files"].as_array().unwrap() {
         let dir = file["dir"].as_str().unwrap();
-        let model =
-            Model::load(folder("variants").join(dir)).unwrap_or_else(|error| panic!("{dir}: {error}"));
+        let model = load("variants", dir);
         let (ids, mask) = (flat(&file["ids"]), flags(&file["mask"]));
         let batch = file["ids"].as_array().unwrap().len();
         let output =

@@ -3,6 +3,8 @@
 
 mod both_ways;
 mod refused;
+#[path = "../common/folder.rs"]
+mod temporary;
 
 use roformer::graph::{Batch, mix};
 use roformer::model::{Input, Model, Output};
@@ -12,7 +14,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use temporary::Folder;
 
 const BATCH: usize = 4;
 const LENGTH: usize = 9;
@@ -46,25 +48,6 @@ fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)
 }
 
-/// A folder that goes away with its test.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new() -> Self {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("hand-over-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&path).unwrap();
-        Temporary(path)
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// What a test puts into a file of weights, by name.
 type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
@@ -81,12 +64,12 @@ fn tensors(folder: &Path) -> Tensors {
 }
 
 /// The folder of a checkpoint whose tensors and configuration are changed.
-fn changed(name: &str, fields: Value, change: impl FnOnce(&mut Tensors)) -> Temporary {
-    let temporary = Temporary::new();
+fn changed(name: &str, fields: Value, change: impl FnOnce(&mut Tensors)) -> Folder {
+    let temporary = Folder::new();
     let mut config: Value =
         serde_json::from_slice(&fs::read(folder(name).join("config.json")).unwrap()).unwrap();
     config.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-    fs::write(temporary.0.join("config.json"), config.to_string()).unwrap();
+    temporary.put("config.json", config.to_string());
     let mut all = tensors(&folder(name));
     change(&mut all);
     let list = all.iter().map(|(name, (shape, numbers))| (name.clone(), shape.clone(), &numbers[..]));
@@ -126,11 +109,11 @@ fn run(model: &Model, batch: &Batch) -> Output<f32> {
 }
 
 /// Writes what is handed over.
-fn save(laid: &Laid<f32>, labels: &[String]) -> Temporary {
-    let temporary = Temporary::new();
+fn save(laid: &Laid<f32>, labels: &[String]) -> Folder {
+    let temporary = Folder::new();
     let network = laid.network();
     let config = network.to_config(40, labels).unwrap();
-    fs::write(temporary.0.join("config.json"), config.to_string()).unwrap();
+    temporary.put("config.json", config.to_string());
     let tensors = network.tensors(laid.graph.layout(), laid.graph.parameters(), 40).unwrap();
     let list = tensors.iter().map(|tensor| (tensor.name.clone(), tensor.shape.clone(), &tensor.numbers[..]));
     weights::save(temporary.0.join("model.safetensors"), list).unwrap();

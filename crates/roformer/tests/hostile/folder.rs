@@ -1,19 +1,9 @@
 //! Folders: what is missing, cut short, of another model, or lies.
 
+pub use super::temporary::Folder;
 use super::*;
 
-/// A folder that goes away with its test.
-pub struct Folder(pub PathBuf);
-
 impl Folder {
-    fn new() -> Folder {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("model-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
     /// With the files of a folder of `golden`.
     fn like(dir: &str) -> Folder {
         let folder = Folder::new();
@@ -22,10 +12,6 @@ impl Folder {
             folder.put(file.file_name().to_str().unwrap(), fs::read(file.path()).unwrap());
         }
         folder
-    }
-
-    fn put(&self, name: &str, bytes: impl AsRef<[u8]>) {
-        fs::write(self.0.join(name), bytes).unwrap();
     }
 
     /// Sets fields of its configuration.
@@ -61,12 +47,6 @@ impl Folder {
 
     fn load(&self) -> Result<Model> {
         Model::load(&self.0)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

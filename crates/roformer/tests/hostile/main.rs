@@ -7,6 +7,8 @@ mod config;
 mod decoder;
 mod folder;
 mod input;
+#[path = "../common/folder.rs"]
+mod temporary;
 
 use proptest::prelude::*;
 use roformer::blueprint::{Blueprint, HeadKind};
@@ -20,7 +22,6 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A small machine: no piece of memory over 256 MiB is given out. Memory maps do not come from here; what asks for many
 /// of them runs `apart`.

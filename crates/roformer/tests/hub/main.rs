@@ -4,35 +4,20 @@
 mod download;
 #[cfg(feature = "hub")]
 mod failures;
+#[path = "../common/folder.rs"]
+mod folder;
 #[cfg(feature = "hub")]
 mod server;
 
+use folder::Folder;
 use roformer::hub::{Options, find};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 const COMMIT: &str = "89abcdef0123456789abcdef0123456789abcdef";
 
-/// A folder of its own for a test, gone with it.
-struct Folder(PathBuf);
-
 impl Folder {
-    fn new() -> Folder {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("hub-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    fn put(&self, name: &str, bytes: impl AsRef<[u8]>) {
-        let path = self.0.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, bytes).unwrap();
-    }
-
     /// A cache with these files of `owner/model`, at `main`.
     fn cached(files: &[&str]) -> Folder {
         let folder = Folder::new();
@@ -50,12 +35,6 @@ impl Folder {
     /// Options that ask this cache and nobody else.
     fn offline(&self) -> Options<'_> {
         Options { cache: Some(&self.0), offline: Some(true), token: Some(""), ..Options::default() }
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

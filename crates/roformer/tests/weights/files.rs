@@ -1,38 +1,13 @@
 //! Files of every kind, made byte by byte.
 
+pub use super::folder::Folder;
 use half::f16;
 use roformer::weights::{Error, Weights};
 use serde_json::{Value, json};
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// A folder of its own for a test, gone with it.
-pub struct Folder(pub PathBuf);
 
 impl Folder {
-    pub fn new() -> Folder {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("weights-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    pub fn put(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.0.join(name);
-        fs::write(&path, bytes).unwrap();
-        path
-    }
-
     pub fn open(&self, name: &str, bytes: impl AsRef<[u8]>) -> Result<Weights, Error> {
         Weights::open(self.put(name, bytes))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

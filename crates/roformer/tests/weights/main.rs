@@ -4,5 +4,7 @@
 //! written by transformers itself.
 
 mod files;
+#[path = "../common/folder.rs"]
+mod folder;
 mod read;
 mod refused;

@@ -1,24 +1,23 @@
 //! Other people's pointers and streams, graphs, and threads.
 
 use crate::common::*;
-use rope::cuda::{Event, Stream, Table, ViewMut};
+use rope::cuda::{Device, Event, Stream, Table, ViewMut};
 use rope::{Pairing, Positions, Turn, bf16};
 
-/// What a table of 64 rows makes of `[1, 64, 2, 128]`.
-fn expected(x: &[bf16]) -> (rope::Table<f32>, Vec<bf16>) {
+/// A table of 64 rows on the GPU, x `[1, 64, 2, 128]`, and what the CPU makes of it.
+fn expected(device: &Device) -> (Table, Vec<bf16>, Vec<bf16>) {
+    let x: Vec<bf16> = moderate(64 * 2 * 128, 8);
     let host = rope_of(0, 64, 0, Pairing::Half, false).table::<f32>(0..64, None).unwrap();
-    let mut y = x.to_vec();
+    let mut y = x.clone();
     let mut view = rope::ViewMut::blhd(&mut y, [1, 64, 2, 128]).unwrap();
     host.at(Positions::From(0)).unwrap().rotate(Turn::Forward, &mut view).unwrap();
-    (host, y)
+    (Table::new(device, &host).unwrap(), x, y)
 }
 
 #[test]
 fn small_foreign_pointer_and_stream() {
     let Some((device, own)) = gpu() else { return };
-    let x: Vec<bf16> = moderate(64 * 2 * 128, 8);
-    let (host, y) = expected(&x);
-    let table = Table::new(&device, &host).unwrap();
+    let (table, x, y) = expected(&device);
     // SAFETY: a stream of this device that outlives the result; and null, the default stream.
     let streams = unsafe {
         [Stream::from_raw(&device, own.pointer()), Stream::from_raw(&device, std::ptr::null_mut())]
@@ -37,9 +36,7 @@ fn small_foreign_pointer_and_stream() {
 #[test]
 fn recorded_work_runs_again() {
     let Some((device, stream)) = gpu() else { return };
-    let x: Vec<bf16> = moderate(64 * 2 * 128, 8);
-    let (host, y) = expected(&x);
-    let table = Table::new(&device, &host).unwrap();
+    let (table, x, y) = expected(&device);
     let mut buffer = device.upload(&x).unwrap();
     let mut graph = {
         let mut view = ViewMut::blhd(&mut buffer, [1, 64, 2, 128]).unwrap();
@@ -68,9 +65,7 @@ fn recorded_work_runs_again() {
 #[test]
 fn many_threads_share_a_table() {
     let Some((device, _)) = gpu() else { return };
-    let x: Vec<bf16> = moderate(64 * 2 * 128, 8);
-    let (host, y) = expected(&x);
-    let table = Table::new(&device, &host).unwrap();
+    let (table, x, y) = expected(&device);
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
