@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Folder, refused, roformer, succeeds};
+use common::{Folder, NETWORK, refused, roformer, succeeds};
 use std::fs;
 
 const COMMANDS: [&[&str]; 9] = [
@@ -25,26 +25,6 @@ const COMMANDS: [&[&str]; 9] = [
     &["generate", "--model", "examples/models/tiny-sim", "苹果多少钱？", "--paraphrase", "3", "--json"],
 ];
 
-const TRAIN: [&str; 17] = [
-    "train",
-    "--steps",
-    "6",
-    "--layers",
-    "1",
-    "--width",
-    "32",
-    "--heads",
-    "2",
-    "--block",
-    "16",
-    "--batch",
-    "4",
-    "--warmup",
-    "2",
-    "--eval-every",
-    "3",
-];
-
 const COMPARE: [&str; 11] = [
     "compare",
     "--tasks",
@@ -58,6 +38,11 @@ const COMPARE: [&str; 11] = [
     "4",
     "--sweep",
 ];
+
+fn train<'a>(data: &'a str, out: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let steps = ["train", "--steps", "6", "--warmup", "2", "--eval-every", "3"];
+    [&steps[..], &NETWORK, &["--data", data, "--out", out], more].concat()
+}
 
 /// A text to train on.
 fn text(folder: &Folder) -> String {
@@ -106,7 +91,7 @@ fn training_without_the_gpu_that_was_named_is_one_line_and_leaves_no_folder() {
     for device in ["cuda", "cuda:1"] {
         for dtype in ["f32", "bf16"] {
             let device = ["--device", device, "--dtype", dtype];
-            finds_no_gpu(&[&TRAIN[..], &["--data", &data, "--out", &out], &device].concat());
+            finds_no_gpu(&train(&data, &out, &device));
             finds_no_gpu(&[&COMPARE[..], &["--out", &out], &device].concat());
             finds_no_gpu(&[&["bench", "train"][..], &device].concat());
             assert_eq!(folder.names(), ["text.txt"]);
@@ -122,7 +107,7 @@ fn training_on_the_processor_is_in_f32() {
         let is = format!("--dtype is {dtype}; expected f32");
         for device in [&["--device", "cpu"][..], &[]] {
             let more = [&["--dtype", dtype][..], device].concat();
-            refused(&[&TRAIN[..], &["--data", &data, "--out", &out], &more].concat(), &[&is]);
+            refused(&train(&data, &out, &more), &[&is]);
             refused(&[&COMPARE[..], &["--out", &out], &more].concat(), &[&is]);
             refused(&[&["bench", "train"][..], &more].concat(), &["--dtype is for a GPU", "--device cuda"]);
         }
@@ -137,7 +122,7 @@ fn a_model_trained_on_the_processor_has_the_same_bytes_whether_named_or_found() 
     let data = text(&folder);
     let trained = |name: &str, device: &[&str]| {
         let out = folder.path(name);
-        let run = roformer(&[&TRAIN[..], &["--data", &data, "--out", &out], device].concat(), b"");
+        let run = roformer(&train(&data, &out, device), b"");
         assert_eq!(run.code, 0, "{}", run.error);
         assert!(!run.error.contains("compiling") && !run.error.contains("GPU"), "{}", run.error);
         fs::read(folder.path(&format!("{name}/last/model.safetensors"))).unwrap()

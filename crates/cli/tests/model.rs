@@ -1,72 +1,18 @@
 //! `info`, `forward` and `convert` as a user types them, against the models in `golden/roformer`.
 
+mod common;
+
+use common::{Folder, json, refused, root, succeeds};
 use roformer::blueprint::Blueprint;
 use roformer::model::{Hashed, Model, Parameters};
 use roformer::weights::Weights;
 use safetensors::tensor::SafeTensors;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::Mutex;
 
-struct Run {
-    out: String,
-    error: String,
-    code: i32,
-}
-
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn roformer(arguments: &[&str]) -> Run {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_roformer"));
-    // What is no folder may be a name on the hub, which no test asks.
-    command.args(arguments).current_dir(root()).env("HF_HUB_OFFLINE", "1");
-    let output = command.output().unwrap();
-    Run {
-        out: String::from_utf8(output.stdout).unwrap(),
-        error: String::from_utf8(output.stderr).unwrap(),
-        code: output.status.code().unwrap(),
-    }
-}
-
-fn succeeds(arguments: &[&str]) -> String {
-    let run = roformer(arguments);
-    assert_eq!((run.code, run.error.as_str()), (0, ""), "{arguments:?}");
-    run.out
-}
-
-fn json(arguments: &[&str]) -> Value {
-    serde_json::from_str(&succeeds(arguments)).unwrap()
-}
-
-/// Refused: exit code 2, nothing on stdout, one line on stderr that says all of this.
-fn refused(arguments: &[&str], says: &[&str]) {
-    let run = roformer(arguments);
-    assert_eq!((run.code, run.out.as_str()), (2, ""), "{arguments:?}: {}", run.error);
-    assert_eq!(run.error.trim_end().lines().count(), 1, "{}", run.error);
-    for word in says {
-        assert!(run.error.contains(word), "`{word}` is not in: {}", run.error);
-    }
-}
-
-/// A folder of its own for a test, gone when the test is.
-struct Folder(PathBuf);
-
 impl Folder {
-    fn new(test: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("roformer-cli-{}-{test}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).unwrap();
-        Folder(folder)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_string()
-    }
-
     /// A folder in it with these files.
     fn model(&self, name: &str, files: &[(&str, &[u8])]) -> String {
         std::fs::create_dir_all(self.0.join(name)).unwrap();
@@ -74,12 +20,6 @@ impl Folder {
             std::fs::write(self.0.join(name).join(file), bytes).unwrap();
         }
         self.path(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

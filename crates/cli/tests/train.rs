@@ -2,28 +2,14 @@
 
 mod common;
 
-use common::{Folder, command, json, lines, refused, roformer, succeeds};
+use common::{Folder, NETWORK, command, json, lines, refused, roformer, succeeds};
 use std::fs;
 use std::io::{BufRead, BufReader};
 
-const SMALL: [&str; 16] = [
-    "--layers",
-    "1",
-    "--width",
-    "32",
-    "--heads",
-    "2",
-    "--block",
-    "16",
-    "--batch",
-    "4",
-    "--lr",
-    "5e-3",
-    "--warmup",
-    "5",
-    "--eval-every",
-    "10",
-];
+/// Flags of a network that learns within a few steps.
+fn small<'a>() -> impl Iterator<Item = &'a str> {
+    NETWORK.into_iter().chain(["--lr", "5e-3", "--warmup", "5", "--eval-every", "10"])
+}
 
 fn text(folder: &Folder) -> String {
     let path = folder.path("play.txt");
@@ -40,7 +26,7 @@ fn a_model_is_trained_resumed_and_used() {
     let train = |out: &str, steps: &str| {
         let mut arguments =
             vec!["train", "--task", "causal", "--data", &data, "--out", out, "--steps", steps];
-        arguments.extend(SMALL);
+        arguments.extend(small());
         roformer(&arguments, b"")
     };
     let run = train(&straight, "30");
@@ -58,7 +44,7 @@ fn a_model_is_trained_resumed_and_used() {
     #[cfg(unix)]
     {
         let mut arguments = vec!["train", "--data", &data, "--out", &broken, "--steps", "100000"];
-        arguments.extend(SMALL);
+        arguments.extend(small());
         let mut child = command(&arguments).spawn().unwrap();
         let mut error = BufReader::new(child.stderr.take().unwrap()).lines();
         while !error.next().unwrap().unwrap().contains("step 10 ") {}
@@ -152,7 +138,7 @@ fn an_encoding_that_transformers_lacks_says_so_and_runs() {
     let folder = Folder::new("train-encoding");
     let (data, out) = (text(&folder), folder.path("out"));
     let mut arguments = vec!["train", "--data", &data, "--out", &out, "--steps", "2", "--encoding", "t5"];
-    arguments.extend(SMALL);
+    arguments.extend(small());
     let run = roformer(&arguments, b"");
     assert!(
         run.code == 0 && run.out.contains("transformers has no roformer of this kind"),
@@ -171,7 +157,7 @@ fn an_encoding_with_settings_is_trained_and_read_back() {
     let data = text(&folder);
     let train = |out: &str, more: &[&str]| {
         let mut arguments = vec!["train", "--data", &data, "--out", out, "--steps", "2"];
-        arguments.extend(SMALL);
+        arguments.extend(small());
         arguments.extend(more);
         let run = roformer(&arguments, b"");
         assert_eq!(run.code, 0, "{}", run.error);
@@ -227,7 +213,7 @@ fn a_run_that_is_broken_off_twenty_times_ends_with_the_same_bits() {
     let begin = |out: &str| {
         let mut arguments =
             vec!["train", "--data", &data, "--out", out, "--steps", "3000", "--save-every", "40"];
-        arguments.extend(SMALL);
+        arguments.extend(small());
         arguments.into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     let run = |arguments: &[String]| {
@@ -280,7 +266,7 @@ fn a_full_disk_is_an_error_and_the_checkpoint_stays() {
     let half = folder.path("half");
     let mut arguments =
         vec!["train", "--data", &data, "--out", &half, "--steps", "100000", "--save-every", "5"];
-    arguments.extend(SMALL);
+    arguments.extend(small());
     let mut child = command(&arguments).spawn().unwrap();
     let mut error = BufReader::new(child.stderr.take().unwrap()).lines();
     while !error.next().unwrap().unwrap().contains("step 10 ") {}

@@ -85,8 +85,12 @@ pub fn refused(arguments: &[&str], says: &[&str]) {
     }
 }
 
+/// Flags of a network small enough to be trained in a test.
+pub const NETWORK: [&str; 10] =
+    ["--layers", "1", "--width", "32", "--heads", "2", "--block", "16", "--batch", "4"];
+
 /// A folder of its own for a test, gone when the test is.
-pub struct Folder(PathBuf);
+pub struct Folder(pub PathBuf);
 
 impl Folder {
     pub fn new(test: &str) -> Self {
