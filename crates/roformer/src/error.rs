@@ -98,6 +98,8 @@ impl Error {
 impl From<rope::Error> for Error {
     fn from(error: rope::Error) -> Self {
         match engine::Error::from(error) {
+            // A GPU's failure is nothing of the embedding that was asked for.
+            error if error.is_of_the_machine() => Error::Engine(error),
             engine::Error::Rope(error) => Error::Rope(error),
             error => Error::Engine(error),
         }
