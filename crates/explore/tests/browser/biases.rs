@@ -1,13 +1,13 @@
 //! What encodings do to the scores.
 
 use super::chromium::Chromium;
-use super::decay::{fixed, pictures, reopen};
+use super::decay::fixed;
 use super::page;
+use super::pictures;
 use rope::{Rope, analysis};
 
 fn shown(browser: &mut Chromium, control: &str) -> i64 {
-    let value = browser.eval(&format!("Number(document.getElementById('biases-{control}-exact').value)"));
-    value.as_f64().unwrap() as i64
+    browser.control("biases", control) as i64
 }
 
 /// The table below the figure, without its head: `[6][3]`.
@@ -37,7 +37,7 @@ fn every_encoding_is_told_at_a_query_and_a_key() {
     browser.part("biases");
     // The third of eight heads has the slope 1/8.
     is_told(&mut browser, 24, 0.125, 1e4);
-    pictures(&mut browser, "biases", "biases");
+    pictures::beginning(&mut browser, "biases", "biases");
 
     // Every picture can be dragged.
     for map in 0..6 {
@@ -82,7 +82,7 @@ fn every_encoding_is_told_at_a_query_and_a_key() {
     browser.settle("biases");
     is_told(&mut browser, -19, 0.5, 1e3);
     let numbers = table(&mut browser);
-    reopen(&mut browser, "biases");
+    browser.reopen("biases");
     assert_eq!(table(&mut browser), numbers);
     browser.is_content(&url);
 }

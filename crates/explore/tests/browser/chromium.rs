@@ -218,6 +218,28 @@ impl Chromium {
         text.as_str().unwrap().to_string()
     }
 
+    /// The number beside a slider of a part.
+    pub fn control(&mut self, part: &str, name: &str) -> f64 {
+        self.eval(&format!("Number(document.getElementById('{part}-{name}-exact').value)")).as_f64().unwrap()
+    }
+
+    /// Opens the address that the page has come to, as a link would be.
+    pub fn reopen(&mut self, part: &str) {
+        self.wait_for(
+            "import('/js/state.js').then(({ address }) => location.pathname + location.hash === address())",
+        );
+        let address = self.eval("location.href");
+        self.open(address.as_str().unwrap());
+        self.part(part);
+    }
+
+    /// Asserts that the address alone brings a part back as it was.
+    pub fn comes_back(&mut self, part: &str) {
+        let data = self.data(part);
+        self.reopen(part);
+        assert_eq!(self.data(part), data);
+    }
+
     /// The middle of an element, in the window, once it stands still: parts above it grow when they come near.
     pub fn middle(&mut self, selector: &str) -> (f64, f64) {
         let place = self.eval(&format!(

@@ -1,21 +1,17 @@
 //! The wall of clocks.
 
-use super::chromium::{Chromium, DESK, NIGHT, PHONE};
+use super::chromium::Chromium;
 use super::page;
+use super::pictures;
 use rope::{Rope, analysis};
 use serde_json::json;
 use std::f64::consts::TAU;
-
-fn control(browser: &mut Chromium, name: &str) -> f64 {
-    let value = browser.eval(&format!("Number(document.getElementById('clocks-{name}-exact').value)"));
-    value.as_f64().unwrap()
-}
 
 /// Hands, arcs and counts are what the library says for the controls as they stand.
 fn agrees(browser: &mut Chromium) {
     browser.settle("clocks");
     let [position, base, dim, length, context] =
-        ["position", "base", "dim", "length", "context"].map(|name| control(browser, name));
+        ["position", "base", "dim", "length", "context"].map(|name| browser.control("clocks", name));
     let rope = Rope::builder(dim as usize).base(base).build().unwrap();
     let frequencies = rope.frequencies(None);
     let theta = frequencies.inv_freq();
@@ -48,26 +44,18 @@ fn grey_was_seen_and_orange_was_not() {
     browser.set("clocks", "position", "20000");
     agrees(&mut browser);
     assert!(browser.data("clocks")["beyond"].as_u64().unwrap() > 0);
-    for (looks, name) in [(DESK, "desk"), (NIGHT, "night"), (PHONE, "phone")] {
-        browser.looks(looks);
-        browser.part("clocks");
-        browser.screenshot(&format!("clocks-{name}"));
-        browser.middle("#clocks .drawing");
-        browser.screenshot(&format!("clocks-{name}-figure"));
-    }
-    browser.looks(DESK);
-    browser.part("clocks");
+    pictures::with_figure(&mut browser, "clocks");
 
     // Across the wall: back in time. On the ruler: to where the pointer is.
     let at = browser.middle("#clocks [data-drag=wall]");
     browser.drag(at, (-150.0, 0.0), 10);
     agrees(&mut browser);
-    let moved = control(&mut browser, "position");
+    let moved = browser.control("clocks", "position");
     assert!(moved < 5000.0, "{moved}");
     let at = browser.middle("#clocks circle[class=knob]");
     browser.drag(at, (80.0, 0.0), 8);
     agrees(&mut browser);
-    assert!(control(&mut browser, "position") > moved);
+    assert!(browser.control("clocks", "position") > moved);
 
     // Pointing at a clock tells about it; pressing it keeps it.
     let (x, y) = browser.middle("#clocks [data-drag=wall]");
@@ -93,20 +81,16 @@ fn grey_was_seen_and_orange_was_not() {
         agrees(&mut browser);
         browser.screenshot(&format!("clocks-{name}-{value}"));
     }
-    assert_eq!((control(&mut browser, "pair"), control(&mut browser, "position")), (0.0, 512.0));
+    assert_eq!((browser.control("clocks", "pair"), browser.control("clocks", "position")), (0.0, 512.0));
     browser.set("clocks", "dim", "64");
     browser.eval("document.getElementById('clocks-position').focus()");
     browser.press("ArrowLeft");
     agrees(&mut browser);
-    assert!(control(&mut browser, "position") < 512.0);
+    assert!(browser.control("clocks", "position") < 512.0);
 
     // Shared controls are the same in every part.
     assert_eq!(browser.eval("document.getElementById('turning-dim-exact').value"), json!("64"));
     browser.wait_for("location.hash.includes('dim=64')");
-    let address = browser.eval("location.href");
-    let data = browser.data("clocks");
-    browser.open(address.as_str().unwrap());
-    browser.part("clocks");
-    assert_eq!(browser.data("clocks"), data);
+    browser.comes_back("clocks");
     browser.is_content(&url);
 }

@@ -12,20 +12,15 @@ fn pair(browser: &mut Chromium, name: &str) -> [f64; 2] {
     [0, 1].map(|part| data[name][part].as_f64().unwrap())
 }
 
-/// The value of a slider.
-fn control(browser: &mut Chromium, name: &str) -> f64 {
-    browser.eval(&format!("Number(document.getElementById('complex-{name}-exact').value)")).as_f64().unwrap()
-}
-
 /// Checks what is shown of z turned against the library, and gives z and the angle in degrees.
 fn check(browser: &mut Chromium) -> ([f64; 2], f64) {
-    let [x, y, degrees] = ["x", "y", "degrees"].map(|name| control(browser, name));
+    let [x, y, degrees] = ["x", "y", "degrees"].map(|name| browser.control("complex", name));
     let wanted = reference::rotate(&[x, y], degrees.to_radians(), &[1.0], 1.0, Pairing::Interleaved);
     for name in ["turned", "multiplied"] {
         let shown = pair(browser, name);
         assert!((shown[0] - wanted[0]).abs() < 1e-14 && (shown[1] - wanted[1]).abs() < 1e-14, "{name}");
     }
-    let [u, v] = ["u", "v"].map(|name| control(browser, name));
+    let [u, v] = ["u", "v"].map(|name| browser.control("complex", name));
     let inner = number(&browser.value("complex", "inner"));
     assert!((inner - (x * u + y * v)).abs() <= 0.5e-4 + 1e-9);
     let area = number(&browser.value("complex", "determinant"));
@@ -96,9 +91,7 @@ fn a_number_turns() {
     browser.settle("complex");
     let (_, degrees) = check(&mut browser);
     browser.wait_for(&format!("location.hash.includes('complex.degrees={degrees}')"));
-    let address = browser.eval("location.href");
-    browser.open(address.as_str().unwrap());
-    browser.part("complex");
+    browser.reopen("complex");
     assert_eq!(check(&mut browser), ([0.5, 1.0], degrees));
     assert_eq!(browser.eval("document.querySelector('#complex .play').textContent"), json!("▶ Play"));
 

@@ -1,7 +1,8 @@
 //! Score against distance.
 
-use super::chromium::{Chromium, DESK, NIGHT, PHONE};
+use super::chromium::Chromium;
 use super::page;
+use super::pictures;
 use rope::{Pairing, Rope, analysis, reference};
 use serde_json::{Value, json};
 
@@ -10,40 +11,12 @@ pub fn fixed(value: f64, digits: usize) -> String {
     format!("{value:.digits$}").replace('-', "−")
 }
 
-/// Pictures of a part: its beginning in three looks, and its figure on a phone.
-pub fn pictures(browser: &mut Chromium, part: &str, name: &str) {
-    for (looks, kind) in [(NIGHT, "night"), (PHONE, "phone"), (DESK, "desk")] {
-        browser.looks(looks);
-        browser.part(part);
-        browser.screenshot(&format!("{name}-{kind}"));
-        if looks.width == PHONE.width {
-            browser.middle(&format!("#{part} .drawing"));
-            browser.screenshot(&format!("{name}-{kind}-figure"));
-        }
-    }
-    browser.part(part);
-}
-
-/// Opens the address that the page has come to, as a link would be.
-pub fn reopen(browser: &mut Chromium, part: &str) {
-    browser.wait_for(
-        "import('/js/state.js').then(({ address }) => location.pathname + location.hash === address())",
-    );
-    let address = browser.eval("location.href");
-    browser.open(address.as_str().unwrap());
-    browser.part(part);
-}
-
 fn theta(dim: usize, base: f64) -> Vec<f64> {
     Rope::builder(dim).base(base).build().unwrap().frequencies(None).inv_freq().to_vec()
 }
 
 fn numbers(list: &Value) -> Vec<f64> {
     list.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
-}
-
-fn shown(browser: &mut Chromium, control: &str) -> f64 {
-    browser.eval(&format!("Number(document.getElementById('decay-{control}-exact').value)")).as_f64().unwrap()
 }
 
 #[test]
@@ -67,10 +40,10 @@ fn every_curve_is_read_at_the_cursor() {
     let at = browser.middle("#decay [data-drag=at] rect");
     browser.drag(at, (200.0, 0.0), 10);
     browser.settle("decay");
-    let distance = shown(&mut browser, "at");
+    let distance = browser.control("decay", "at");
     assert!(distance > 250.0 && distance < 600.0, "{distance}");
     assert_eq!(browser.value("decay", "value"), fixed(bound(&usual, distance), 4));
-    pictures(&mut browser, "decay", "decay-bound");
+    pictures::beginning(&mut browser, "decay", "decay-bound");
     // Pointing at the curve tells its value.
     let at = browser.middle("#decay .drawing svg");
     browser.point(at);
@@ -89,7 +62,7 @@ fn every_curve_is_read_at_the_cursor() {
     browser.set("decay", "dim", "128");
     browser.set("decay", "base", "10000");
     browser.set("decay", "curve", "ones");
-    assert_eq!(shown(&mut browser, "reach"), 2000.0);
+    assert_eq!(browser.control("decay", "reach"), 2000.0);
     assert!(
         browser.value("decay", "about").contains("At Δ = 1\u{202f}707 it is negative for the first time")
     );
@@ -129,15 +102,15 @@ fn every_curve_is_read_at_the_cursor() {
     }
     let about = browser.value("decay", "about");
     assert!(about.contains("S(20) is 1.909") && about.contains("2.99996"), "{about}");
-    pictures(&mut browser, "decay", "decay-three");
+    pictures::beginning(&mut browser, "decay", "decay-three");
     // The keyboard moves the cursor.
     browser.eval("document.getElementById('decay-at').focus()");
     browser.press("ArrowRight");
     browser.settle("decay");
-    assert_eq!(shown(&mut browser, "at"), 378.0);
+    assert_eq!(browser.control("decay", "at"), 378.0);
     // A cursor beyond the last distance goes along.
     browser.set("decay", "reach", "100");
-    assert_eq!(shown(&mut browser, "at"), 100.0);
+    assert_eq!(browser.control("decay", "at"), 100.0);
 
     // One pair: a phase of 1.5 at θ = 0.1 has its peak at 15.
     browser.set("decay", "curve", "one");
@@ -198,7 +171,7 @@ fn own_vectors_peak_where_they_are_told_to() {
     for distance in [0.0, 320.0, 322.0, 900.0] {
         assert!(score(&q, &k, 321.0) > score(&q, &k, distance));
     }
-    pictures(&mut browser, "decay", "decay-own");
+    pictures::beginning(&mut browser, "decay", "decay-own");
 
     // What is no vector is refused, and said.
     browser.set("decay", "k", "1,2,x");
@@ -211,7 +184,7 @@ fn own_vectors_peak_where_they_are_told_to() {
 
     // The address holds it all.
     let value = browser.value("decay", "value");
-    reopen(&mut browser, "decay");
+    browser.reopen("decay");
     assert_eq!(browser.value("decay", "value"), value);
     assert_eq!(list(&mut browser, "k"), k);
     browser.is_content(&url);

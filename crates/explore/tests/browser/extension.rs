@@ -2,6 +2,7 @@
 
 use super::chromium::{Chromium, DESK, NIGHT, PHONE};
 use super::page;
+use super::pictures;
 use roformer::advice::advise;
 use roformer::bands::Seen;
 use rope::{Llama3, LongRope, Rope, Schedule, Yarn};
@@ -155,15 +156,10 @@ fn every_method_is_what_the_library_makes_of_it() {
     browser.eval("document.getElementById('extension-context').focus()");
     browser.press("ArrowRight");
     browser.settle("extension");
-    let context =
-        browser.eval("Number(document.getElementById('extension-context-exact').value)").as_f64().unwrap();
+    let context = browser.control("extension", "context");
     assert!(context > 131_072.0, "{context}");
     browser.wait_for(&format!("location.hash.includes('context={context}')"));
-    let address = browser.eval("location.href");
-    let data = browser.data("extension");
-    browser.open(address.as_str().unwrap());
-    browser.part("extension");
-    assert_eq!(browser.data("extension"), data);
+    browser.comes_back("extension");
     browser.is_content(&url);
 }
 
@@ -196,10 +192,7 @@ fn divisors_can_be_dragged_and_never_fall() {
     browser.set("extension", "method", "longrope");
     assert_eq!(is_shown(&mut browser), true);
     let powers = |browser: &mut Chromium| -> [f64; 5] {
-        std::array::from_fn(|knot| {
-            let id = format!("Number(document.getElementById('extension-p{knot}-exact').value)");
-            browser.eval(&id).as_f64().unwrap()
-        })
+        std::array::from_fn(|knot| browser.control("extension", &format!("p{knot}")))
     };
     // Each knot, up and down.
     for knot in 0..5 {
@@ -249,15 +242,8 @@ fn it_looks_good() {
         browser.looks(looks);
         browser.part("extension");
         browser.set("extension", "method", method);
-        for (place, selector) in [("", ""), ("-figure", " figure"), ("-tools", " .tools")] {
-            browser.eval(&format!(
-                "document.querySelector('#extension{selector}').scrollIntoView({{ behavior: 'instant' }})"
-            ));
-            browser.screenshot(&format!("extension-{name}{place}"));
-        }
-        let is_wide =
-            browser.eval("document.documentElement.scrollWidth > document.documentElement.clientWidth");
-        assert_eq!(is_wide, false, "nothing is cut off");
+        let places = [("", ""), ("-figure", " figure"), ("-tools", " .tools")];
+        pictures::places(&mut browser, "extension", name, &places);
     }
     browser.is_content(&url);
 }

@@ -1,7 +1,7 @@
 //! A configuration of the reader's own.
 
 use super::chromium::{Chromium, DESK, NIGHT, PHONE};
-use super::{page, serve};
+use super::{page, pictures, serve};
 use roformer::inspect::{Report, object};
 use roformer_explore::exhibits::Exhibits;
 use roformer_explore::figures::inspect::EXAMPLES;
@@ -166,8 +166,8 @@ fn a_dropped_file_is_read_and_a_link_holds_it() {
     let at = browser.middle("#inspect [data-drag=feature]");
     browser.drag(at, (-120.0, 0.0), 8);
     browser.settle("inspect");
-    let pair = browser.eval("Number(document.getElementById('inspect-pair-exact').value)").as_u64().unwrap();
-    assert!(pair != 10 && pair < 32, "{pair}");
+    let pair = browser.control("inspect", "pair");
+    assert!(pair != 10.0 && pair < 32.0, "{pair}");
     browser.wait_for(&format!(
         "document.querySelector('#inspect .heading').textContent.startsWith('pair {pair}:')"
     ));
@@ -187,18 +187,13 @@ fn a_dropped_file_is_read_and_a_link_holds_it() {
 
     // The link alone reproduces all of it.
     browser.wait_for("location.hash.includes('inspect.config=') && location.hash.includes('context=131072')");
-    let address = browser.eval("location.href");
-    let data = browser.data("inspect");
-    browser.open(address.as_str().unwrap());
-    browser.part("inspect");
-    assert_eq!(browser.data("inspect"), data);
+    browser.comes_back("inspect");
     assert_eq!(browser.value("inspect", "name"), "yarn.json");
 
     // On the whole page: the other parts take its numbers.
     browser.eval("document.getElementById('inspect-everywhere').click()");
-    for (key, value) in [("base", 250_000), ("dim", 64), ("length", 8192), ("context", 131_072)] {
-        let shown = browser.eval(&format!("Number(document.getElementById('extension-{key}-exact').value)"));
-        assert_eq!(shown, value, "{key}");
+    for (key, value) in [("base", 250_000.0), ("dim", 64.0), ("length", 8192.0), ("context", 131_072.0)] {
+        assert_eq!(browser.control("extension", key), value, "{key}");
     }
     browser.part("extension");
     let seen = browser.data("inspect")["report"]["layers"][0]["turning"]["training"]["never_turned"].clone();
@@ -393,21 +388,14 @@ fn it_looks_good() {
         browser.eval(&format!("document.querySelectorAll('#inspect [data-example]')[{example}].click()"));
         shows(&mut browser, EXAMPLES[example].name);
         browser.set("inspect", "context", "262144");
-        for (place, selector) in [
+        let places = [
             ("", ""),
             ("-figure", " figure"),
             ("-tools", " .tools"),
             ("-below", " .below"),
             ("-advice", " .verdict"),
-        ] {
-            browser.eval(&format!(
-                "document.querySelector('#inspect{selector}').scrollIntoView({{ behavior: 'instant' }})"
-            ));
-            browser.screenshot(&format!("inspect-{name}{place}"));
-        }
-        let is_wide =
-            browser.eval("document.documentElement.scrollWidth > document.documentElement.clientWidth");
-        assert_eq!(is_wide, false, "nothing is cut off");
+        ];
+        pictures::places(&mut browser, "inspect", name, &places);
     }
     browser.is_content(&url);
 }

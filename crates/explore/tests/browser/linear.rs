@@ -1,19 +1,16 @@
 //! Linear attention: its cost and its weights.
 
 use super::chromium::Chromium;
-use super::decay::{fixed, pictures, reopen};
+use super::decay::fixed;
 use super::page;
+use super::pictures;
 use roformer_explore::figures::linear;
 use serde_json::json;
 
-fn shown(browser: &mut Chromium, control: &str) -> f64 {
-    let value = browser.eval(&format!("Number(document.getElementById('linear-{control}-exact').value)"));
-    value.as_f64().unwrap()
-}
-
 /// Asserts the costs of a length, from their formulas.
 fn costs(browser: &mut Chromium) {
-    let [length, dim, features] = ["length", "dim", "features"].map(|control| shown(browser, control));
+    let [length, dim, features] =
+        ["length", "dim", "features"].map(|control| browser.control("linear", control));
     let cost = browser.data("linear")["cost"].clone();
     assert_eq!(cost["softmax"].as_f64(), Some(2.0 * length * length * dim));
     assert_eq!(cost["linear"].as_f64(), Some(2.0 * length * features * (dim + 1.0)));
@@ -27,12 +24,12 @@ fn costs_and_weights() {
     assert_eq!(browser.value("linear", "softmax"), "2.15 × 10⁹");
     assert_eq!(browser.value("linear", "linear"), "3.41 × 10⁷");
     assert_eq!(browser.value("linear", "crossing"), "65");
-    pictures(&mut browser, "linear", "linear");
+    pictures::beginning(&mut browser, "linear", "linear");
 
     let at = browser.middle("#linear [data-drag=length] rect");
     browser.drag(at, (-120.0, 0.0), 10);
     browser.settle("linear");
-    assert!(shown(&mut browser, "length") < 2000.0);
+    assert!(browser.control("linear", "length") < 2000.0);
     costs(&mut browser);
     browser.set("linear", "dim", "128");
     browser.set("linear", "features", "256");
@@ -46,7 +43,7 @@ fn costs_and_weights() {
     let at = browser.middle("#linear [data-drag=query] rect");
     browser.drag(at, (-110.0, 0.0), 8);
     browser.settle("linear");
-    let query = shown(&mut browser, "query") as usize;
+    let query = browser.control("linear", "query") as usize;
     assert!(query < 8, "{query}");
     let wanted = linear::linear(&linear::Ask { query, ..linear::Ask::default() }).unwrap();
     assert_eq!(browser.value("linear", "sum"), fixed(wanted.rotated.sum, 4));
@@ -67,7 +64,7 @@ fn costs_and_weights() {
     assert_eq!(browser.value("linear", "negative"), wanted.rotated.negative.to_string());
 
     let sum = browser.value("linear", "sum");
-    reopen(&mut browser, "linear");
+    browser.reopen("linear");
     assert_eq!(browser.value("linear", "sum"), sum);
     costs(&mut browser);
     browser.is_content(&url);

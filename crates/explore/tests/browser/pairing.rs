@@ -1,7 +1,8 @@
 //! Interleaved and half.
 
-use super::chromium::{Chromium, DESK, NIGHT, PHONE};
+use super::chromium::{Chromium, DESK, PHONE};
 use super::page;
+use super::pictures;
 use rope::{Pairing, Rope, reference};
 use serde_json::{Value, json};
 
@@ -14,11 +15,7 @@ fn agrees(browser: &mut Chromium) -> Vec<f64> {
     browser.settle("pairing");
     let text = browser.eval("document.getElementById('pairing-q').value");
     let q: Vec<f64> = text.as_str().unwrap().split(',').map(|value| value.trim().parse().unwrap()).collect();
-    let control = |browser: &mut Chromium, name: &str| {
-        let value = browser.eval(&format!("Number(document.getElementById('pairing-{name}-exact').value)"));
-        value.as_f64().unwrap()
-    };
-    let [m, n, base] = ["m", "n", "base"].map(|name| control(browser, name));
+    let [m, n, base] = ["m", "n", "base"].map(|name| browser.control("pairing", name));
     let frequencies = Rope::builder(q.len()).base(base).build().unwrap().frequencies(None);
     let theta = frequencies.inv_freq();
     let data = browser.data("pairing");
@@ -53,15 +50,7 @@ fn the_same_numbers_paired_in_two_ways() {
     browser.part("pairing");
     assert_eq!(agrees(&mut browser), [1.0, 2.0, 3.0, 4.0]);
     assert!(browser.value("pairing", "verdict").contains("differ"));
-    for (looks, name) in [(DESK, "desk"), (NIGHT, "night"), (PHONE, "phone")] {
-        browser.looks(looks);
-        browser.part("pairing");
-        browser.screenshot(&format!("pairing-{name}"));
-        browser.middle("#pairing .drawing");
-        browser.screenshot(&format!("pairing-{name}-figure"));
-    }
-    browser.looks(DESK);
-    browser.part("pairing");
+    pictures::with_figure(&mut browser, "pairing");
 
     // The vector that shows nothing.
     browser.eval("document.querySelector('#pairing [data-preset=\"1\"]').click()");
@@ -123,9 +112,7 @@ fn the_same_numbers_paired_in_two_ways() {
 
     let score = browser.value("pairing", "half");
     browser.wait_for("location.hash.includes('pairing.n=6')");
-    let address = browser.eval("location.href");
-    browser.open(address.as_str().unwrap());
-    browser.part("pairing");
+    browser.reopen("pairing");
     assert_eq!(browser.value("pairing", "half"), score);
     browser.is_content(&url);
 }

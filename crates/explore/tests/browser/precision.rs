@@ -1,19 +1,14 @@
 //! Angles at far positions.
 
-use super::chromium::{Chromium, DESK, NIGHT, PHONE};
+use super::chromium::Chromium;
 use super::page;
+use super::pictures;
 use rope::{AnglePrecision, Rope, bf16};
-use serde_json::json;
-
-fn control(browser: &mut Chromium, name: &str) -> f64 {
-    let value = browser.eval(&format!("Number(document.getElementById('precision-{name}-exact').value)"));
-    value.as_f64().unwrap()
-}
 
 /// Angles and errors are what plain arithmetic of the three kinds gives for the controls as they stand.
 fn agrees(browser: &mut Chromium) {
     browser.settle("precision");
-    let [position, base, dim] = ["position", "base", "dim"].map(|name| control(browser, name));
+    let [position, base, dim] = ["position", "base", "dim"].map(|name| browser.control("precision", name));
     let rope = Rope::builder(dim as usize).base(base).build().unwrap();
     let (exact, single) =
         (rope.frequencies(None), rope.with_angle_precision(AnglePrecision::F32).frequencies(None));
@@ -44,15 +39,7 @@ fn single_precision_and_bf16_lose_their_way() {
     assert_eq!(browser.value("precision", "rounded"), "999\u{202f}424");
     let single: f64 = browser.value("precision", "single").parse().unwrap();
     assert!((1e-2..1e-1).contains(&single), "{single}");
-    for (looks, name) in [(DESK, "desk"), (NIGHT, "night"), (PHONE, "phone")] {
-        browser.looks(looks);
-        browser.part("precision");
-        browser.screenshot(&format!("precision-{name}"));
-        browser.middle("#precision .drawing");
-        browser.screenshot(&format!("precision-{name}-figure"));
-    }
-    browser.looks(DESK);
-    browser.part("precision");
+    pictures::with_figure(&mut browser, "precision");
 
     // 256 and 257 are one position in bf16.
     for preset in [0, 1] {
@@ -72,7 +59,7 @@ fn single_precision_and_bf16_lose_their_way() {
     let (x, y) = browser.middle("#precision [data-drag=pair]");
     browser.drag((x, y), (-100.0, 0.0), 6);
     agrees(&mut browser);
-    let pair = control(&mut browser, "pair");
+    let pair = browser.control("precision", "pair");
     assert!((10.0..30.0).contains(&pair), "{pair}");
     let caption = browser.eval("document.querySelector('#precision figcaption').textContent");
     assert!(caption.as_str().unwrap().starts_with(&format!("Pair {pair}:")), "{caption}");
@@ -86,16 +73,9 @@ fn single_precision_and_bf16_lose_their_way() {
     browser.eval("document.getElementById('precision-pair').focus()");
     browser.press("ArrowRight");
     agrees(&mut browser);
-    assert_eq!(control(&mut browser, "pair"), 4.0);
+    assert_eq!(browser.control("precision", "pair"), 4.0);
     browser.wait_for("location.hash.includes('precision.pair=4')");
-    let address = browser.eval("location.href");
-    let data = browser.data("precision");
-    browser.open(address.as_str().unwrap());
-    browser.part("precision");
-    assert_eq!(browser.data("precision"), data);
-    assert_eq!(
-        browser.eval("Number(document.getElementById('precision-position-exact').value)"),
-        json!(123457)
-    );
+    browser.comes_back("precision");
+    assert_eq!(browser.control("precision", "position"), 123_457.0);
     browser.is_content(&url);
 }

@@ -1,14 +1,10 @@
 //! The receptive-field variant.
 
 use super::chromium::Chromium;
-use super::decay::{fixed, pictures, reopen};
+use super::decay::fixed;
 use super::page;
+use super::pictures;
 use serde_json::{Value, json};
-
-fn shown(browser: &mut Chromium, control: &str) -> f64 {
-    let value = browser.eval(&format!("Number(document.getElementById('receptive-{control}-exact').value)"));
-    value.as_f64().unwrap()
-}
 
 /// The score of alike vectors, from the frequencies of the rule.
 fn score(alpha: f64, rho: f64, distance: f64) -> f64 {
@@ -28,12 +24,12 @@ fn a_rule_that_is_rotation_with_other_frequencies() {
     assert!(formula(&mut browser).contains(&fixed(score(0.5, 0.5, 200.0), 4)));
     assert_eq!(browser.value("receptive", "phi"), "0.005");
     assert_eq!(browser.value("receptive", "stretch"), "2");
-    pictures(&mut browser, "receptive", "receptive");
+    pictures::beginning(&mut browser, "receptive", "receptive");
 
     let at = browser.middle("#receptive [data-drag=at] rect");
     browser.drag(at, (150.0, 0.0), 10);
     browser.settle("receptive");
-    let distance = shown(&mut browser, "at");
+    let distance = browser.control("receptive", "at");
     assert!(distance > 350.0);
     assert_eq!(browser.value("receptive", "rotation"), fixed(score(0.5, 0.5, distance), 6));
     let at = browser.middle("#receptive .drawing svg");
@@ -71,17 +67,17 @@ fn a_rule_that_is_rotation_with_other_frequencies() {
     browser.set("receptive", "seed", "4");
     assert_ne!(parts(&mut browser), before);
     browser.set("receptive", "reach", "300");
-    assert_eq!(shown(&mut browser, "at"), 300.0);
+    assert_eq!(browser.control("receptive", "at"), 300.0);
     browser.set("receptive", "dim", "16");
     browser.set("receptive", "base", "500");
     assert_eq!(browser.data("receptive")["theta"].as_array().unwrap().len(), 8);
     browser.eval("document.getElementById('receptive-rho').focus()");
     browser.press("ArrowLeft");
     browser.settle("receptive");
-    assert_eq!(shown(&mut browser, "rho"), 1.99);
+    assert_eq!(browser.control("receptive", "rho"), 1.99);
 
     let value = formula(&mut browser);
-    reopen(&mut browser, "receptive");
+    browser.reopen("receptive");
     assert_eq!(formula(&mut browser), value);
     browser.is_content(&url);
 }

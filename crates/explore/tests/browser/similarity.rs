@@ -1,14 +1,14 @@
 //! Sinusoidal codes and their products.
 
 use super::chromium::Chromium;
-use super::decay::{fixed, pictures, reopen};
+use super::decay::fixed;
 use super::page;
+use super::pictures;
 use roformer::encoding::{shift, sinusoid};
 use serde_json::json;
 
 fn shown(browser: &mut Chromium, control: &str) -> usize {
-    let value = browser.eval(&format!("Number(document.getElementById('similarity-{control}-exact').value)"));
-    value.as_f64().unwrap() as usize
+    browser.control("similarity", control) as usize
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn any_two_codes_are_compared() {
     };
     is_shown(&mut browser, 50, 20, 128);
     assert!(browser.value("similarity", "spread").contains("e−1"));
-    pictures(&mut browser, "similarity", "similarity");
+    pictures::beginning(&mut browser, "similarity", "similarity");
 
     // A cell of the matrix, and each row of the codes.
     let at = browser.middle("#similarity [data-drag=cell] circle");
@@ -70,7 +70,7 @@ fn any_two_codes_are_compared() {
     assert_eq!(browser.eval("document.querySelector('#similarity .alert').hidden"), json!(true));
 
     let level = browser.value("similarity", "level");
-    reopen(&mut browser, "similarity");
+    browser.reopen("similarity");
     assert_eq!(browser.value("similarity", "level"), level);
     browser.is_content(&url);
 }

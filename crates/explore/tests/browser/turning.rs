@@ -1,7 +1,8 @@
 //! One pair of features that turns.
 
-use super::chromium::{Chromium, DESK, NIGHT, PHONE};
+use super::chromium::Chromium;
 use super::page;
+use super::pictures;
 use rope::{Pairing, Rope, reference};
 use serde_json::json;
 
@@ -9,12 +10,8 @@ use serde_json::json;
 fn agrees(browser: &mut Chromium) {
     browser.settle("turning");
     let data = browser.data("turning");
-    let control = |browser: &mut Chromium, name: &str| {
-        let value = browser.eval(&format!("Number(document.getElementById('turning-{name}-exact').value)"));
-        value.as_f64().unwrap()
-    };
     let [pair, position, x0, x1, base, dim] =
-        ["pair", "position", "x0", "x1", "base", "dim"].map(|name| control(browser, name));
+        ["pair", "position", "x0", "x1", "base", "dim"].map(|name| browser.control("turning", name));
     let rope = Rope::builder(dim as usize).base(base).build().unwrap();
     let theta = rope.frequencies(None).inv_freq()[pair as usize];
     let expected = reference::rotate(&[x0, x1], position, &[theta], 1.0, Pairing::Half);
@@ -31,46 +28,33 @@ fn agrees(browser: &mut Chromium) {
     assert!((wavelength * theta - std::f64::consts::TAU).abs() < 1e-12);
 }
 
-fn control(browser: &mut Chromium, name: &str) -> f64 {
-    let value = browser.eval(&format!("Number(document.getElementById('turning-{name}-exact').value)"));
-    value.as_f64().unwrap()
-}
-
 #[test]
 fn an_arrow_turns_and_its_features_are_waves() {
     let Some((mut browser, url)) = page() else { return };
     browser.part("turning");
     agrees(&mut browser);
     assert_eq!(browser.value("turning", "wavelength"), "19.87");
-    for (looks, name) in [(DESK, "desk"), (NIGHT, "night"), (PHONE, "phone")] {
-        browser.looks(looks);
-        browser.part("turning");
-        browser.screenshot(&format!("turning-{name}"));
-        browser.middle("#turning .drawing");
-        browser.screenshot(&format!("turning-{name}-figure"));
-    }
-    browser.looks(DESK);
-    browser.part("turning");
+    pictures::with_figure(&mut browser, "turning");
 
     // The arrow is dragged to straight up, or nearly.
     let at = browser.middle("#turning [data-drag=x] .knob");
-    let (x0, x1) = (control(&mut browser, "x0"), control(&mut browser, "x1"));
+    let (x0, x1) = (browser.control("turning", "x0"), browser.control("turning", "x1"));
     browser.drag(at, (-40.0, -30.0), 8);
     agrees(&mut browser);
-    assert!(control(&mut browser, "x0") < x0 && control(&mut browser, "x1") > x1);
+    assert!(browser.control("turning", "x0") < x0 && browser.control("turning", "x1") > x1);
     // Far beyond the circle it stays as long as an arrow may be.
     let at = browser.middle("#turning [data-drag=x] .knob");
     browser.drag(at, (-200.0, 10.0), 8);
     agrees(&mut browser);
-    let long = control(&mut browser, "x0").hypot(control(&mut browser, "x1"));
+    let long = browser.control("turning", "x0").hypot(browser.control("turning", "x1"));
     assert!((1.48..=1.52).contains(&long), "{long}");
 
     // Across the waves the position follows.
-    let before = control(&mut browser, "position");
+    let before = browser.control("turning", "position");
     let at = browser.middle("#turning [data-drag=position]");
     browser.drag(at, (60.0, 0.0), 6);
     agrees(&mut browser);
-    assert!(control(&mut browser, "position") > before + 40.0);
+    assert!(browser.control("turning", "position") > before + 40.0);
 
     // Every control; pair 0 turns by a radian a token whatever the base.
     for (name, value) in [("x0", "1"), ("x1", "0"), ("pair", "0"), ("position", "2"), ("base", "500000")] {
@@ -82,13 +66,13 @@ fn an_arrow_turns_and_its_features_are_waves() {
     browser.set("turning", "pair", "40");
     browser.set("turning", "dim", "16");
     agrees(&mut browser);
-    assert_eq!(control(&mut browser, "pair"), 7.0);
+    assert_eq!(browser.control("turning", "pair"), 7.0);
     assert_eq!(browser.eval("document.getElementById('turning-pair').max"), json!("7"));
     // The keyboard, and the button that lets time pass.
     browser.eval("document.getElementById('turning-position').focus()");
     browser.press("ArrowRight");
     agrees(&mut browser);
-    assert_eq!(control(&mut browser, "position"), 3.0);
+    assert_eq!(browser.control("turning", "position"), 3.0);
     browser.eval("document.querySelector('#turning .play').click()");
     browser.wait_for("Number(document.getElementById('turning-position').value) >= 6");
     browser.eval("document.querySelector('#turning .play').click()");
@@ -97,23 +81,22 @@ fn an_arrow_turns_and_its_features_are_waves() {
     // Who wants no motion gets single steps, one per second.
     browser.reduce_motion();
     browser.own_time(0);
-    let before = control(&mut browser, "position");
+    let before = browser.control("turning", "position");
     browser.eval("document.querySelector('#turning .play').click()");
     for (time_ms, steps) in [(999, 0.0), (1000, 1.0)] {
         browser.quiet();
         browser.eval(&format!("window.time_ms = {time_ms}"));
         agrees(&mut browser);
-        assert_eq!(control(&mut browser, "position"), before + steps, "after {time_ms} ms");
+        assert_eq!(browser.control("turning", "position"), before + steps, "after {time_ms} ms");
     }
     browser.eval("document.querySelector('#turning .play').click()");
     agrees(&mut browser);
 
     // The address holds what is shown.
-    let (turned, position) = (browser.data("turning")["turned"].clone(), control(&mut browser, "position"));
+    let (turned, position) =
+        (browser.data("turning")["turned"].clone(), browser.control("turning", "position"));
     browser.wait_for(&format!("location.hash.includes('turning.position={position}')"));
-    let address = browser.eval("location.href");
-    browser.open(address.as_str().unwrap());
-    browser.part("turning");
+    browser.reopen("turning");
     assert_eq!(browser.data("turning")["turned"], turned);
     browser.is_content(&url);
 }
