@@ -37,7 +37,7 @@ fn families() -> Vec<(&'static str, Blueprint)> {
     let v2 = Blueprint {
         norms: roformer::blueprint::Norms { kind: NormKind::Bare, ..roformer.norms },
         biases: Biases::all(false),
-        output: Output { is_tied: true, has_transform: false, has_bias: false },
+        output: Output { is_tied: true, transform: None, has_bias: false },
         ..roformer.clone()
     };
     let narrow = Blueprint { embedding: 10, ..roformer.clone() };
@@ -61,7 +61,7 @@ fn encodings() -> Vec<Encoding> {
     let mut all = Encoding::all();
     let concatenate = Merge::Concatenate;
     all.extend([
-        Encoding::Learned(Learned { merge: concatenate }),
+        Encoding::Learned(Learned { merge: concatenate, offset: 2 }),
         Encoding::Sinusoidal(Sinusoidal { merge: concatenate }),
         Encoding::Hierarchical(Hierarchical { positions: Some(4), alpha: 0.3, merge: Merge::Add }),
         Encoding::Shaw(Shaw { left: 3, right: 2, tables: ShawTables::Sinusoidal, values: true }),

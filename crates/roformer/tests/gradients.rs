@@ -119,7 +119,7 @@ fn encodings() -> Vec<(String, Encoding)> {
     let merge = Merge::Concatenate;
     let others = [
         ("sinusoidal, concatenated", Encoding::Sinusoidal(Sinusoidal { merge })),
-        ("learned, concatenated", Encoding::Learned(Learned { merge })),
+        ("learned, concatenated", Encoding::Learned(Learned { merge, offset: 2 })),
         (
             "hierarchical",
             Encoding::Hierarchical(Hierarchical { positions: Some(3), alpha: 0.3, merge: Merge::Add }),
@@ -213,7 +213,7 @@ fn forms() -> Vec<Blueprint> {
     let bare = Blueprint {
         biases: Biases::all(false),
         norms: Norms { kind: NormKind::Bare, ..first.norms },
-        output: Output { is_tied: true, has_transform: false, has_bias: false },
+        output: Output { is_tied: true, transform: None, has_bias: false },
         ..first.clone()
     };
     let queries = Biases { queries: true, ..Biases::all(false) };
@@ -402,7 +402,7 @@ fn parameters_are_counted() {
         (Encoding::Sinusoidal(Sinusoidal::default()), 0),
         (Encoding::Sinusoidal(Sinusoidal { merge: Merge::Concatenate }), 8 * 16),
         (Encoding::Learned(Learned::default()), 50 * 8),
-        (Encoding::Learned(Learned { merge: Merge::Concatenate }), 50 * 8 + 8 * 16),
+        (Encoding::Learned(Learned { merge: Merge::Concatenate, offset: 0 }), 50 * 8 + 8 * 16),
         (Encoding::T5(T5::default()), 2 * 32),
         (Encoding::Rotary(Rotary::default()), 0),
         // a and ρ for each of two layers.

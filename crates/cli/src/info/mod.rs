@@ -184,6 +184,7 @@ fn sizes(blueprint: &Blueprint) -> Map<String, Value> {
             ("rotary_value", json!(values)),
             ("add_cross_attention", json!(blueprint.has_cross_attention)),
         ]),
+        family if family.is_encoder() => all.push(("type_vocab_size", json!(blueprint.types))),
         _ => all.push(("num_key_value_heads", json!(blueprint.key_heads))),
     }
     all.into_iter().map(|(field, value)| (field.to_string(), value)).collect()

@@ -76,6 +76,11 @@ impl Parameters {
         Parameter { start, len: self.len() - start }
     }
 
+    /// Gives a tensor another name, where there is one of this name.
+    pub fn rename(&mut self, from: &str, to: &str) {
+        self.entries.iter_mut().filter(|entry| entry.name == from).for_each(|entry| entry.name = to.into());
+    }
+
     /// A tensor by its name.
     pub fn find(&self, name: &str) -> Option<Parameter> {
         let entry = self.entries.iter().find(|entry| entry.name == name)?;

@@ -24,7 +24,7 @@ mod tensors;
 pub use family::Family;
 pub(crate) use family::positions_table;
 pub use head::{HeadKind, Labels, Problem, Summary, SummaryOf};
-pub(crate) use names::Names;
+pub(crate) use names::{Names, POSITIONS};
 pub(crate) use tensors::Named;
 pub use tensors::{Asked, Part};
 
@@ -76,6 +76,10 @@ pub struct Blueprint {
     pub has_cross_attention: bool,
     /// The position encoding.
     pub encoding: Encoding,
+    /// Whether codes of positions are added before the embeddings are normed; else they come last.
+    pub codes_first: bool,
+    /// The padding token, where positions count no token of that id.
+    pub padding: Option<u32>,
     /// Tokens of the longest text: the rows of learned tables of positions.
     pub longest: usize,
     /// How many tokens, its own among them, a token sees at most, where some layer has such a limit. A text of at most so many
@@ -227,8 +231,8 @@ impl Features {
 pub struct Output {
     /// Whether it shares the word embeddings.
     pub is_tied: bool,
-    /// Whether a product, an activation and a norm come before it.
-    pub has_transform: bool,
+    /// The activation of a product that comes before it, with a norm behind; none where there is no such product.
+    pub transform: Option<Activation>,
     /// Whether it has a bias.
     pub has_bias: bool,
 }
@@ -257,11 +261,12 @@ impl Blueprint {
     /// The blueprint of a `config.json`, and of the weights beside it for what the file does not say.
     pub fn read(bytes: &[u8], weights: Option<&Weights>) -> Result<Self> {
         let mut blueprint = family::read(fields::object(bytes)?, weights)?;
-        if let (Some(weights), Encoding::Learned(_)) = (weights, &blueprint.encoding) {
+        if let (Some(weights), Encoding::Learned(learned)) = (weights, &blueprint.encoding) {
             // A learned table says itself how many positions it has.
-            let rows =
-                weights.get("position.embedding.weight").and_then(|table| table.shape().first().copied());
-            blueprint.longest = rows.unwrap_or(blueprint.longest);
+            let names = blueprint.family.names();
+            let (name, source) = (names.of_encoding(POSITIONS), Named::new(weights, names));
+            let rows = weights.get(source.own(&name)).and_then(|table| table.shape().first().copied());
+            blueprint.longest = rows.map_or(blueprint.longest, |rows| rows.saturating_sub(learned.offset));
         }
         blueprint.check()?;
         Ok(blueprint)
@@ -366,7 +371,7 @@ impl Blueprint {
             let expected = format!("a divisor of {}, which is {}", field("heads"), self.heads);
             return wrong("key heads", self.key_heads.to_string(), expected);
         }
-        if self.head.is_language_model() && !self.output.has_transform && self.embedding != self.width {
+        if self.head.is_language_model() && self.output.transform.is_none() && self.embedding != self.width {
             let expected = format!("{}, as {}: the output reads hidden states", self.width, field("width"));
             return wrong("embedding", self.embedding.to_string(), expected);
         }

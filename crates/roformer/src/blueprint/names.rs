@@ -1,6 +1,9 @@
 //! What a family calls its tensors. Each family says it once, in its file; what loads, trains, checks and hands over a model
 //! asks here.
 
+use crate::ops::Activation;
+use std::borrow::Cow;
+
 /// The names of a family's tensors, without `.weight` and `.bias`. Those of a layer follow its number.
 pub(crate) struct Names {
     /// What stands before all names but the heads', in a model that has a head; a bare model has them without it.
@@ -9,6 +12,8 @@ pub(crate) struct Names {
     pub words: &'static str,
     /// The embeddings of segments.
     pub types: &'static str,
+    /// The learned vectors of positions, where the family has them.
+    pub positions: &'static str,
     /// The norm of the embeddings.
     pub embedding_norm: &'static str,
     /// The projection of embeddings that are narrower or wider than the model.
@@ -47,6 +52,8 @@ pub(crate) struct Names {
     pub tied_bias: &'static str,
     /// The classifier of texts: where it has two products, the first and the second; else nothing and the one.
     pub text: [&'static str; 2],
+    /// The activation between the two; that of the layers where none is named.
+    pub text_activation: Option<Activation>,
     /// Whether its last product has a bias.
     pub text_has_bias: bool,
     /// The classifier of tokens.
@@ -55,13 +62,19 @@ pub(crate) struct Names {
     pub question: &'static str,
     /// The projection and the classifier of multiple choice.
     pub choice: [&'static str; 2],
+    /// What names begin with of tensors that a file may have and the model not use: of heads that were trained beside its own.
+    pub unused: &'static [&'static str],
 }
+
+/// What encodings call learned vectors of positions.
+pub(crate) const POSITIONS: &str = "position.embedding.weight";
 
 /// A family without any of the parts that only some have.
 pub(crate) const NONE: Names = Names {
     prefix: "",
     words: "",
     types: "",
+    positions: "",
     embedding_norm: "",
     project: "",
     layer: "",
@@ -81,10 +94,12 @@ pub(crate) const NONE: Names = Names {
     output_bias: "",
     tied_bias: "",
     text: ["", ""],
+    text_activation: None,
     text_has_bias: true,
     token: "",
     question: "",
     choice: ["", ""],
+    unused: &[],
 };
 
 impl Names {
@@ -100,6 +115,14 @@ impl Names {
             // PyTorch's one tensor has no dot before `weight`.
             [one] => vec![(format!("{}_{kind}", name(one)), rows.iter().sum())],
             parts => parts.iter().map(|part| format!("{}.{kind}", name(part))).zip(rows).collect(),
+        }
+    }
+
+    /// The name of a parameter of an encoding: the family's, where it has one for it.
+    pub fn of_encoding<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        match name {
+            POSITIONS if !self.positions.is_empty() => format!("{}.weight", self.positions).into(),
+            name => name.into(),
         }
     }
 

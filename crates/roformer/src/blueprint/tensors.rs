@@ -93,7 +93,7 @@ impl Blueprint {
         self.head_tensors(names, &mut list);
         list.part = Part::Encoding;
         for entry in Evaluated::<f32>::layout(&self.encoding, &self.encoded_sizes(1), layers).entries() {
-            list.add(entry.name.clone(), &entry.shape);
+            list.add(names.of_encoding(&entry.name).into_owned(), &entry.shape);
         }
         list.tensors
     }
@@ -137,7 +137,7 @@ impl Blueprint {
         match self.head {
             HeadKind::None => {}
             HeadKind::MaskedLm | HeadKind::CausalLm => {
-                if self.output.has_transform {
+                if self.output.transform.is_some() {
                     list.product(names.transform[0], [embedding, width], true);
                     list.norm(names.transform[1], embedding);
                 }
@@ -212,7 +212,9 @@ impl Blueprint {
             true => is_output(".weight") || is_output(".bias"),
             false => name == names.tied_bias,
         };
-        Ok(name.ends_with("rotary_emb.inv_freq") || name.ends_with("position_ids") || is_copy)
+        let full = source.full(name);
+        let is_unused = names.unused.iter().any(|prefix| full.starts_with(prefix));
+        Ok(name.ends_with("rotary_emb.inv_freq") || name.ends_with("position_ids") || is_copy || is_unused)
     }
 
     /// Whether a tensor of this name would belong to embeddings or layers, whether it is asked for or not.

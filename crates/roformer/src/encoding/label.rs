@@ -13,7 +13,7 @@ const LONGEST: usize = 256;
 const ALLOWED: [(&str, &str); 14] = [
     ("none", ""),
     ("sinusoidal", "merge=add|concatenate"),
-    ("learned", "merge=add|concatenate"),
+    ("learned", "offset=N, merge=add|concatenate"),
     ("hierarchical", "positions=N, alpha=X, merge=add|concatenate"),
     ("shaw", "reach=N, tables=learned|sinusoidal, values=true|false"),
     ("xlnet", ""),
@@ -92,6 +92,7 @@ fn set(encoding: &mut Encoding, key: &str, value: &str) -> Option<()> {
     match (encoding, key) {
         (Encoding::Sinusoidal(it), "merge") => it.merge = merge()?,
         (Encoding::Learned(it), "merge") => it.merge = merge()?,
+        (Encoding::Learned(it), "offset") => it.offset = count()?,
         (Encoding::Hierarchical(it), "merge") => it.merge = merge()?,
         (Encoding::Hierarchical(it), "positions") => it.positions = Some(count()?),
         (Encoding::Hierarchical(it), "alpha") => it.alpha = number()?,
@@ -144,7 +145,9 @@ fn settings(encoding: &Encoding) -> Vec<(&'static str, String)> {
     match encoding {
         Encoding::None(_) | Encoding::XlNet(_) | Encoding::Alibi(_) => Vec::new(),
         Encoding::Sinusoidal(it) => vec![("merge", merge(it.merge).into())],
-        Encoding::Learned(it) => vec![("merge", merge(it.merge).into())],
+        Encoding::Learned(it) => {
+            vec![("offset", it.offset.to_string()), ("merge", merge(it.merge).into())]
+        }
         Encoding::Hierarchical(it) => {
             let mut all: Vec<_> = it.positions.iter().map(|n| ("positions", n.to_string())).collect();
             all.extend([("alpha", it.alpha.to_string()), ("merge", merge(it.merge).into())]);

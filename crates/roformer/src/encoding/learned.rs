@@ -2,7 +2,8 @@
 //! were at first.
 
 use super::absolute::Merge;
-use super::{Encode, Sizes};
+use super::{Encode, Sizes, check_rows};
+use crate::error::Result;
 use crate::graph::{Builder, Init, Value};
 use crate::ops::Real;
 
@@ -11,13 +12,21 @@ use crate::ops::Real;
 pub struct Learned {
     /// How they meet the embeddings.
     pub merge: Merge,
+    /// The row of position 0: those before it are of no position.
+    pub offset: usize,
 }
 
 impl<T: Real> Encode<T> for Learned {
+    fn check(&self, _sizes: &Sizes) -> Result<()> {
+        check_rows("the first row of learned positions", self.offset)
+    }
+
     fn codes(&self, builder: &mut Builder<T>, sizes: &Sizes) -> Option<(Value, Merge)> {
-        let table = table(builder, sizes.longest, sizes.width);
-        let rows =
-            builder.position_rows(table, sizes.length, |position| [(position, 1.0), (0, 0.0), (0, 0.0)]);
+        let first = self.offset as u32;
+        let table = table(builder, sizes.longest + self.offset, sizes.width);
+        let rows = builder.position_rows(table, sizes.length, move |position| {
+            [(first + position, 1.0), (0, 0.0), (0, 0.0)]
+        });
         Some((rows, self.merge))
     }
 }

@@ -62,6 +62,9 @@ impl<T: Real, B: Backend> Embeddings<T, B> {
         match &self.project {
             None => {
                 device.embed(words, types, blueprint.width, x)?;
+                if blueprint.codes_first {
+                    add_codes(device, blueprint, input, tables, past, x)?;
+                }
                 self.norm(device, x)?;
             }
             Some(project) => {
@@ -71,25 +74,67 @@ impl<T: Real, B: Backend> Embeddings<T, B> {
                 device.product(project, &narrow, Activation::Identity, x)?;
             }
         }
-        let Some(CodesOnDevice { rows: codes, merge }) = &tables.codes else { return Ok(()) };
-        let (width, batch) = (blueprint.width, input.batch);
-        let length = tokens / batch;
-        let Some(merge) = merge else {
-            return Ok(device.add_rows(x, codes, past, [batch, length, width])?);
-        };
-        let (mut both, size) = (memory(device, tokens, 2 * width)?, [batch, length, width]);
-        let own = Part { buffer: &*x, offset: 0, token: width, sequence: length * width };
-        // No step from sequence to sequence: all have the same codes.
-        let code = Part { buffer: codes, offset: past * width, token: width, sequence: 0 };
-        device.copy(own, &mut both, (0, 2 * width, length * 2 * width), size)?;
-        device.copy(code, &mut both, (width, 2 * width, length * 2 * width), size)?;
-        device.product(merge, &both, Activation::Identity, x)?;
-        Ok(())
+        match blueprint.codes_first {
+            true => Ok(()),
+            false => add_codes(device, blueprint, input, tables, past, x),
+        }
     }
 
     fn norm(&self, device: &B, x: &mut B::Buffer<T>) -> Result<()> {
         self.norm.as_ref().map_or(Ok(()), |norm| norm.apply(device, x, None))
     }
+}
+
+/// Merges codes of positions into x `[batch · length, width]`, where the encoding has them.
+fn add_codes<T: Real, B: Backend>(
+    device: &B,
+    blueprint: &Blueprint,
+    input: &Input,
+    tables: &Tables<T, B>,
+    past: usize,
+    x: &mut B::Buffer<T>,
+) -> Result<()> {
+    let Some(CodesOnDevice { rows: codes, padding: unplaced, merge }) = &tables.codes else { return Ok(()) };
+    let (tokens, width, batch) = (input.ids.len(), blueprint.width, input.batch);
+    let length = tokens / batch;
+    let size = [batch, length, width];
+    let Some(merge) = merge else {
+        return match blueprint.padding.and_then(|padding| counted(input, padding, *unplaced)) {
+            None => Ok(device.add_rows(x, codes, past, size)?),
+            Some(places) => {
+                // Each token its own row, picked as words are.
+                let mut rows = memory(device, tokens, width)?;
+                let nothing = memory(device, 1, width)?;
+                device.embed((codes, &places), (&nothing, None), width, &mut rows)?;
+                Ok(device.add_rows(x, &rows, 0, [1, tokens, width])?)
+            }
+        };
+    };
+    let mut both = memory(device, tokens, 2 * width)?;
+    let own = Part { buffer: &*x, offset: 0, token: width, sequence: length * width };
+    // No step from sequence to sequence: all have the same codes.
+    let code = Part { buffer: codes, offset: past * width, token: width, sequence: 0 };
+    device.copy(own, &mut both, (0, 2 * width, length * 2 * width), size)?;
+    device.copy(code, &mut both, (width, 2 * width, length * 2 * width), size)?;
+    Ok(device.product(merge, &both, Activation::Identity, x)?)
+}
+
+/// The place of each token among those of its text that are not padding, and that of padding tokens, which is `unplaced`;
+/// `None` where there is no padding.
+fn counted(input: &Input, padding: u32, unplaced: u32) -> Option<Vec<u32>> {
+    if !input.ids.contains(&padding) {
+        return None;
+    }
+    let texts = input.ids.chunks_exact(input.ids.len() / input.batch);
+    let places = texts.flat_map(|ids| {
+        let place = |count: &mut u32, &id: &u32| {
+            let is_counted = id != padding;
+            *count += u32::from(is_counted);
+            Some(if is_counted { *count - 1 } else { unplaced })
+        };
+        ids.iter().scan(0, place)
+    });
+    Some(places.collect())
 }
 
 fn memory<T: Real, B: Backend>(device: &B, tokens: usize, width: usize) -> Result<B::Buffer<T>> {

@@ -11,7 +11,7 @@ pub(super) enum Head<T: Real, B: Backend> {
     None,
     /// A product, an activation and a norm where the output has them; then the vocabulary.
     Language {
-        transform: Option<(B::Matrix<T>, Norm<T, B>)>,
+        transform: Option<Transform<T, B>>,
         output: B::Matrix<T>,
     },
     /// A product and an activation where the family has them; then the labels.
@@ -25,6 +25,13 @@ pub(super) enum Head<T: Real, B: Backend> {
         summary: Option<B::Matrix<T>>,
         classifier: B::Matrix<T>,
     },
+}
+
+/// What stands before the vocabulary.
+pub(super) struct Transform<T: Real, B: Backend> {
+    dense: B::Matrix<T>,
+    activation: Activation,
+    norm: Norm<T, B>,
 }
 
 /// Hidden states `[batch, length, width]`, and which of their tokens are real.
@@ -52,12 +59,13 @@ impl<T: Real, B: Backend> Head<T, B> {
             HeadKind::MaskedLm | HeadKind::CausalLm => {
                 let [dense, norm] = names.transform;
                 let embedding = blueprint.embedding;
-                let transform = match blueprint.output.has_transform {
-                    true => Some((
-                        product(dense, embedding, true)?,
-                        Norm::load(device, source, blueprint, norm, embedding)?,
-                    )),
-                    false => None,
+                let transform = match blueprint.output.transform {
+                    Some(activation) => Some(Transform {
+                        dense: product(dense, embedding, true)?,
+                        activation,
+                        norm: Norm::load(device, source, blueprint, norm, embedding)?,
+                    }),
+                    None => None,
                 };
                 Head::Language { transform, output: output(device, source, blueprint, words)? }
             }
@@ -110,8 +118,8 @@ impl<T: Real, B: Backend> Head<T, B> {
                 let x = picked.as_ref().unwrap_or(states);
                 let out = match transform {
                     None => each(output, x, plain, rows, vocabulary)?,
-                    Some((dense, norm)) => {
-                        let mut x = each(dense, x, blueprint.activation, rows, blueprint.embedding)?;
+                    Some(Transform { dense, activation, norm }) => {
+                        let mut x = each(dense, x, *activation, rows, blueprint.embedding)?;
                         norm.apply(device, &mut x, None)?;
                         each(output, &x, plain, rows, vocabulary)?
                     }
@@ -123,7 +131,8 @@ impl<T: Real, B: Backend> Head<T, B> {
                     (0..batch).map(|text| text * length + hidden.judged(text, dense.is_some(), blueprint));
                 let mut x = pick(device, states, width, read)?;
                 if let Some(dense) = dense {
-                    x = each(dense, &x, blueprint.activation, batch, width)?;
+                    let activation = blueprint.family.names().text_activation.unwrap_or(blueprint.activation);
+                    x = each(dense, &x, activation, batch, width)?;
                 }
                 (each(out, &x, plain, batch, classes)?, vec![batch, classes])
             }

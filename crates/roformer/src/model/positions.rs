@@ -1,7 +1,7 @@
 //! What an encoding is while a model runs: codes and tables on the device, kept from call to call, and ropes.
 
 use super::parameters::Parameters;
-use crate::blueprint::Blueprint;
+use crate::blueprint::{Blueprint, POSITIONS};
 use crate::encoding::{Codes, Evaluated, LayerTerms, TableOf};
 use crate::error::{Error, Result};
 use crate::graph::Parameters as Layout;
@@ -32,8 +32,10 @@ pub(super) struct Tables<T: Real, B: Backend> {
 
 /// Codes of positions.
 pub(super) struct CodesOnDevice<T: Real, B: Backend> {
-    /// `[length, width]`
+    /// `[length, width]`, and then the row of padding tokens where they have one.
     pub rows: B::Buffer<T>,
+    /// The row of padding tokens.
+    pub padding: u32,
     /// What merges them with embeddings, where they are not just added.
     pub merge: Option<B::Matrix<T>>,
 }
@@ -69,10 +71,23 @@ impl<T: Real, B: Backend> Positions<T, B> {
         let layout =
             Evaluated::<T>::layout(&blueprint.encoding, &blueprint.encoded_sizes(1), blueprint.layers);
         let mut parameters = vec![T::ZERO; layout.len()];
+        let names = blueprint.family.names();
         for entry in layout.entries() {
-            source.read(&entry.name, &entry.shape, &mut parameters[entry.range.clone()])?;
+            source.read(
+                &names.of_encoding(&entry.name),
+                &entry.shape,
+                &mut parameters[entry.range.clone()],
+            )?;
         }
         Ok(Positions { layout, parameters, kept: Mutex::new(None) })
+    }
+
+    /// The code of padding tokens, which have no position of their own, where they have one: the row before the first
+    /// position's.
+    fn code_of_padding(&self, blueprint: &Blueprint) -> Option<&[T]> {
+        let (row, width) = (blueprint.padding? as usize, blueprint.width);
+        let table = &self.parameters[self.layout.find(POSITIONS)?.range()];
+        table.chunks_exact(width).nth(row)
     }
 
     /// The encoding for texts of up to `length` tokens.
@@ -90,7 +105,10 @@ impl<T: Real, B: Backend> Positions<T, B> {
         let length = length.next_power_of_two().max(LEAST).min(limit.unwrap_or(usize::MAX));
         let sizes = blueprint.encoded_sizes(length);
         debug_assert_eq!(self.layout.len(), self.parameters.len());
-        let made = Evaluated::new(&blueprint.encoding, &sizes, blueprint.layers, &self.parameters)?;
+        let mut made = Evaluated::new(&blueprint.encoding, &sizes, blueprint.layers, &self.parameters)?;
+        if let (Some(codes), Some(padding)) = (&mut made.codes, self.code_of_padding(blueprint)) {
+            codes.rows.extend(padding);
+        }
         let tables = Arc::new(Tables::upload(device, made, length)?);
         *kept = Some(tables.clone());
         Ok(tables)
@@ -112,7 +130,7 @@ impl<T: Real, B: Backend> Tables<T, B> {
                         Some(matrix)
                     }
                 };
-                Some(CodesOnDevice { rows: buffer(device, &rows)?, merge })
+                Some(CodesOnDevice { rows: buffer(device, &rows)?, padding: length as u32, merge })
             }
         };
         let mut ropes: Vec<Rope> = Vec::new();

@@ -11,7 +11,7 @@ use crate::ops::Real;
 /// The standard deviation of weights at first.
 const DEVIATION: f64 = 0.02;
 
-/// The embeddings of the batch's tokens, `[batch · length, width]`.
+/// The embeddings of the batch's tokens, with codes of positions where the encoding has them, `[batch · length, width]`.
 pub(super) fn embed<T: Real>(blueprint: &Blueprint, builder: &mut Builder<T>, sizes: &Sizes) -> Value {
     let (names, tokens, width) = (blueprint.family.names(), sizes.batch * sizes.length, blueprint.embedding);
     let mut add = |name: &str, rows: usize| {
@@ -24,12 +24,19 @@ pub(super) fn embed<T: Real>(blueprint: &Blueprint, builder: &mut Builder<T>, si
         let types = builder.types(types, tokens, width);
         x = builder.sum(x, types);
     }
+    let encode = blueprint.encoding.as_encode::<T>();
+    if blueprint.codes_first {
+        x = encode.embed(builder, x, sizes);
+    }
     if blueprint.norms.of_embeddings {
         x = norm(blueprint, builder, x, names.embedding_norm);
     }
-    match width == blueprint.width {
+    if width != blueprint.width {
+        x = linear(builder, x, names.project, blueprint.width, true);
+    }
+    match blueprint.codes_first {
         true => x,
-        false => linear(builder, x, names.project, blueprint.width, true),
+        false => encode.embed(builder, x, sizes),
     }
 }
 

@@ -41,7 +41,7 @@ impl Network {
             let numbers = Cow::Borrowed(&parameters[entry.range.clone()]);
             tensors.push(Tensor { name: entry.name.clone(), shape: entry.shape.clone(), numbers });
         }
-        if self.blueprint.family != Family::RoFormer {
+        if !self.blueprint.family.is_encoder() {
             return Ok(tensors);
         }
         // Where the output is not tied, transformers has its bias twice and reads this one.
@@ -49,7 +49,7 @@ impl Network {
         if let Some(bias) = tensors.iter().find(|tensor| tensor.name == format!("{}.bias", names.output)) {
             tensors.push(Tensor { name: names.tied_bias.into(), ..bias.clone() });
         }
-        if self.blueprint.has_own_encoding() {
+        if self.blueprint.family == Family::RoFormer && self.blueprint.has_own_encoding() {
             let (shape, numbers) = positions_table(&self.blueprint, longest)?;
             let name = "roformer.encoder.embed_positions.weight".into();
             tensors.push(Tensor { name, shape, numbers: numbers.into() });

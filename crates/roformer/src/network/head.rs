@@ -102,10 +102,10 @@ fn language<T: Real>(network: &Network, builder: &mut Builder<T>, hidden: Value)
     let (blueprint, output) = (&network.blueprint, network.blueprint.output);
     let (names, vocabulary) = (blueprint.family.names(), blueprint.vocabulary);
     let mut x = hidden;
-    if output.has_transform {
+    if let Some(activation) = output.transform {
         let [dense, after] = names.transform;
         let dense = linear(builder, x, dense, blueprint.embedding, true);
-        let dense = builder.activation(dense, blueprint.activation);
+        let dense = builder.activation(dense, activation);
         x = norm(blueprint, builder, dense, after);
     }
     let words = builder.parameters().find(&format!("{}.weight", names.words)).filter(|_| output.is_tied);
@@ -136,7 +136,8 @@ fn text<T: Real>(
         let first = builder.every(hidden, 0, sizes.length);
         let first = builder.dropout(first, dropout);
         let dense = linear(builder, first, dense, blueprint.width, true);
-        let dense = builder.activation(dense, blueprint.activation);
+        let activation = names.text_activation.unwrap_or(blueprint.activation);
+        let dense = builder.activation(dense, activation);
         let dense = builder.dropout(dense, dropout);
         return linear(builder, dense, out, classes, names.text_has_bias);
     }

@@ -27,6 +27,7 @@ pub use hand_over::Tensor;
 pub use head::Task;
 pub use open::Loaded;
 
+use crate::blueprint::POSITIONS;
 use crate::encoding::{Encoding, Sizes};
 use crate::error::Result;
 use crate::graph::{Builder, Graph, Value};
@@ -103,14 +104,15 @@ impl Network {
             Mixing::Linear(form) => encode.check(&sizes.rotated(form))?,
         }
         let mut builder = Builder::<T>::default();
-        let embedded = block::embed(&self.blueprint, &mut builder, &sizes);
-        let mut x = encode.embed(&mut builder, embedded, &sizes);
+        let mut x = block::embed(&self.blueprint, &mut builder, &sizes);
         x = builder.dropout(x, self.dropout);
         for layer in 0..self.blueprint.layers {
             x = block::layer(self, &mut builder, x, layer, &sizes)?;
         }
         let head::Head { hidden, scores, vectors, loss } = head::head(self, &mut builder, x, &sizes);
         builder.minimise(loss);
+        let names = self.blueprint.family.names();
+        builder.parameters().rename(POSITIONS, &names.of_encoding(POSITIONS));
         Ok((builder, Outline { network: self.clone(), hidden, scores, vectors, sizes }))
     }
 

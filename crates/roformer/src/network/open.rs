@@ -128,15 +128,20 @@ fn read(bytes: &[u8], weights: Option<&Weights>, task: Task, is_causal: Option<b
         let expected = "null: attention to a window is run, for texts that fit into it, but not trained";
         return Err(fields.error("sliding_window", expected));
     }
-    if family != Family::RoFormer && is_causal == Some(false) {
+    if family.is_bert() && is_causal == Some(true) {
+        let value = format!("asked to be causal as a {}", family.model_type());
+        return Err(Error::input("the network", value, "one that is read both ways"));
+    }
+    if !family.is_encoder() && is_causal == Some(false) {
         let value = format!("asked to see ahead as a {}", family.model_type());
         return Err(Error::input("the network", value, "causal: all that load such a model run it so"));
     }
     let dropout = match family {
-        Family::RoFormer => fields.fraction("hidden_dropout_prob", 0.1)?,
+        family if family.is_encoder() => fields.fraction("hidden_dropout_prob", 0.1)?,
         _ => fields.fraction("attention_dropout", 0.0)?,
     };
-    let pooler = blueprint.pooler.filter(|_| task == Task::Similarity);
+    // BERT's pooler was trained for another task: vectors are means.
+    let pooler = blueprint.pooler.filter(|_| task == Task::Similarity && !family.is_bert());
     // A text that is judged by its first token must be seen whole by it.
     let reads_whole = matches!(task, Task::Text(_)) && family.names().judges_by_first() || pooler.is_some();
     let is_causal = is_causal.unwrap_or(blueprint.is_causal() && !reads_whole);

@@ -5,7 +5,7 @@ use super::settings::{Attention, FormName, Goal, Settings};
 use super::trainer::Trainer;
 use crate::Device;
 use crate::blueprint::fields::read_config;
-use crate::blueprint::{Blueprint, Dims, Direction, Family, Features, HeadKind, LinearForm, Mixing};
+use crate::blueprint::{Blueprint, Dims, Direction, Features, HeadKind, LinearForm, Mixing};
 use crate::encoding::{Encoding, Hierarchical};
 use crate::error::{Error, Result};
 use crate::graph::FeatureMap;
@@ -127,7 +127,7 @@ fn fitted(settings: &Settings, network: Network, data: &Data) -> Result<(Setting
         return Err(Error::input("the vocabulary of the model", network.blueprint.vocabulary, expected));
     }
     let Blueprint { family, layers, width, heads, .. } = network.blueprint;
-    let form = if family == Family::RoFormer { FormName::RoFormer } else { FormName::Llama };
+    let form = if family.is_encoder() { FormName::RoFormer } else { FormName::Llama };
     let encoding = network.blueprint.encoding.label();
     let (attention, features) = match network.blueprint.mixing {
         Mixing::Softmax => (Attention::Softmax, Features::Elu),

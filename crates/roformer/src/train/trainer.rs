@@ -98,6 +98,9 @@ impl Trainer {
 
     /// Keeps the longest text that a configuration says, where it is longer than a block.
     pub(super) fn keep_longest(&mut self, config: &Value) {
+        if matches!(self.encoding, Encoding::Learned(_)) {
+            return;
+        }
         let said = config.get("max_position_embeddings").and_then(Value::as_u64).unwrap_or(0);
         self.longest = self.longest.max(usize::try_from(said).unwrap_or(0).min(1 << 20));
     }

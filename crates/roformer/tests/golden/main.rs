@@ -2,6 +2,7 @@
 
 mod case;
 mod decoder;
+mod families;
 mod network;
 mod roformer;
 mod training;

@@ -4,6 +4,7 @@
 //! as `roformer-alibi` or `llama-linear`: loaded as the type that it resembles it would run, and be wrong. `own.rs` is
 //! about those.
 
+mod bert;
 mod llama;
 mod own;
 mod plain;
@@ -13,7 +14,7 @@ pub(crate) use roformer::positions_table;
 
 use super::fields::Fields;
 use super::{Blueprint, Dims, HeadKind, Mixing, Names};
-use crate::encoding::{Encoding, Rotary};
+use crate::encoding::{Encoding, Learned, Merge, Rotary};
 use crate::error::{Error, Result};
 use crate::weights::Weights;
 use rope::Pairing;
@@ -24,6 +25,14 @@ use serde_json::{Map, Value, json};
 pub enum Family {
     /// RoFormer, RoFormerV2 and RoFormer-Sim: norms after each sum, segments.
     RoFormer,
+    /// BERT: RoFormer's layers, with learned positions.
+    Bert,
+    /// RoBERTa: BERT whose positions count no padding.
+    Roberta,
+    /// XLM-RoBERTa: RoBERTa in a hundred languages.
+    XlmRoberta,
+    /// CamemBERT: RoBERTa in French.
+    Camembert,
     /// Llama: norms of the mean square before each block, a gate, a norm at the end.
     Llama,
     /// Mistral: Llama without biases.
@@ -40,13 +49,27 @@ pub enum Family {
 
 impl Family {
     /// Those that a `config.json` can name.
-    const NAMED: [Family; 6] =
-        [Family::RoFormer, Family::Llama, Family::Mistral, Family::Qwen2, Family::Qwen3, Family::MiniMind];
+    const NAMED: [Family; 10] = [
+        Family::RoFormer,
+        Family::Bert,
+        Family::Roberta,
+        Family::XlmRoberta,
+        Family::Camembert,
+        Family::Llama,
+        Family::Mistral,
+        Family::Qwen2,
+        Family::Qwen3,
+        Family::MiniMind,
+    ];
 
     /// Its `model_type`.
     pub fn model_type(self) -> &'static str {
         match self {
             Family::RoFormer => "roformer",
+            Family::Bert => "bert",
+            Family::Roberta => "roberta",
+            Family::XlmRoberta => "xlm-roberta",
+            Family::Camembert => "camembert",
             Family::Llama => "llama",
             Family::Mistral => "mistral",
             Family::Qwen2 => "qwen2",
@@ -60,6 +83,10 @@ impl Family {
     pub fn class(self) -> &'static str {
         match self {
             Family::RoFormer => "RoFormer",
+            Family::Bert => "Bert",
+            Family::Roberta => "Roberta",
+            Family::XlmRoberta => "XLMRoberta",
+            Family::Camembert => "Camembert",
             Family::Llama => "Llama",
             Family::Mistral => "Mistral",
             Family::Qwen2 => "Qwen2",
@@ -69,10 +96,22 @@ impl Family {
         }
     }
 
+    /// Whether its models are encoders, made to be read both ways.
+    pub fn is_encoder(self) -> bool {
+        matches!(self, Family::RoFormer) || self.is_bert()
+    }
+
+    /// Whether it is BERT or one of those that have its layers.
+    pub(crate) fn is_bert(self) -> bool {
+        matches!(self, Family::Bert | Family::Roberta | Family::XlmRoberta | Family::Camembert)
+    }
+
     /// What it calls its tensors.
     pub(crate) fn names(self) -> &'static Names {
         match self {
             Family::RoFormer => &roformer::NAMES,
+            Family::Bert => &bert::BERT,
+            Family::Roberta | Family::XlmRoberta | Family::Camembert => &bert::ROBERTA,
             Family::Plain => &plain::NAMES,
             _ => &llama::NAMES,
         }
@@ -109,6 +148,7 @@ pub(super) fn read(mut map: Map<String, Value>, weights: Option<&Weights>) -> Re
     })?;
     let blueprint = match family {
         Family::RoFormer => roformer::read(&fields, weights)?,
+        family if family.is_bert() => bert::read(&fields, family, weights)?,
         family => llama::read(&fields, family, weights)?,
     };
     let blueprint = own.apply(blueprint)?;
@@ -150,7 +190,7 @@ fn head(fields: &Fields, family: Family, kinds: &[HeadKind]) -> Result<Option<He
     match own.and_then(|own| kinds.iter().find(|kind| kind.class() == own)) {
         Some(&kind) => Ok(Some(kind)),
         // Heads that RoFormer has elsewhere (pre-training, say) stand on layers that are the same.
-        None if family == Family::RoFormer => Ok(None),
+        None if family.is_encoder() => Ok(None),
         None => {
             let known: Vec<String> =
                 kinds.iter().map(|kind| format!("[\"{}{}\"]", family.class(), kind.class())).collect();
@@ -169,6 +209,7 @@ impl Blueprint {
     pub fn to_config(&self, longest: usize, dropout: f64, labels: &[String]) -> Result<Value> {
         let mut all = match self.family {
             Family::RoFormer => roformer::write(self, longest, dropout),
+            family if family.is_bert() => bert::write(self, longest, dropout),
             Family::Plain => {
                 let expected = "RoFormer's or Llama's form: transformers has no class for it";
                 return Err(Error::input("the network", "PyTorch's plain encoder", expected));
@@ -185,7 +226,7 @@ impl Blueprint {
             "intermediate_size": self.wide,
             "initializer_range": 0.02,
             "tie_word_embeddings": self.output.is_tied,
-            "pad_token_id": 0,
+            "pad_token_id": self.padding.unwrap_or(0),
             "bos_token_id": null,
             "eos_token_id": null,
             "dtype": "float32",
@@ -207,10 +248,17 @@ impl Blueprint {
 
     /// Whether the encoding is that of transformers' class.
     pub(crate) fn has_own_encoding(&self) -> bool {
-        let Encoding::Rotary(rotary) = &self.encoding else { return false };
+        let rotary = match &self.encoding {
+            Encoding::Rotary(rotary) => rotary,
+            Encoding::Learned(learned) => {
+                let offset = self.padding.map_or(0, |padding| padding as usize + 1);
+                return self.family.is_bert() && *learned == Learned { merge: Merge::Add, offset };
+            }
+            _ => return false,
+        };
         match self.family {
             Family::RoFormer => *rotary == Rotary { values: rotary.values, ..Rotary::default() },
-            Family::Plain => false,
+            family if family.is_bert() || family == Family::Plain => false,
             _ => {
                 let plain = Rotary { values: false, is_learned: false, rotary_dim: None, ..rotary.clone() };
                 rotary.pairing == Pairing::Half && *rotary == plain

@@ -89,6 +89,7 @@ pub(super) fn read(fields: &Fields, weights: Option<&Weights>) -> Result<Bluepri
         (false, _) => Direction::Both,
     };
     let has_plain_output = kind == NormKind::Bare;
+    let activation = fields.activation("hidden_act", "gelu")?;
     let named = head(fields, Family::RoFormer, &HEADS)?;
     let found = || weights.map_or(HeadKind::None, |weights| head_of(weights, has_plain_output));
     Ok(Blueprint {
@@ -103,7 +104,7 @@ pub(super) fn read(fields: &Fields, weights: Option<&Weights>) -> Result<Bluepri
         head_dim: width / heads,
         wide: fields.size("intermediate_size", 3072, 1)?,
         is_gated: false,
-        activation: fields.activation("hidden_act", "gelu")?,
+        activation,
         norms: Norms {
             kind,
             place: NormPlace::After,
@@ -119,11 +120,13 @@ pub(super) fn read(fields: &Fields, weights: Option<&Weights>) -> Result<Bluepri
             values: fields.boolean("rotary_value", false)?,
             ..Rotary::default()
         }),
+        codes_first: false,
+        padding: None,
         longest: fields.positions(POSITIONS),
         mixing: Mixing::Softmax,
         output: Output {
             is_tied: fields.boolean("tie_word_embeddings", true)?,
-            has_transform: !has_plain_output,
+            transform: (!has_plain_output).then_some(activation),
             has_bias: !has_plain_output,
         },
         pooler,

@@ -1,0 +1,67 @@
+//! Families of models against Hugging Face transformers: `golden/families`, made by `golden/families.py`.
+
+use super::case::{close, flags, flat, read, tensor};
+use roformer::blueprint::{Blueprint, HeadKind};
+use roformer::model::{Hashed, Input, Model};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The model of a case, with the pooler that a bare model of transformers has.
+fn model(json: &Value) -> Model<f32> {
+    let mut config = json["config"].clone();
+    if !json["outputs"]["pooler_output"].is_null() {
+        config["add_pooling_layer"] = true.into();
+    }
+    let blueprint = Blueprint::from_config(config.to_string().as_bytes());
+    let blueprint = blueprint.unwrap_or_else(|error| panic!("{}: {error}", json["name"]));
+    Model::from_parameters(blueprint, &Hashed).unwrap_or_else(|error| panic!("{}: {error}", json["name"]))
+}
+
+#[test]
+fn outputs_are_those_of_transformers() {
+    let (cases, outputs) = read("families");
+    let mut worst: BTreeMap<&str, f64> = BTreeMap::new();
+    for json in cases["cases"].as_array().unwrap() {
+        let (name, model) = (json["name"].as_str().unwrap(), model(json));
+        let (ids, length) = (flat(&json["ids"]), json["length"].as_u64().unwrap() as usize);
+        let types = (!json["token_types"].is_null()).then(|| flat(&json["token_types"]));
+        let mask = flags(&json["mask"]);
+        let (token_types, mask) = (types.as_deref(), mask.as_deref());
+        let output =
+            model.forward(&Input { ids: &ids, batch: ids.len() / length, token_types, mask }).unwrap();
+        let logits = output.logits.map(|logits| (logits.scores, logits.shape));
+        // Only the scores of tokens have rows that are padding.
+        let of_tokens = logits.as_ref().is_some_and(|(_, shape)| shape.len() == 3);
+        let parts = [
+            ("last_hidden_state", Some(output.last_hidden_state), mask),
+            ("pooler_output", output.pooled, None),
+            ("logits", logits.map(|(scores, _)| scores), mask.filter(|_| of_tokens)),
+        ];
+        for (part, got, rows) in parts {
+            let what = format!("{name}.{part}");
+            assert_eq!(got.is_some(), !json["outputs"][part].is_null(), "{what}");
+            let Some(got) = got else { continue };
+            let reached = close(&what, &got, &tensor(&outputs, &what), &json["outputs"][part], rows);
+            let family = worst.entry(name.split('-').next().unwrap()).or_default();
+            *family = family.max(reached);
+        }
+    }
+    assert!(worst.len() >= 4, "{worst:?}");
+    println!("parts of what is allowed: {worst:.2?}");
+}
+
+/// What a family writes is what it reads, for every head.
+#[test]
+fn configurations_read_back() {
+    let (cases, _) = read("families");
+    for json in cases["cases"].as_array().unwrap() {
+        let blueprint = Blueprint::from_config(json["config"].to_string().as_bytes()).unwrap();
+        if blueprint.head == HeadKind::MultipleChoice {
+            continue;
+        }
+        let written = blueprint.to_config(blueprint.longest, 0.1, &[]).unwrap();
+        let read = Blueprint::from_config(written.to_string().as_bytes()).unwrap();
+        assert_eq!(read.longest, blueprint.longest, "{}", json["name"]);
+        assert_eq!(Blueprint { labels: blueprint.labels.clone(), ..read }, blueprint, "{}", json["name"]);
+    }
+}

@@ -1,0 +1,207 @@
+"""Reference values of model families.
+
+    python golden/families.py                        makes the data in `families/`
+    python golden/families.py --sweep target/release/roformer [--count 30] [FAMILY ...]
+
+The cases are those of `families_configs.py`. The data are the outputs of
+transformers' classes, run in f64 and in f32, with weights from an integer hash
+of their names, so that they are not stored. The sweep saves random models with
+`save_pretrained`, as safetensors and as PyTorch files, and compares what
+`roformer forward` makes of the folders.
+"""
+
+import argparse
+import copy
+import dataclasses
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+from unittest import mock
+
+import numpy
+import safetensors.torch
+import torch
+import transformers
+
+import families_configs as configs
+import manifest
+from roformer import collect, fnv1a, hashed, line, measure, padding, real
+
+OUT = Path(__file__).resolve().parent / "families"
+# Cases of each family that are stored.
+STORED = 12
+
+
+def build(case):
+    """The model, in f32, with weights that are torch's own."""
+    config = getattr(transformers, f"{case.family}Config")(**case.config)
+    config._attn_implementation = "eager"
+    return getattr(transformers, case.family + case.head)(config).eval()
+
+
+def with_hashed_weights(model, case):
+    prefix = f"{model.base_model_prefix}." if case.head == "Model" else ""
+    with torch.no_grad():
+        # Of parameters that share memory the output's come first: the others are what it is tied to.
+        named = model.named_parameters(remove_duplicate=False)
+        for name, parameter in sorted(named, key=lambda named: ".decoder." not in named[0]):
+            parameter.copy_(torch.from_numpy(hashed(prefix + name, parameter.shape)))
+    return model
+
+
+def with_random_weights(model, seed):
+    """Weights far from those at first, so that everything shows: norms near 1, all else of size about 1/√inputs."""
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() > 1:
+                inputs = 1 if "embed" in name else parameter.shape[-1]
+                parameter.normal_(0, 0.7 * inputs**-0.5)
+            else:
+                parameter.normal_(1.0 if name.lower().endswith("norm.weight") else 0.0, 0.2)
+    return model
+
+
+def make_inputs(case, config):
+    random = numpy.random.default_rng(fnv1a(case.name))
+    rows = (case.batch,) if case.choices is None else (case.batch, case.choices)
+    ids = torch.from_numpy(random.integers(0, config.vocab_size, (*rows, case.length)))
+    # A padding token within a text would be counted as none by the classes that count.
+    pad = config.pad_token_id if config.pad_token_id is not None else 0
+    ids[ids == pad] = (pad + 1) % config.vocab_size
+    inputs = {"input_ids": ids}
+    if case.types:
+        inputs["token_type_ids"] = torch.from_numpy(random.integers(0, config.type_vocab_size, ids.shape))
+    if case.pad:
+        mask = padding(rows, case.length, case.pad)
+        inputs |= {"input_ids": torch.where(mask == 1, ids, pad), "attention_mask": mask}
+    return inputs
+
+
+def run(model, inputs):
+    with torch.no_grad():
+        out = model(**inputs, output_hidden_states=True)
+    pooled = out.get("pooler_output")
+    return collect(out) | ({} if pooled is None else {"pooler_output": pooled})
+
+
+def run_wide(model, inputs):
+    """The same in f64, softmax and norms too."""
+    with mock.patch.object(torch, "float32", torch.float64):
+        return run(model.double(), inputs)
+
+
+def measured(low, high, mask):
+    """As `measure`; a pooled output has no padding."""
+    pooled = [{"pooler_output": out["pooler_output"]} if "pooler_output" in out else {} for out in (low, high)]
+    rest = [{name: value for name, value in out.items() if name != "pooler_output"} for out in (low, high)]
+    return measure(*rest, mask) | measure(*pooled, None)
+
+
+def written(model, case):
+    config = json.loads(model.config.to_json_string())
+    config.pop("transformers_version", None)
+    return config | {"architectures": [case.family + case.head]}
+
+
+def make_case(case, tensors):
+    model = with_hashed_weights(build(case), case)
+    config, inputs = written(model, case), make_inputs(case, model.config)
+    low, high = run(model, inputs), run_wide(model, inputs)
+    mask = inputs.get("attention_mask")
+    outputs = measured(low, high, mask)
+    tensors |= {f"{case.name}.{part}": value.contiguous().clone() for part, value in high.items()}
+    return {
+        "name": case.name,
+        "config": config,
+        "length": case.length,
+        "ids": inputs["input_ids"].tolist(),
+        "token_types": inputs["token_type_ids"].tolist() if case.types else None,
+        "mask": None if mask is None else mask.tolist(),
+        "outputs": outputs,
+    }
+
+
+# ------------------------------------------------------------------------ sweep
+
+
+def save(model, folder, is_bin):
+    if not is_bin:
+        return model.save_pretrained(folder)
+    model.config.architectures = [type(model).__name__]
+    model.config.save_pretrained(folder)
+    torch.save(model.state_dict(), folder / "pytorch_model.bin")
+
+
+def forward(binary, folder, inputs):
+    """What `roformer forward --json` gives."""
+    command = [binary, "forward", "--model", str(folder), "--json"]
+    flags = {"input_ids": "--ids", "token_type_ids": "--token-types", "attention_mask": "--mask"}
+    for name, values in inputs.items():
+        for row in values.reshape(-1, values.shape[-1]).tolist():
+            command += [flags[name], ",".join(map(str, row))]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def compare(case, model, given, inputs):
+    """The largest difference of each output, as a part of what is allowed: twice the deviation of f32 from f64."""
+    low, high = run(model, inputs), run_wide(model, inputs)
+    parts, mask = {}, inputs.get("attention_mask")
+    for name, row in measured(low, high, mask).items():
+        if given.get(name) is None:
+            assert name == "pooler_output", f"{case.name}: no {name}"
+            continue
+        got = torch.tensor(given[name], dtype=torch.float64).reshape(high[name].shape)
+        rows = None if name == "pooler_output" else mask
+        difference = (real(name, got, rows) - real(name, high[name], rows)).abs().max().item()
+        parts[name] = difference / max(2 * row["deviation"], 5e-6 * row["largest"])
+    return parts
+
+
+def sweep(arguments):
+    for family in arguments.families:
+        worst, count = (0.0, ""), 0
+        for number in range(arguments.count):
+            case = configs.draw(family, 1000 + number)
+            if case.choices is not None:
+                case = dataclasses.replace(case, batch=1)
+            model = with_random_weights(build(case), number)
+            inputs = make_inputs(case, model.config)
+            for is_bin in (False, True):
+                with tempfile.TemporaryDirectory() as folder:
+                    save(model, Path(folder), is_bin)
+                    given = forward(arguments.sweep, folder, inputs)
+                # A copy: the comparison widens its model.
+                for name, part in compare(case, copy.deepcopy(model), given, inputs).items():
+                    worst, count = max(worst, (part, f"{case.name} {case.head} {name}")), count + 1
+        print(f"{family}: {count} outputs, the worst at {worst[0]:.2f} of what is allowed ({worst[1]})")
+        assert worst[0] <= 1, worst
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sweep", metavar="BINARY")
+    parser.add_argument("--count", type=int, default=30)
+    parser.add_argument("families", nargs="*", default=list(configs.FAMILIES))
+    arguments = parser.parse_args()
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    torch.set_num_threads(1)
+    if arguments.sweep:
+        return sweep(arguments)
+    OUT.mkdir(exist_ok=True)
+    tensors = {}
+    cases = [make_case(configs.draw(family, n), tensors) for family in configs.FAMILIES for n in range(STORED)]
+    (OUT / "cases.json").write_text('{{"cases":[\n{}\n]}}\n'.format(",\n".join(map(line, cases))))
+    (OUT / "outputs.safetensors").write_bytes(safetensors.torch.save(tensors))
+    worst = max((row["deviation"] / row["largest"], case["name"]) for case in cases for row in case["outputs"].values())
+    print(f"{len(cases)} cases; f32 within {worst[0]:.1e} of f64 ({worst[1]})")
+    manifest.update("families")
+
+
+if __name__ == "__main__":
+    main()
