@@ -43,7 +43,16 @@ fn families() -> Vec<(&'static str, Blueprint)> {
     let narrow = Blueprint { embedding: 10, ..roformer.clone() };
     let untied = Blueprint { output: Output { is_tied: false, ..roformer.output }, ..roformer.clone() };
     let queries = Biases { queries: true, ..Biases::all(false) };
+    let bert = |model_type: &str| {
+        let config = format!(
+            r#"{{"model_type": "{model_type}", "vocab_size": {VOCABULARY}, "hidden_size": 24, "num_hidden_layers": 2,
+                "num_attention_heads": 3, "intermediate_size": 40, "max_position_embeddings": 50}}"#
+        );
+        Blueprint::from_config(config.as_bytes()).unwrap()
+    };
     vec![
+        ("bert", bert("bert")),
+        ("roberta", bert("roberta")),
         ("roformer", roformer),
         ("roformer v2", v2),
         ("narrow embeddings", narrow),
@@ -92,7 +101,7 @@ fn networks(blueprint: &Blueprint, encoding: &Encoding) -> Vec<Network> {
     let mut all = Vec::new();
     for mixing in mixings() {
         for direction in [Direction::Both, Direction::Causal] {
-            let is_llama = blueprint.family != Family::RoFormer;
+            let is_llama = !blueprint.family.is_encoder();
             let values = matches!(encoding, Encoding::Rotary(Rotary { values: true, .. }));
             let is_odd = match (&mixing, direction) {
                 (Mixing::Softmax, Direction::Both) => is_llama || matches!(encoding, Encoding::Xpos(_)),
@@ -151,7 +160,7 @@ fn difference<T: Real>(a: &[T], b: &[T], mask: &[bool]) -> f64 {
 }
 
 fn check<T: Real>(name: &str, network: &Network, bound: f64) {
-    let ids: Vec<u32> = (0..BATCH * LENGTH).map(|i| (i * 7 % VOCABULARY) as u32).collect();
+    let ids: Vec<u32> = (0..BATCH * LENGTH).map(|i| (2 + i * 7 % (VOCABULARY - 2)) as u32).collect();
     // Padding at the end of the second text.
     let mask: Vec<bool> = (0..BATCH * LENGTH).map(|token| token < BATCH * LENGTH - 3).collect();
     let (laid, trained) = evaluate::<T>(network, &ids, &mask);

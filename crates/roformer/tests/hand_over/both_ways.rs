@@ -268,6 +268,8 @@ fn other_encodings_are_handed_over_under_names_of_their_own() {
     for encoding in Encoding::all().into_iter().filter(|encoding| encoding.name() != "rotary") {
         let name = encoding.name();
         let network = small().with(|own| {
+            // A learned table has as many rows as the file says.
+            own.longest = if name == "learned" { 40 } else { 1 };
             own.encoding = encoding;
             own.direction = Direction::Causal;
         });
