@@ -123,6 +123,40 @@ def make_case(case, tensors):
     }
 
 
+# -------------------------------------------------------------------- gradients
+
+
+def make_gradients(case, tensors):
+    """The loss of one batch and its gradients, in f64, without dropout."""
+    model = with_hashed_weights(build(case), case).double()
+    inputs = make_inputs(case, model.config)
+    random = numpy.random.default_rng(fnv1a(case.name) + 1)
+    if case.head == "ForSequenceClassification":
+        targets = torch.from_numpy(random.integers(0, model.config.num_labels, case.batch))
+    else:
+        most = model.config.vocab_size if "LM" in case.head else model.config.num_labels
+        targets = torch.from_numpy(random.integers(0, most, (case.batch, case.length)))
+    with mock.patch.object(torch, "float32", torch.float64):
+        loss = model(**inputs, labels=targets).loss
+    assert loss.dtype == torch.float64
+    loss.backward()
+    # Where parameters share memory the last name is that of the embeddings.
+    named = sorted(model.named_parameters(remove_duplicate=False), key=lambda named: ".decoder." not in named[0])
+    owner = {parameter.data_ptr(): name for name, parameter in named}
+    for name, parameter in named:
+        if owner[parameter.data_ptr()] == name and parameter.grad is not None:
+            tensors[f"{case.name}.{name}"] = parameter.grad.clone()
+    return {
+        "name": case.name,
+        "config": written(model, case),
+        "batch": case.batch,
+        "ids": inputs["input_ids"].tolist(),
+        "token_types": inputs["token_type_ids"].tolist() if case.types else None,
+        "targets": targets.tolist(),
+        "loss": loss.item(),
+    }
+
+
 # ------------------------------------------------------------------------ sweep
 
 
@@ -196,7 +230,9 @@ def main():
     OUT.mkdir(exist_ok=True)
     tensors = {}
     cases = [make_case(configs.draw(family, n), tensors) for family in configs.FAMILIES for n in range(STORED)]
-    (OUT / "cases.json").write_text('{{"cases":[\n{}\n]}}\n'.format(",\n".join(map(line, cases))))
+    slopes = [make_gradients(case, tensors) for case in configs.gradient_cases()]
+    parts = [",\n".join(map(line, rows)) for rows in (cases, slopes)]
+    (OUT / "cases.json").write_text('{{"cases":[\n{}\n],"gradients":[\n{}\n]}}\n'.format(*parts))
     (OUT / "outputs.safetensors").write_bytes(safetensors.torch.save(tensors))
     worst = max((row["deviation"] / row["largest"], case["name"]) for case in cases for row in case["outputs"].values())
     print(f"{len(cases)} cases; f32 within {worst[0]:.1e} of f64 ({worst[1]})")

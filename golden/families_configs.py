@@ -77,3 +77,18 @@ def draw(family, number):
         types=bool(random.integers(0, 2)) and config.get("type_vocab_size", 1) > 1,
         choices=int(random.integers(2, 4)) if head == "ForMultipleChoice" else None,
     )
+
+
+def gradient_cases():
+    """Two models of each family whose gradients are compared, with different heads."""
+    sizes = {"hidden_size": 12, "num_attention_heads": 3, "num_hidden_layers": 2, "intermediate_size": 14}
+    sizes |= {"vocab_size": 17, "max_position_embeddings": 12, "type_vocab_size": 2, "num_labels": 3}
+    for family, heads in {
+        "Bert": ("ForMaskedLM", "ForSequenceClassification"),
+        "Roberta": ("ForMaskedLM", "ForSequenceClassification"),
+        "XLMRoberta": ("ForMaskedLM", "ForTokenClassification"),
+        "Camembert": ("ForSequenceClassification", "ForTokenClassification"),
+    }.items():
+        for head in heads:
+            name = f"{family.lower()}-{head}-gradients"
+            yield Case(name, family, head, sizes, batch=2, length=6, pad=None, types=family == "Bert")

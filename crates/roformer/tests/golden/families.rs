@@ -2,7 +2,9 @@
 
 use super::case::{close, flags, flat, read, tensor};
 use roformer::blueprint::{Blueprint, HeadKind};
-use roformer::model::{Hashed, Input, Model};
+use roformer::graph::Batch;
+use roformer::model::{Hashed, Input, Model, Parameters};
+use roformer::network::{Network, Task};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -63,5 +65,46 @@ fn configurations_read_back() {
         let read = Blueprint::from_config(written.to_string().as_bytes()).unwrap();
         assert_eq!(read.longest, blueprint.longest, "{}", json["name"]);
         assert_eq!(Blueprint { labels: blueprint.labels.clone(), ..read }, blueprint, "{}", json["name"]);
+    }
+}
+
+/// Losses and the gradients of all parameters, in f64.
+#[test]
+fn gradients_are_those_of_pytorch() {
+    let (cases, tensors) = read("families");
+    for json in cases["gradients"].as_array().unwrap() {
+        let name = json["name"].as_str().unwrap();
+        let bytes = json["config"].to_string();
+        let classes = json["config"]["id2label"].as_object().map_or(2, |labels| labels.len());
+        let task = match Blueprint::from_config(bytes.as_bytes()).unwrap().head {
+            HeadKind::MaskedLm => Task::Language,
+            HeadKind::SequenceClassification => Task::Text(classes),
+            HeadKind::TokenClassification => Task::Token(classes),
+            other => panic!("{name}: {other:?}"),
+        };
+        let network = Network::from_config(bytes.as_bytes(), task, None).unwrap();
+        let (ids, batch) = (flat(&json["ids"]), json["batch"].as_u64().unwrap() as usize);
+        let length = ids.len() / batch;
+        let longest = network.blueprint.longest.max(length);
+        let mut laid = network.build::<f64>(batch, length, longest).unwrap();
+        let layout = laid.graph.layout().clone();
+        for entry in layout.entries() {
+            let out = &mut laid.graph.parameters_mut()[entry.range.clone()];
+            Parameters::<f64>::read(&Hashed, &entry.name, &entry.shape, out).unwrap();
+        }
+        let types = if json["token_types"].is_null() { Vec::new() } else { flat(&json["token_types"]) };
+        laid.set(Batch { ids, types, targets: flat(&json["targets"]), ..Batch::default() }).unwrap();
+        let loss = laid.graph.step(1.0);
+        let wanted = json["loss"].as_f64().unwrap();
+        assert!((loss - wanted).abs() <= 1e-12 * wanted, "{name}: {loss}, not {wanted}");
+        for entry in layout.entries() {
+            let what = format!("{name}.{}", entry.name);
+            let exact = tensor(&tensors, &what);
+            let largest = exact.iter().fold(0f64, |most, x| most.max(x.abs()));
+            assert_eq!(exact.len(), entry.range.len(), "{what}");
+            for (got, exact) in laid.graph.gradients()[entry.range.clone()].iter().zip(&exact) {
+                assert!((got - exact).abs() <= 1e-10 * largest.max(1e-3), "{what}: {got}, not {exact}");
+            }
+        }
     }
 }
