@@ -13,7 +13,7 @@ fn set(laid: &mut Laid<f64>, name: &str, numbers: &[f64]) {
 /// [x, p]·Wᵀ with W = [A, B] is A·x + B·p: the network that adds, with A·x for its words and B·p for its positions.
 #[test]
 fn concatenating_is_adding_after_matrices_of_their_own() {
-    let of = |merge| network(Encoding::Learned(Learned { merge }), true);
+    let of = |merge| network(Encoding::Learned(Learned { merge, ..Learned::default() }), true);
     let (width, length) = (of(Merge::Add).blueprint.width, 9);
     let mut concatenated = lay(&of(Merge::Concatenate), 2, length, length);
     let mut added = lay(&of(Merge::Add), 2, length, length);

@@ -57,7 +57,7 @@ fn no_encoding_is_plain_attention() {
 fn absolute_codes_are_their_formulas() {
     for merge in [Merge::Add, Merge::Concatenate] {
         check_all(&Encoding::Sinusoidal(Sinusoidal { merge }), 70);
-        check_all(&Encoding::Learned(Learned { merge }), 80);
+        check_all(&Encoding::Learned(Learned { merge, ..Learned::default() }), 80);
         for (positions, alpha) in [(9, 0.4), (12, 0.7), (80, 0.3)] {
             check_all(&Encoding::Hierarchical(Hierarchical { positions: Some(positions), alpha, merge }), 70);
         }
