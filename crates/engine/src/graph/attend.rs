@@ -70,12 +70,12 @@ impl<T: Real> Builder<T> {
         let rows = attend.joined.rows;
         let (out, lse) = (self.value(rows, attend.heads * attend.head_dim), self.value(rows, attend.heads));
         let site = self.site();
-        self.push(Softmax { attend, out, lse, site, workspace: None });
+        self.add(Softmax { attend, out, lse, site, workspace: None });
         out
     }
 }
 
-pub(super) struct Softmax<T: Real> {
+pub(super) struct Softmax<T> {
     pub(super) attend: Attend,
     pub(super) out: Value,
     /// The logarithm of each sum of exponentials, for the way back.

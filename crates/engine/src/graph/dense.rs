@@ -8,7 +8,7 @@ impl<T: Real> Builder<T> {
     pub fn linear(&mut self, x: Value, weight: Parameter, bias: Option<Parameter>, outputs: usize) -> Value {
         let out = self.value(x.rows, outputs);
         let linear = Linear { x, weight, bias, residual: None, out };
-        self.push(linear);
+        self.add(linear);
         self.last_linear = Some(linear);
         out
     }
@@ -22,42 +22,42 @@ impl<T: Real> Builder<T> {
             return b;
         }
         let out = self.value(a.rows, a.width);
-        self.push(Sum { a, b, out });
+        self.add(Sum { a, b, out });
         out
     }
 
     /// [x, codes]: the codes `[length, width]` beside every text of x `[batch · length, width]`.
     pub fn concatenate_rows(&mut self, x: Value, codes: Value) -> Value {
         let out = self.value(x.rows, x.width + codes.width);
-        self.push(Concatenate { x, codes, out });
+        self.add(Concatenate { x, codes, out });
         out
     }
 
     /// Columns of x, from `first` on.
     pub fn columns(&mut self, x: Value, first: usize, count: usize) -> Value {
         let out = self.value(x.rows, count);
-        self.push(Columns { x, first, out });
+        self.add(Columns { x, first, out });
         out
     }
 
     /// Every `step`-th row of x, from `first` on: such as the first token of every text.
     pub fn every(&mut self, x: Value, first: usize, step: usize) -> Value {
         let out = self.value((x.rows - first).div_ceil(step), x.width);
-        self.push(Every { x, first, step, out });
+        self.add(Every { x, first, step, out });
         out
     }
 
     /// A parameter as a value.
     pub fn lift(&mut self, parameter: Parameter, rows: usize, width: usize) -> Value {
         let out = self.value(rows, width);
-        self.push(Lift { parameter, out });
+        self.add(Lift { parameter, out });
         out
     }
 
     /// Numbers that are never learned.
     pub fn constant(&mut self, rows: usize, width: usize, numbers: &[f64]) -> Value {
         let out = self.value(rows, width);
-        self.push(Constant { numbers: numbers.iter().map(|&x| T::of(x)).collect(), is_set: false, out });
+        self.add(Constant { numbers: numbers.iter().map(|&x| T::of(x)).collect(), is_set: false, out });
         out
     }
 }

@@ -97,7 +97,7 @@ impl<T: Real> Builder<T> {
         let dim = x.width / heads;
         let out = self.value(x.rows, heads * map.features(dim));
         let (shifts, spent) = (vec![T::ZERO; x.rows / length * heads], vec![T::ZERO; out.size()]);
-        self.push(Features { x, heads, length, map: map.map(dim)?, are_keys, shifts, spent, out });
+        self.add(Features { x, heads, length, map: map.map(dim)?, are_keys, shifts, spent, out });
         Ok(out)
     }
 
@@ -122,12 +122,12 @@ impl<T: Real> Builder<T> {
         };
         let inputs = [numerator[0], numerator[1], denominator[0], denominator[1], values];
         let gradients = inputs.map(|value| vec![T::ZERO; value.size()]);
-        self.push(Linear { inputs, shape, is_causal, out, workspace: None, gradients });
+        self.add(Linear { inputs, shape, is_causal, out, workspace: None, gradients });
         out
     }
 }
 
-pub(super) struct Features<T: Real> {
+pub(super) struct Features<T> {
     pub(super) x: Value,
     pub(super) heads: usize,
     pub(super) length: usize,
@@ -165,7 +165,7 @@ impl<T: Real> Operation<T> for Features<T> {
     lowered_in_cuda!();
 }
 
-pub(super) struct Linear<T: Real> {
+pub(super) struct Linear<T> {
     /// Queries and keys of the numerator, those of the denominator, values.
     pub(super) inputs: [Value; 5],
     pub(super) shape: Shape,

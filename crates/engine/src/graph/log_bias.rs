@@ -8,12 +8,12 @@ impl<T: Real> Builder<T> {
     /// `[heads, length]`: the bias of each head at distances 0, 1, 2 and so on, from `[heads, 2]`, its ln r₁ and ln r₂.
     pub fn log_bias(&mut self, weight: Parameter, heads: usize, length: usize) -> Value {
         let table = self.value(heads, length);
-        self.push(LogBias { weight, table });
+        self.add(LogBias { weight, table });
         table
     }
 }
 
-struct LogBias {
+pub(super) struct LogBias {
     weight: Parameter,
     table: Value,
 }

@@ -12,14 +12,14 @@ impl<T: Real> Builder<T> {
     /// The rows of a table `[vocabulary, width]` that the batch's ids name, `[batch · length, width]`.
     pub fn tokens(&mut self, table: Parameter, rows: usize, width: usize) -> Value {
         let out = self.value(rows, width);
-        self.push(Tokens { table, is_type: false, out });
+        self.add(Tokens { table, is_type: false, out });
         out
     }
 
     /// The same for the batch's segments.
     pub fn types(&mut self, table: Parameter, rows: usize, width: usize) -> Value {
         let out = self.value(rows, width);
-        self.push(Tokens { table, is_type: true, out });
+        self.add(Tokens { table, is_type: true, out });
         out
     }
 
@@ -32,7 +32,7 @@ impl<T: Real> Builder<T> {
     ) -> Value {
         let out = self.value(length, table.width);
         let (named, weights) = (vec![0; 3 * length], vec![T::ZERO; 3 * length]);
-        self.push(Positions { table, rows: Arc::new(rows), named, weights, out });
+        self.add(Positions { table, rows: Arc::new(rows), named, weights, out });
         out
     }
 }

@@ -19,14 +19,14 @@ impl<T: Real> Builder<T> {
         let out = self.value(1, 1);
         let block = (SCORES / vocabulary).clamp(ROWS, loss::MOST).min(x.rows);
         let scratch = vec![T::ZERO; loss::scratch(block, x.width, vocabulary)];
-        self.push(Vocabulary { x, weight, bias, vocabulary, scratch, out });
+        self.add(Vocabulary { x, weight, bias, vocabulary, scratch, out });
         out
     }
 
     /// The mean of −ln softmax(scores) at the target over the batch's targets that count. Nothing else may read the scores.
     pub fn class_loss(&mut self, scores: Value) -> Value {
         let out = self.value(1, 1);
-        self.push(Classes { scores, out });
+        self.add(Classes { scores, out });
         out
     }
 }

@@ -8,6 +8,7 @@
 //! ```text
 //! mod.rs         the graph: values, operations, running them
 //! parameters.rs  the flat buffer: names, shapes, first values
+//! compiled.rs    all operations, compiled once for both number types
 //! batch.rs       what changes from step to step
 //! gradients.rs   what comes back, and its memory
 //! dense.rs       linear layers, sums, columns
@@ -36,6 +37,7 @@ macro_rules! lowered_in_cuda {
 
 mod attend;
 mod batch;
+mod compiled;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod dense;
@@ -53,6 +55,8 @@ mod similarity;
 
 pub use attend::{Attend, TableTerm, Terms};
 pub use batch::{Batch, IGNORE};
+pub(crate) use compiled::Compiled;
+use compiled::Compiles;
 #[cfg(feature = "cuda")]
 pub use cuda::{Backward, Lowered, Lowering, Part, Program};
 pub use gradients::Gradients;
@@ -176,16 +180,28 @@ impl<T: Real> Builder<T> {
 
     /// Adds an operation.
     pub fn push(&mut self, operation: impl Operation<T> + 'static) {
-        self.operations.push(Box::new(operation));
+        self.push_boxed(Box::new(operation));
+    }
+
+    /// Adds an operation of this crate.
+    fn add<O>(&mut self, operation: O)
+    where
+        T: Compiles<O>,
+    {
+        self.push_boxed(T::boxed(operation));
+    }
+
+    fn push_boxed(&mut self, operation: Box<dyn Operation<T>>) {
+        self.operations.push(operation);
         self.first_values.push(self.sizes.len());
         self.last_linear = None;
     }
 
     /// Puts another operation in the place of the one that was added last.
-    fn replace_last(&mut self, operation: impl Operation<T> + 'static) {
+    fn replace_last(&mut self, operation: dense::Linear) {
         self.operations.pop();
         self.first_values.pop();
-        self.push(operation);
+        self.add(operation);
     }
 
     /// The parameters, to add some or to look one up.

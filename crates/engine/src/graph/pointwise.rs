@@ -17,21 +17,21 @@ impl<T: Real> Builder<T> {
     fn norm(&mut self, x: Value, weight: Parameter, bias: Option<Parameter>, epsilon: f64) -> Value {
         let out = self.value(x.rows, x.width);
         let scratch = vec![T::ZERO; norm::training::Norm::<T>::scratch(x.rows, x.width)];
-        self.push(Norm { x, weight, bias, epsilon, statistics: vec![T::ZERO; 2 * x.rows], scratch, out });
+        self.add(Norm { x, weight, bias, epsilon, statistics: vec![T::ZERO; 2 * x.rows], scratch, out });
         out
     }
 
     /// activation(x). Nothing else may read x.
     pub fn activation(&mut self, x: Value, activation: Activation) -> Value {
         let out = self.value(x.rows, x.width);
-        self.push(Activate { x, activation, out });
+        self.add(Activate { x, activation, out });
         out
     }
 
     /// silu(gate)·up, where gate and up stand side by side in x. Nothing else may read x.
     pub fn swiglu(&mut self, x: Value) -> Value {
         let out = self.value(x.rows, x.width / 2);
-        self.push(Gate { x, out });
+        self.add(Gate { x, out });
         out
     }
 
@@ -39,7 +39,7 @@ impl<T: Real> Builder<T> {
     pub fn dropout(&mut self, x: Value, probability: f64) -> Value {
         if probability > 0.0 {
             let site = self.site();
-            self.push(Dropout { x, probability, site });
+            self.add(Dropout { x, probability, site });
         }
         x
     }

@@ -7,7 +7,7 @@ impl<T: Real> Builder<T> {
     /// `[1, pairs]`: frequencies from `field`, `[1, 2]`, which is a and ρ, and θ, `[pairs]`.
     pub fn field_frequencies(&mut self, field: Value, theta: Vec<f64>) -> Value {
         let out = self.value(1, theta.len());
-        self.push(Frequencies { field, theta, out });
+        self.add(Frequencies { field, theta, out });
         out
     }
 }
@@ -17,7 +17,7 @@ fn alpha(learned: f64) -> f64 {
     1.0 / (1.0 + (-learned).exp())
 }
 
-struct Frequencies {
+pub(super) struct Frequencies {
     field: Value,
     theta: Vec<f64>,
     out: Value,

@@ -49,7 +49,7 @@ impl<T: Real> Builder<T> {
             }
         };
         let gradient = vec![0.0; rope.pairs()];
-        self.push(Rotate { x, table, frequencies: *frequencies, columns, gradient });
+        self.add(Rotate { x, table, frequencies: *frequencies, columns, gradient });
         Ok(())
     }
 }

@@ -15,10 +15,10 @@ impl Value {
 }
 
 impl<T: Real> Builder<T> {
-    /// Values side by side: `[rows, the sum of their widths]`.
-    pub fn beside<const N: usize>(&mut self, parts: [Value; N]) -> Value {
+    /// Three values side by side: `[rows, the sum of their widths]`.
+    pub fn beside(&mut self, parts: [Value; 3]) -> Value {
         let out = self.value(parts[0].rows, parts.iter().map(|part| part.width).sum());
-        self.push(Beside { parts, out });
+        self.add(Beside { parts, out });
         out
     }
 
@@ -38,31 +38,31 @@ impl<T: Real> Builder<T> {
         let out = self.value(x.rows, x.width);
         let scratch = vec![T::ZERO; Norm::<T>::scratch(x.rows, x.width)];
         let (weight, statistics) = (vec![weight; x.width], vec![T::ZERO; x.rows]);
-        self.push(Scaled { x, epsilon, weight, statistics, scratch, out });
+        self.add(Scaled { x, epsilon, weight, statistics, scratch, out });
         out
     }
 
     /// The mean over the real tokens of each text: `[batch, width]` from `[batch · length, width]`; 0 of a text without.
     pub fn token_means(&mut self, x: Value, length: usize) -> Value {
         let out = self.value(x.rows / length, x.width);
-        self.push(Means { x, length, out });
+        self.add(Means { x, length, out });
         out
     }
 
     /// The last real token of each text: `[batch, width]` from `[batch · length, width]`; of a text without, the last.
     pub fn last_tokens(&mut self, x: Value, length: usize) -> Value {
         let out = self.value(x.rows / length, x.width);
-        self.push(Last { x, length, out });
+        self.add(Last { x, length, out });
         out
     }
 }
 
-pub(super) struct Beside<const N: usize> {
-    pub(super) parts: [Value; N],
+pub(super) struct Beside {
+    pub(super) parts: [Value; 3],
     pub(super) out: Value,
 }
 
-impl<T: Real, const N: usize> Operation<T> for Beside<N> {
+impl<T: Real> Operation<T> for Beside {
     fn forward(&mut self, values: &mut Values<T>) {
         values.write(self.out, |values, numbers| {
             for (row, out) in numbers.chunks_mut(self.out.width).enumerate() {

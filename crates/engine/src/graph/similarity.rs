@@ -11,7 +11,7 @@ impl<T: Real> Builder<T> {
     pub fn pair_loss(&mut self, vectors: Value) -> Value {
         let out = self.value(1, 1);
         let scratch = vec![T::ZERO; similarity::scratch(vectors.rows)];
-        self.push(PairLoss { vectors, counts: vec![true; vectors.rows / 2], scratch, out });
+        self.add(PairLoss { vectors, counts: vec![true; vectors.rows / 2], scratch, out });
         out
     }
 }

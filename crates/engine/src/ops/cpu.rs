@@ -2,8 +2,8 @@
 
 use super::backend::{Backend, HeadRows, LinearWork, Part, TermRows, Terms};
 use super::memory::filled;
-use super::{Activation, Matrix, Memory, Real, activation, norm, prenorm};
-use crate::attention::linear::{Carried, infer};
+use super::{Activation, Matrix, Memory, Real};
+use crate::attention::linear::Carried;
 use crate::attention::softmax::{self, Heads, Mask, Shape};
 use crate::attention::{self, Attention, Bias};
 use crate::error::{Error, Result, WORK};
@@ -99,7 +99,7 @@ impl<D: OnCpu> Backend for D {
         activation: Activation,
         out: &mut Memory<T>,
     ) -> Result<()> {
-        matrix.apply(x, out, activation);
+        T::product(matrix, x, out, activation);
         Ok(())
     }
 
@@ -111,7 +111,7 @@ impl<D: OnCpu> Backend for D {
         bias: &Memory<T>,
         epsilon: f64,
     ) -> Result<()> {
-        norm::layer_norm(x, residual.map_or(&[], |residual| residual), weight, bias, epsilon);
+        T::layer_norm(x, residual.map_or(&[], |residual| residual), weight, bias, epsilon);
         Ok(())
     }
 
@@ -122,7 +122,7 @@ impl<D: OnCpu> Backend for D {
         weight: &Memory<T>,
         epsilon: f64,
     ) -> Result<()> {
-        norm::rms_norm(x, residual.map_or(&[], |residual| residual), weight, epsilon);
+        T::rms_norm(x, residual.map_or(&[], |residual| residual), weight, epsilon);
         Ok(())
     }
 
@@ -134,7 +134,7 @@ impl<D: OnCpu> Backend for D {
         epsilon: f64,
         out: &mut Memory<T>,
     ) -> Result<()> {
-        prenorm::add_rms_norm(x, delta.map_or(&[], |delta| delta), weight, epsilon, out);
+        T::add_rms_norm(x, delta.map_or(&[], |delta| delta), weight, epsilon, out);
         Ok(())
     }
 
@@ -145,12 +145,12 @@ impl<D: OnCpu> Backend for D {
         weight: &Memory<T>,
         epsilon: f64,
     ) -> Result<()> {
-        prenorm::rms_norm_heads(x, heads, weight, epsilon);
+        T::rms_norm_heads(x, heads, weight, epsilon);
         Ok(())
     }
 
     fn swiglu<T: Real>(&self, gate_up: &Memory<T>, wide: usize, out: &mut Memory<T>) -> Result<()> {
-        activation::swiglu(gate_up, wide, out);
+        T::swiglu(gate_up, wide, out);
         Ok(())
     }
 
@@ -213,14 +213,14 @@ impl<D: OnCpu> Backend for D {
         }
         let (q, k, v) = (heads(q), heads(k), heads(v));
         if terms.is_empty() {
-            return softmax::attend(shape, (q, k, v), mask, out, &scratch.plain).then_some(()).ok_or(MEMORY);
+            return T::attend(shape, (q, k, v), mask, out, &scratch.plain).then_some(()).ok_or(MEMORY);
         }
         let mut kept = scratch.terms.lock().unwrap_or_else(PoisonError::into_inner);
         let mut workspace = kept.take().or_else(attention::Workspace::new).ok_or(MEMORY)?;
         let mut lse = filled(shape.batch * shape.queries * shape.heads, T::ZERO).ok_or(MEMORY)?;
         let terms = host_terms(terms, shape.head_dim);
         let attention = Attention { shape: *shape, q, k, v, mask: *mask, terms, dropout: None };
-        let is_done = attention.forward(out, &mut lse, &mut workspace);
+        let is_done = T::attend_with_terms(&attention, out, &mut lse, &mut workspace);
         *kept = Some(workspace);
         is_done.then_some(()).ok_or(MEMORY)
     }
@@ -235,7 +235,7 @@ impl<D: OnCpu> Backend for D {
         if state.is_none() {
             self.before_attend_linear(work, joined)?;
         }
-        infer(work, joined, state, out)
+        T::attend_linear(work, joined, state, out)
     }
 
     fn state<T: Real>(&self, form: LinearForm, size: [usize; 3]) -> Result<Carried<T>> {

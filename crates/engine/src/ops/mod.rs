@@ -13,6 +13,7 @@ pub mod embedding;
 #[allow(unsafe_code, reason = "vector instructions")]
 pub mod gemm;
 pub mod linear;
+pub(crate) mod loops;
 pub mod loss;
 #[allow(unsafe_code, reason = "reads large pages as numbers")]
 pub mod memory;

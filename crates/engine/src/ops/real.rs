@@ -1,6 +1,8 @@
 //! The two number types that every operation is written for: `f32` to run, `f64` to check.
 
 use super::gemm::Kernel;
+use super::loops::Loops;
+use crate::graph::Compiled;
 use rope::Precision;
 use std::fmt::Debug;
 use std::iter::Sum;
@@ -9,7 +11,7 @@ use std::ops::{AddAssign, Div, MulAssign};
 /// `f32` or `f64`. Sealed by its kernels.
 #[expect(private_bounds, reason = "the kernels seal the trait")]
 pub trait Real:
-    Precision + Kernel + Debug + PartialOrd + Div<Output = Self> + AddAssign + MulAssign + Sum
+    Precision + Kernel + Compiled + Loops + Debug + PartialOrd + Div<Output = Self> + AddAssign + MulAssign + Sum
 {
     /// 0.
     const ZERO: Self;

@@ -34,7 +34,7 @@ pub(super) struct Tables<T: Real, B: Backend> {
 pub(super) struct CodesOnDevice<T: Real, B: Backend> {
     /// `[length, width]`, and then the row of padding tokens where they have one.
     pub rows: B::Buffer<T>,
-    /// The row of padding tokens.
+    /// The row of padding tokens: the first where they have none of their own.
     pub padding: u32,
     /// What merges them with embeddings, where they are not just added.
     pub merge: Option<B::Matrix<T>>,
@@ -85,6 +85,9 @@ impl<T: Real, B: Backend> Positions<T, B> {
     /// The code of padding tokens, which have no position of their own, where they have one: the row before the first
     /// position's.
     fn code_of_padding(&self, blueprint: &Blueprint) -> Option<&[T]> {
+        if !blueprint.has_own_encoding() {
+            return None;
+        }
         let (row, width) = (blueprint.padding? as usize, blueprint.width);
         let table = &self.parameters[self.layout.find(POSITIONS)?.range()];
         table.chunks_exact(width).nth(row)
@@ -106,10 +109,15 @@ impl<T: Real, B: Backend> Positions<T, B> {
         let sizes = blueprint.encoded_sizes(length);
         debug_assert_eq!(self.layout.len(), self.parameters.len());
         let mut made = Evaluated::new(&blueprint.encoding, &sizes, blueprint.layers, &self.parameters)?;
-        if let (Some(codes), Some(padding)) = (&mut made.codes, self.code_of_padding(blueprint)) {
+        let code_of_padding = self.code_of_padding(blueprint);
+        if let (Some(codes), Some(padding)) = (&mut made.codes, code_of_padding) {
             codes.rows.extend(padding);
         }
-        let tables = Arc::new(Tables::upload(device, made, length)?);
+        let mut tables = Tables::upload(device, made, length)?;
+        if let (Some(codes), Some(_)) = (&mut tables.codes, code_of_padding) {
+            codes.padding = length as u32;
+        }
+        let tables = Arc::new(tables);
         *kept = Some(tables.clone());
         Ok(tables)
     }
@@ -130,7 +138,7 @@ impl<T: Real, B: Backend> Tables<T, B> {
                         Some(matrix)
                     }
                 };
-                Some(CodesOnDevice { rows: buffer(device, &rows)?, padding: length as u32, merge })
+                Some(CodesOnDevice { rows: buffer(device, &rows)?, padding: 0, merge })
             }
         };
         let mut ropes: Vec<Rope> = Vec::new();

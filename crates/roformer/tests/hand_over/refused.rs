@@ -67,7 +67,7 @@ fn configurations_that_cannot_be_trained_are_refused_by_name() {
         Network::from_config(config.to_string().as_bytes(), task, is_causal)
     };
     for (config, words) in [
-        (json!({"model_type": "bert"}), &["model_type", "bert", "roformer"][..]),
+        (json!({"model_type": "electra"}), &["model_type", "electra", "roformer"][..]),
         (json!({"model_type": 5}), &["model_type", "5"]),
         (json!({"is_decoder": true, "add_cross_attention": true}), &["add_cross_attention"]),
         (json!({"model_type": "mistral", "sliding_window": 64}), &["sliding_window", "64"]),

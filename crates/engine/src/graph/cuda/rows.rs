@@ -5,7 +5,7 @@ use crate::graph::Value;
 use crate::graph::rows::{Beside, Last, Means};
 use crate::ops::cuda::training::rows::{self, Columns, Pool, Texts};
 
-impl<const N: usize> Beside<N> {
+impl Beside {
     pub(in crate::graph) fn lower_to(&self, lowering: &mut Lowering) -> Lowered {
         let (parts, out) = (self.parts, self.out);
         let firsts: Vec<usize> =
