@@ -157,6 +157,17 @@ def make_gradients(case, tensors):
     }
 
 
+# ------------------------------------------------------------------------ files
+
+
+def make_files():
+    """Small models as transformers saves them."""
+    for name, (family, head, rows) in configs.FILES.items():
+        config = configs.SIZES | {"max_position_embeddings": rows}
+        case = configs.Case(name, family, head, config, batch=1, length=1, pad=None, types=False)
+        with_hashed_weights(build(case), case).save_pretrained(OUT / name)
+
+
 # ------------------------------------------------------------------------ sweep
 
 
@@ -233,6 +244,7 @@ def main():
     slopes = [make_gradients(case, tensors) for case in configs.gradient_cases()]
     parts = [",\n".join(map(line, rows)) for rows in (cases, slopes)]
     (OUT / "cases.json").write_text('{{"cases":[\n{}\n],"gradients":[\n{}\n]}}\n'.format(*parts))
+    make_files()
     (OUT / "outputs.safetensors").write_bytes(safetensors.torch.save(tensors))
     worst = max((row["deviation"] / row["largest"], case["name"]) for case in cases for row in case["outputs"].values())
     print(f"{len(cases)} cases; f32 within {worst[0]:.1e} of f64 ({worst[1]})")

@@ -79,10 +79,15 @@ def draw(family, number):
     )
 
 
+SIZES = {"hidden_size": 12, "num_attention_heads": 3, "num_hidden_layers": 2, "intermediate_size": 14}
+SIZES |= {"vocab_size": 17, "max_position_embeddings": 12, "type_vocab_size": 2, "num_labels": 3}
+
+# Folders: the family, the head, and the rows of its table of positions, for texts of 40 tokens.
+FILES = {"tiny-bert": ("Bert", "ForMaskedLM", 40), "tiny-roberta": ("Roberta", "Model", 42)}
+
+
 def gradient_cases():
     """Two models of each family whose gradients are compared, with different heads."""
-    sizes = {"hidden_size": 12, "num_attention_heads": 3, "num_hidden_layers": 2, "intermediate_size": 14}
-    sizes |= {"vocab_size": 17, "max_position_embeddings": 12, "type_vocab_size": 2, "num_labels": 3}
     for family, heads in {
         "Bert": ("ForMaskedLM", "ForSequenceClassification"),
         "Roberta": ("ForMaskedLM", "ForSequenceClassification"),
@@ -91,4 +96,4 @@ def gradient_cases():
     }.items():
         for head in heads:
             name = f"{family.lower()}-{head}-gradients"
-            yield Case(name, family, head, sizes, batch=2, length=6, pad=None, types=family == "Bert")
+            yield Case(name, family, head, SIZES, batch=2, length=6, pad=None, types=family == "Bert")

@@ -158,7 +158,8 @@ fn read(bytes: &[u8], weights: Option<&Weights>, task: Task, is_causal: Option<b
         longest: if matches!(blueprint.encoding, Encoding::Learned(_)) { blueprint.longest } else { 1 },
         head: HeadKind::None,
         labels: Labels::default(),
-        summary: Summary::default(),
+        // BERT's is its pooler, and said nowhere.
+        summary: if family.is_bert() { blueprint.summary } else { Summary::default() },
         ends: Vec::new(),
         ..blueprint
     };

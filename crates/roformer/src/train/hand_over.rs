@@ -220,7 +220,10 @@ pub(super) fn config(trainer: &Trainer) -> Result<Value> {
     let data = trainer.data();
     let mut config = trainer.network().to_config(trainer.longest(), data.labels())?;
     let vocabulary = data.vocabulary();
-    config["pad_token_id"] = json!(vocabulary.pad);
+    // Where positions count from the padding token, it is the model's own.
+    if trainer.network().blueprint.padding.is_none() {
+        config["pad_token_id"] = json!(vocabulary.pad);
+    }
     config["bos_token_id"] = json!(vocabulary.frame.before.first());
     config["eos_token_id"] = json!(vocabulary.end);
     Ok(config)

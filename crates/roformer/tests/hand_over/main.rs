@@ -20,7 +20,7 @@ const BATCH: usize = 4;
 const LENGTH: usize = 9;
 
 /// Every folder with weights that the repository has.
-const FOLDERS: [&str; 18] = [
+const FOLDERS: [&str; 20] = [
     "golden/roformer/tiny-safetensors",
     "golden/roformer/tiny-sharded",
     "golden/roformer/tiny-bin",
@@ -39,6 +39,8 @@ const FOLDERS: [&str; 18] = [
     "examples/models/tiny-qa",
     "examples/models/tiny-sim",
     "examples/models/tiny-v2",
+    "golden/families/tiny-bert",
+    "golden/families/tiny-roberta",
 ];
 
 /// With as many classes as the classifiers among them have.
@@ -94,9 +96,11 @@ fn open(folder: &Path, task: Task) -> roformer::Result<(Laid<f32>, Loaded)> {
 /// Texts of different lengths, the last the shortest.
 fn batch(network: &Network) -> Batch {
     let id = |index: usize, limit: usize| (mix(index as u64) % limit as u64) as u32;
+    // A padding token within a text would stand at no position.
+    let real = |id: u32| if network.blueprint.padding == Some(id) { id + 1 } else { id };
     let classes = network.task.classes().unwrap_or(network.blueprint.vocabulary);
     Batch {
-        ids: (0..BATCH * LENGTH).map(|index| id(index, network.blueprint.vocabulary)).collect(),
+        ids: (0..BATCH * LENGTH).map(|index| real(id(index, network.blueprint.vocabulary))).collect(),
         mask: (0..BATCH * LENGTH).map(|index| index % LENGTH < LENGTH - index / LENGTH).collect(),
         targets: (0..network.task.targets(BATCH, LENGTH)).map(|index| id(index + 99, classes)).collect(),
         ..Batch::default()
