@@ -116,8 +116,19 @@ impl Show {
         let block = settings.block;
         match settings.goal {
             Goal::Causal => {
-                writeln!(out, "it has seen {block} tokens at a time: what it writes beyond them gets worse")?;
-                writeln!(out, "use it: roformer generate --model {folder} --max-tokens {block} 'Some text'")
+                // Learned positions end where the block does, those of the prompt among them.
+                let is_limited = settings.encoding.starts_with("learned");
+                match is_limited {
+                    true => {
+                        writeln!(out, "it has {block} positions: a prompt and what follows are no longer")?
+                    }
+                    false => writeln!(
+                        out,
+                        "it has seen {block} tokens at a time: what it writes beyond them gets worse"
+                    )?,
+                }
+                let tokens = if is_limited { block / 2 } else { block };
+                writeln!(out, "use it: roformer generate --model {folder} --max-tokens {tokens} 'Some text'")
             }
             Goal::Masked => writeln!(out, "use it: roformer fill-mask --model {folder} 'Some [MASK] text'"),
             Goal::Classification => writeln!(out, "use it: roformer classify --model {folder} 'Some text'"),

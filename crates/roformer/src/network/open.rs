@@ -129,8 +129,8 @@ fn read(bytes: &[u8], weights: Option<&Weights>, task: Task, is_causal: Option<b
         return Err(fields.error("sliding_window", expected));
     }
     if family.is_bert() && is_causal == Some(true) {
-        let value = format!("asked to be causal as a {}", family.model_type());
-        return Err(Error::input("the network", value, "one that is read both ways"));
+        let value = format!("causal, for a {}", family.model_type());
+        return Err(Error::input("task", value, "one for models that are read both ways, such as masked"));
     }
     if !family.is_encoder() && is_causal == Some(false) {
         let value = format!("asked to see ahead as a {}", family.model_type());

@@ -78,7 +78,8 @@ impl Given {
                 Ok(trainer)
             }
             (None, Some(config)) => {
-                let (settings, network) = fitted(settings, read(config, settings, &data)?, &data)?;
+                let network = positioned(read(config, settings, &data)?, None, settings.block)?;
+                let (settings, network) = fitted(settings, network, &data)?;
                 Trainer::with_network(device, &settings, network, data)
             }
             (None, None) => Trainer::new_on(device, settings, data),
@@ -94,6 +95,11 @@ impl Given {
 fn positioned(network: Network, stretch: Option<Hierarchical>, block: usize) -> Result<Network> {
     let positions = network.blueprint.longest;
     match (&network.blueprint.encoding, stretch) {
+        (Encoding::Learned(_), Some(_)) if block > positions.saturating_pow(2) => {
+            let reached = positions.saturating_pow(2);
+            let expected = format!("at most {reached}, the square of the {positions} positions of the model");
+            Err(Error::input("block", block, expected))
+        }
         (Encoding::Learned(learned), Some(own)) => {
             let own = Hierarchical { positions: Some(positions), merge: learned.merge, ..own };
             Ok(network.with(|blueprint| {
@@ -102,7 +108,7 @@ fn positioned(network: Network, stretch: Option<Hierarchical>, block: usize) -> 
         }
         (Encoding::Learned(_), None) if block > positions => {
             let expected = format!(
-                "at most {positions}, the positions that the model has learned; the encoding hierarchical stretches them to {}",
+                "at most {positions}, the positions that the model has; the encoding hierarchical stretches learned ones to {}",
                 positions.saturating_pow(2)
             );
             Err(Error::input("block", block, expected))

@@ -60,11 +60,11 @@ fn learned_positions_are_stretched() {
     let refused = |start: Start, block: usize| onto("third", start, block).err().unwrap().to_string();
     let error = refused(Start::Checkpoint(first.join("last")), 9);
     assert!(
-        error.contains("block is 9; expected at most 8") && error.contains("stretches them to 64"),
+        error.contains("block is 9; expected at most 8") && error.contains("stretches learned ones to 64"),
         "{error}"
     );
     let error = refused(Start::Stretched(first.join("last"), own), 65);
-    assert!(error.contains("square is at least the longest text, 65"), "{error}");
+    assert!(error.contains("block is 65; expected at most 64, the square of the 8 positions"), "{error}");
     let error = refused(Start::Stretched(folder.0.join("second/last"), own), 8);
     assert!(error.contains("whose encoding is hierarchical"), "{error}");
     // Fewer tokens than the table has rows keep all of them.

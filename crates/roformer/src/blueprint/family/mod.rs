@@ -280,7 +280,7 @@ impl Blueprint {
             ("the biases", format!("{:?}", self.biases), read.biases == self.biases),
             ("the norms", format!("{:?}", self.norms), read.norms == self.norms),
             ("the direction", format!("{:?}", self.direction), read.direction == self.direction),
-            ("the network", format!("{self:?}"), read == *self),
+            ("the network", format!("a {} with parts of its own", self.family.model_type()), read == *self),
         ];
         match parts.into_iter().find(|(_, _, is_same)| !is_same) {
             Some((name, value, _)) => Err(Error::input(name, value, "what a config.json can say")),
