@@ -241,8 +241,8 @@ def main():
     OUT.mkdir(exist_ok=True)
     tensors = {}
     cases = [make_case(configs.draw(family, n), tensors) for family in configs.FAMILIES for n in range(STORED)]
-    slopes = [make_gradients(case, tensors) for case in configs.gradient_cases()]
-    parts = [",\n".join(map(line, rows)) for rows in (cases, slopes)]
+    gradients = [make_gradients(case, tensors) for case in configs.gradient_cases()]
+    parts = [",\n".join(map(line, rows)) for rows in (cases, gradients)]
     (OUT / "cases.json").write_text('{{"cases":[\n{}\n],"gradients":[\n{}\n]}}\n'.format(*parts))
     make_files()
     (OUT / "outputs.safetensors").write_bytes(safetensors.torch.save(tensors))

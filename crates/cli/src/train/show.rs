@@ -3,6 +3,7 @@
 use crate::long::{say, time};
 use indicatif::{ProgressBar, ProgressStyle};
 use roformer::Device;
+use roformer::encoding::Encoding;
 use roformer::train::{Evaluation, Event, Goal, Run, Trainer};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -116,18 +117,25 @@ impl Show {
         let block = settings.block;
         match settings.goal {
             Goal::Causal => {
-                // Learned positions end where the block does, those of the prompt among them.
-                let is_limited = settings.encoding.starts_with("learned");
-                match is_limited {
-                    true => {
-                        writeln!(out, "it has {block} positions: a prompt and what follows are no longer")?
+                let blueprint = &run.trainer().network().blueprint;
+                let tokens = match blueprint.encoding {
+                    // Learned positions come to an end, those of the prompt among them.
+                    Encoding::Learned(_) => {
+                        let positions = block.max(blueprint.longest);
+                        writeln!(
+                            out,
+                            "it has {positions} positions: a prompt and what follows are no longer"
+                        )?;
+                        positions / 2
                     }
-                    false => writeln!(
-                        out,
-                        "it has seen {block} tokens at a time: what it writes beyond them gets worse"
-                    )?,
-                }
-                let tokens = if is_limited { block / 2 } else { block };
+                    _ => {
+                        writeln!(
+                            out,
+                            "it has seen {block} tokens at a time: what it writes beyond them gets worse"
+                        )?;
+                        block
+                    }
+                };
                 writeln!(out, "use it: roformer generate --model {folder} --max-tokens {tokens} 'Some text'")
             }
             Goal::Masked => writeln!(out, "use it: roformer fill-mask --model {folder} 'Some [MASK] text'"),

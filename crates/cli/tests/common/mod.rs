@@ -118,3 +118,22 @@ impl Drop for Folder {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
+
+/// A small RoFormer as a PyTorch file.
+pub const BIN: &str = "golden/roformer/tiny-bin";
+
+/// A file of `golden/roformer`.
+pub fn golden(file: &str) -> Vec<u8> {
+    std::fs::read(root().join("golden/roformer").join(file)).unwrap()
+}
+
+impl Folder {
+    /// A folder in it with these files.
+    pub fn model(&self, name: &str, files: &[(&str, &[u8])]) -> String {
+        std::fs::create_dir_all(self.0.join(name)).unwrap();
+        for (file, bytes) in files {
+            std::fs::write(self.0.join(name).join(file), bytes).unwrap();
+        }
+        self.path(name)
+    }
+}

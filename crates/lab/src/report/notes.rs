@@ -134,7 +134,7 @@ pub(super) fn untested(results: &Results) -> String {
     if !results.tasks.iter().any(|task| task.is_language) {
         out.push("Natural text: all tasks here are made up, each to isolate one thing.".into());
     }
-    let other = if plan.attention == "linear" { "Softmax" } else { "Linear" };
+    let other = if plan.attention.starts_with("linear") { "Softmax" } else { "Linear" };
     out.push(format!("{other} attention."));
     for left_out in &plan.left_out {
         out.push(format!("{}: {}.", left_out.label, left_out.reason.trim_end_matches('.')));

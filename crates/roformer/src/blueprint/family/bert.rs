@@ -76,24 +76,8 @@ const HEADS: [HeadKind; 6] = [
     HeadKind::MultipleChoice,
 ];
 
-/// What their classes take where a file is silent.
-struct Defaults {
-    vocabulary: usize,
-    padding: usize,
-    types: usize,
-}
-
-fn defaults(family: Family) -> Defaults {
-    match family {
-        Family::Bert => Defaults { vocabulary: 30_522, padding: 0, types: 2 },
-        Family::Roberta => Defaults { vocabulary: 50_265, padding: 1, types: 2 },
-        Family::Camembert => Defaults { vocabulary: 30_522, padding: 1, types: 2 },
-        _ => Defaults { vocabulary: 30_522, padding: 1, types: 2 },
-    }
-}
-
 pub(super) fn read(fields: &Fields, family: Family, weights: Option<&Weights>) -> Result<Blueprint> {
-    let (defaults, names) = (defaults(family), family.names());
+    let names = family.names();
     refuse(fields)?;
     let width = fields.size("hidden_size", 768, 1)?;
     let heads = fields.size("num_attention_heads", 12, 1)?;
@@ -117,8 +101,8 @@ pub(super) fn read(fields: &Fields, family: Family, weights: Option<&Weights>) -
     let activation = fields.activation("hidden_act", "gelu")?;
     Ok(Blueprint {
         family,
-        vocabulary: fields.size("vocab_size", defaults.vocabulary, 1)?,
-        types: fields.size("type_vocab_size", defaults.types, 1)?,
+        vocabulary: fields.size("vocab_size", if family == Family::Roberta { 50_265 } else { 30_522 }, 1)?,
+        types: fields.size("type_vocab_size", 2, 1)?,
         embedding: width,
         width,
         layers: fields.size("num_hidden_layers", 12, 0)?,
@@ -175,7 +159,7 @@ fn padding(fields: &Fields, family: Family) -> Result<Option<u32>> {
     if family == Family::Bert {
         return Ok(None);
     }
-    let padding = fields.size("pad_token_id", defaults(family).padding, 0)?;
+    let padding = fields.size("pad_token_id", 1, 0)?;
     let most = fields.positions(512);
     if padding + 1 >= most {
         let expected =
