@@ -1,6 +1,6 @@
 """Random small models of each family, drawn from a seed: what `families.py` evaluates."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy
 
@@ -50,12 +50,185 @@ def roberta(random):
     return bert(random) | {"pad_token_id": int(random.integers(0, 3))}
 
 
+def sizes(random, even=False):
+    """Sizes without a pattern of models with a rotary embedding: heads of an even width."""
+    heads = int(random.integers(1, 5))
+    return {
+        "hidden_size": heads * 2 * int(random.integers(1, 6)),
+        "num_attention_heads": heads,
+        "num_hidden_layers": int(random.integers(1, 5)),
+        "intermediate_size": int(random.integers(5, 60)),
+        "vocab_size": int(random.integers(20, 90)),
+        "num_labels": int(random.integers(1, 5)),
+        "pad_token_id": int(random.integers(0, 3)),
+    }
+
+
+def flag(random):
+    return bool(random.integers(0, 2))
+
+
+def activation(random):
+    return str(random.choice(["gelu", "gelu_pytorch_tanh", "relu", "silu"]))
+
+
+def layer_types(random, config):
+    kinds = ["full_attention", "sliding_attention"]
+    return [str(random.choice(kinds)) for _ in range(config["num_hidden_layers"])]
+
+
+def modernbert(random):
+    config = sizes(random) | {
+        "hidden_activation": activation(random),
+        "classifier_activation": activation(random),
+        "classifier_pooling": str(random.choice(["cls", "mean"])),
+        "local_attention": int(random.integers(2, 12)),
+        "max_position_embeddings": 64,
+        "bos_token_id": None,
+        "eos_token_id": None,
+        "cls_token_id": None,
+        "sep_token_id": None,
+    }
+    for field in ["norm_bias", "attention_bias", "mlp_bias", "decoder_bias", "classifier_bias"]:
+        config[field] = flag(random)
+    if flag(random):
+        config["layer_types"] = layer_types(random, config)
+    if flag(random):
+        config |= {"rope_parameters": {
+            "full_attention": {"rope_type": "default", "rope_theta": 20000.0},
+            "sliding_attention": {"rope_type": "linear", "rope_theta": 500.0, "factor": 2.0},
+        }}
+    return config
+
+
+def nomic(random):
+    config = sizes(random) | {"type_vocab_size": int(random.integers(1, 4)), "hidden_act": activation(random)}
+    if flag(random):
+        config["head_dim"] = 2 * int(random.integers(1, 8))
+    return config | {"max_position_embeddings": 64}
+
+
+def grouped(random, config):
+    """Heads that share keys, and a width of heads that does not follow from the others."""
+    heads = config["num_attention_heads"]
+    shared = [number for number in range(1, heads + 1) if heads % number == 0]
+    config["num_key_value_heads"] = int(random.choice(shared))
+    return config | ({"head_dim": 2 * int(random.integers(1, 8))} if flag(random) else {})
+
+
+def llama(random):
+    config = grouped(random, sizes(random)) | {"hidden_act": activation(random), "max_position_embeddings": 64}
+    config |= {"attention_bias": flag(random), "mlp_bias": flag(random), "tie_word_embeddings": flag(random)}
+    return config | {"bos_token_id": None, "eos_token_id": None}
+
+
+def eurobert(random):
+    return llama(random) | {"classifier_pooling": str(random.choice(["late", "mean", "bos"]))}
+
+
+def qwen3(random):
+    config = llama(random)
+    config.pop("mlp_bias")
+    config |= {"use_sliding_window": True, "sliding_window": int(random.integers(1, 12))}
+    return config | {"layer_types": layer_types(random, config)}
+
+
+def mistral(random):
+    config = llama(random)
+    for field in ["attention_bias", "mlp_bias"]:
+        config.pop(field)
+    return config | {"sliding_window": int(random.integers(1, 12))}
+
+
+def phi3(random):
+    config = llama(random)
+    for field in ["attention_bias", "mlp_bias", "head_dim"]:
+        config.pop(field, None)
+    pairs = config["hidden_size"] // config["num_attention_heads"] // 2
+    config |= {"sliding_window": int(random.integers(1, 12)) if flag(random) else None}
+    if flag(random):
+        factors = lambda: [float(random.uniform(1, 4)) for _ in range(pairs)]
+        config |= {"original_max_position_embeddings": 8, "rope_parameters": {
+            "rope_type": "longrope", "rope_theta": 10000.0, "short_factor": factors(), "long_factor": factors(),
+            "original_max_position_embeddings": 8,
+        }}
+    return config
+
+
+def glm4(random):
+    config = llama(random)
+    config.pop("mlp_bias")
+    config["head_dim"] = 4 * int(random.integers(1, 5))
+    return config
+
+
+def gemma(random):
+    config = llama(random)
+    for field in ["mlp_bias", "hidden_act"]:
+        config.pop(field)
+    config["head_dim"] = 2 * int(random.integers(1, 8))
+    config |= {"hidden_activation": activation(random), "query_pre_attn_scalar": int(random.integers(2, 30))}
+    config |= {"sliding_window": int(random.integers(2, 12)), "layer_types": layer_types(random, config)}
+    return config | {"attn_logit_softcapping": None, "final_logit_softcapping": None}
+
+
+def gemma3(random):
+    return gemma(random) | {"use_bidirectional_attention": flag(random)}
+
+
+def gpt(random):
+    config = sizes(random)
+    return {
+        "n_embd": config["hidden_size"],
+        "n_head": config["num_attention_heads"],
+        "n_layer": config["num_hidden_layers"],
+        "n_inner": config["intermediate_size"] if flag(random) else None,
+        "n_positions": int(random.integers(24, 40)),
+        "activation_function": str(random.choice(["gelu", "gelu_new", "relu", "silu"])),
+        "tie_word_embeddings": flag(random),
+        "bos_token_id": None,
+        "eos_token_id": None,
+    } | {field: config[field] for field in ["vocab_size", "num_labels", "pad_token_id"]}
+
+
+def gptj(random):
+    config = gpt(random)
+    dim = config["n_embd"] // config["n_head"]
+    return config | {"rotary_dim": 2 * int(random.integers(1, dim // 2 + 1)), "tie_word_embeddings": False}
+
+
+def neox(random):
+    config = sizes(random) | {"hidden_act": activation(random), "max_position_embeddings": 64}
+    config |= {"use_parallel_residual": flag(random), "attention_bias": flag(random)}
+    config |= {"tie_word_embeddings": flag(random), "bos_token_id": None, "eos_token_id": None}
+    # Heads of 8 and more features, so that a part of them can turn.
+    config["hidden_size"] = config["num_attention_heads"] * 8 * int(random.integers(1, 3))
+    return config | {"rotary_pct": float(random.choice([0.25, 0.5, 1.0])), "rotary_emb_base": 5000}
+
+
+DECODER_HEADS = ("ForCausalLM", "Model", "ForSequenceClassification", "ForTokenClassification")
+GPT_HEADS = DECODER_HEADS + ("ForQuestionAnswering",)
+
 FAMILIES = {
     "Bert": (bert, ENCODER_HEADS),
     "Roberta": (roberta, ENCODER_HEADS),
     "XLMRoberta": (roberta, ENCODER_HEADS),
     "Camembert": (roberta, ENCODER_HEADS),
+    "ModernBert": (modernbert, ENCODER_HEADS),
+    "NomicBert": (nomic, ("Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification")),
+    "EuroBert": (eurobert, ("Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification")),
+    "GPT2": (gpt, ("LMHeadModel",) + GPT_HEADS[1:]),
+    "GPTJ": (gptj, ("ForCausalLM", "Model", "ForSequenceClassification", "ForQuestionAnswering")),
+    "GPTNeoX": (neox, GPT_HEADS),
+    "Mistral": (mistral, DECODER_HEADS),
+    "Qwen3": (qwen3, DECODER_HEADS),
+    "Phi3": (phi3, DECODER_HEADS),
+    "Glm4": (glm4, DECODER_HEADS),
+    "Gemma2": (gemma, DECODER_HEADS),
+    "Gemma3": (gemma3, ("ForCausalLM", "TextModel", "TextForSequenceClassification")),
 }
+# Where the configuration's class is not the family's name.
+CONFIGS = {"Gemma3": "Gemma3TextConfig"}
 
 
 def draw(family, number):
@@ -66,6 +239,10 @@ def draw(family, number):
     config = make(random)
     if head == "ForQuestionAnswering":
         config["num_labels"] = 2
+    pad = [None, "right", "left"][int(random.integers(0, 3))]
+    if family == "ModernBert" and head == "ForMultipleChoice":
+        # Its mean asks for a mask.
+        pad = pad or "right"
     return Case(
         name=f"{family.lower()}-{number}",
         family=family,
@@ -73,8 +250,8 @@ def draw(family, number):
         config=config,
         batch=int(random.integers(1, 4)),
         length=int(random.integers(1, 20)),
-        pad=[None, "right", "left"][int(random.integers(0, 3))],
-        types=bool(random.integers(0, 2)) and config.get("type_vocab_size", 1) > 1,
+        pad=pad,
+        types=flag(random) and config.get("type_vocab_size", 1) > 1,
         choices=int(random.integers(2, 4)) if head == "ForMultipleChoice" else None,
     )
 
@@ -84,6 +261,14 @@ SIZES |= {"vocab_size": 17, "max_position_embeddings": 12, "type_vocab_size": 2,
 
 # Folders: the family, the head, and the rows of its table of positions, for texts of 40 tokens.
 FILES = {"tiny-bert": ("Bert", "ForMaskedLM", 40), "tiny-roberta": ("Roberta", "Model", 42)}
+
+
+def small(config):
+    """The same model with less to store."""
+    limits = {"num_hidden_layers": 2, "n_layer": 2, "intermediate_size": 12, "n_inner": 12, "vocab_size": 19}
+    least = {field: min(config[field], most) for field, most in limits.items() if config.get(field)}
+    kinds = {"layer_types": config["layer_types"][:2]} if "layer_types" in config else {}
+    return config | least | kinds | {"num_labels": max(2, config["num_labels"])}
 
 
 def gradient_cases():
@@ -97,3 +282,14 @@ def gradient_cases():
         for head in heads:
             name = f"{family.lower()}-{head}-gradients"
             yield Case(name, family, head, SIZES, batch=2, length=6, pad=None, types=family == "Bert")
+    # Of the others the first two models that are drawn and have a loss.
+    for family, (_, heads) in list(FAMILIES.items())[4:]:
+        count = 0
+        for number in range(500, 600):
+            case = draw(family, number)
+            is_trained = "LM" in case.head or "ForSequence" in case.head or "ForToken" in case.head
+            if not is_trained or count == 2:
+                continue
+            count += 1
+            yield replace(case, name=f"{case.name}-gradients", config=small(case.config), batch=2, length=9, pad=None,
+                          types=False)

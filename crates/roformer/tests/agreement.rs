@@ -37,7 +37,7 @@ fn families() -> Vec<(&'static str, Blueprint)> {
     let v2 = Blueprint {
         norms: roformer::blueprint::Norms { kind: NormKind::Bare, ..roformer.norms },
         biases: Biases::all(false),
-        output: Output { is_tied: true, transform: None, has_bias: false },
+        output: Output { transform: None, has_bias: false, ..roformer.output },
         ..roformer.clone()
     };
     let narrow = Blueprint { embedding: 10, ..roformer.clone() };

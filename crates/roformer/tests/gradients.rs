@@ -213,7 +213,7 @@ fn forms() -> Vec<Blueprint> {
     let bare = Blueprint {
         biases: Biases::all(false),
         norms: Norms { kind: NormKind::Bare, ..first.norms },
-        output: Output { is_tied: true, transform: None, has_bias: false },
+        output: Output { transform: None, has_bias: false, ..first.output },
         ..first.clone()
     };
     let queries = Biases { queries: true, ..Biases::all(false) };

@@ -97,10 +97,6 @@ fn facts(folder: &Path) -> Result<Map<String, Value>, Failure> {
         warnings.push(format!("cannot be run here: {error}"));
     }
     let blueprint = blueprint.ok();
-    if let Some(window) = blueprint.as_ref().and_then(|blueprint| blueprint.window) {
-        warnings
-            .push(format!("texts of more than {window} tokens, its `sliding_window`, cannot be run here"));
-    }
 
     let read = HfConfig::read(&bytes, &HfOptions::default());
     // A model that does more than text has the sizes of its text part in an object of their own.

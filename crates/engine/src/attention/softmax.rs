@@ -9,6 +9,7 @@ use super::rows::{Rows, Running, exponentials};
 use crate::ops::gemm::{Columns, Level, Run, Start, Target};
 use crate::ops::{Memory, Real};
 use rayon::prelude::*;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 /// Sizes of an attention.
@@ -53,6 +54,20 @@ pub struct Mask<'a> {
     pub keys: Option<&'a [bool]>,
     /// How far a query sees.
     pub reach: Reach<'a>,
+    /// A query sees no key that is this many places away from it or more, on either side; any where there is no window.
+    pub window: Option<usize>,
+}
+
+impl Mask<'_> {
+    /// The keys that a query may see, whether they are there or not. Those of a later query begin and end no earlier.
+    pub(crate) fn seen(&self, shape: &Shape, sequence: usize, query: usize) -> Range<usize> {
+        let end = self.reach.of(shape, sequence, query);
+        let Some(window) = self.window else { return 0..end };
+        // The query stands at `place` − queries among the keys, which may be before the first.
+        let place = query + shape.keys;
+        let end = end.min((place + window).saturating_sub(shape.queries));
+        (place + 1).saturating_sub(shape.queries + window).min(end)..end
+    }
 }
 
 /// How far a query sees.
@@ -120,17 +135,19 @@ impl<T: Real> Workspace<T> {
     }
 }
 
-/// out = softmax(q·kᵀ / √head_dim)·v for every sequence and head. `out` is `[batch, queries, heads · head_dim]`. A query
-/// that sees no key gives zeros. `false` if there was not enough memory.
+/// out = softmax(scale·q·kᵀ)·v for every sequence and head, with a scale of 1/√head_dim where none is given. `out` is
+/// `[batch, queries, heads · head_dim]`. A query that sees no key gives zeros. `false` if there was not enough memory.
 #[must_use]
 pub fn attend<T: Real>(
     shape: &Shape,
     (q, k, v): (Heads<T>, Heads<T>, Heads<T>),
     mask: &Mask,
+    scale: Option<f64>,
     out: &mut [T],
     workspace: &Workspace<T>,
 ) -> bool {
     let Shape { batch, queries, keys, heads, key_heads, head_dim } = *shape;
+    let scale = T::of(scale.unwrap_or_else(|| 1.0 / (head_dim as f64).sqrt()));
     assert_eq!(out.len(), batch * queries * heads * head_dim, "the shape of an attention");
     check_inputs(shape, [&q, &k, &v], mask);
     if out.is_empty() {
@@ -167,7 +184,7 @@ pub fn attend<T: Real>(
                     &widths,
                     &q.head(shape, sequence, head)[first * q.token..],
                     q.token,
-                    mask,
+                    (mask, scale),
                     &mut scratch,
                 );
             }
@@ -282,18 +299,19 @@ impl<T: Real> Piece<T> {
         widths: &Widths,
         q: &[T],
         q_step: usize,
-        mask: &Mask,
+        (mask, scale): (&Mask, T),
         scratch: &mut Scratch<T>,
     ) {
         let (dim, block) = (shape.head_dim, widths.block());
         assert!(q.len() >= (self.count - 1) * q_step + dim, "queries within their memory");
         scratch.largest.fill(T::NEG_INFINITY);
         scratch.total.fill(T::ZERO);
-        let scale = T::ONE / T::of(dim as f64).sqrt();
-        // What the last query sees bounds what any does.
-        let visible = mask.reach.of(shape, self.sequence, self.first + self.count - 1);
+        let seen = |query: usize| mask.seen(shape, self.sequence, query);
+        // What the first and the last query see bounds what any does; panels are read whole.
+        let (first, last) = (seen(self.first), seen(self.first + self.count - 1));
+        let (from, visible) = (first.start / widths.keys * widths.keys, last.end);
         let masked = mask.keys.map(|mask| &mask[self.sequence * shape.keys..][..shape.keys]);
-        for start in (0..visible).step_by(block) {
+        for start in (from..visible).step_by(block) {
             let count = block.min(visible - start);
             for panel in (0..count).step_by(widths.keys) {
                 let run = Run {
@@ -315,14 +333,15 @@ impl<T: Real> Piece<T> {
                 unsafe { T::run(widths.level, &run) };
             }
             for row in 0..self.count {
-                let reach = mask.reach.of(shape, self.sequence, self.first + row);
+                let seen = seen(self.first + row);
                 let scores = &mut scratch.scores[row * block..][..count];
                 if let Some(masked) = masked {
                     for (score, &there) in scores.iter_mut().zip(&masked[start..]) {
                         *score = if there { *score } else { T::NEG_INFINITY };
                     }
                 }
-                scores[reach.saturating_sub(start).min(count)..].fill(T::NEG_INFINITY);
+                scores[seen.end.saturating_sub(start).min(count)..].fill(T::NEG_INFINITY);
+                scores[..seen.start.saturating_sub(start).min(count)].fill(T::NEG_INFINITY);
             }
             let Scratch { scores, largest, total, shrink, .. } = scratch;
             let running = Running {
@@ -331,7 +350,7 @@ impl<T: Real> Piece<T> {
                 shrink: &mut shrink[..self.count],
             };
             exponentials(widths.level, Rows { data: scores, step: block, count }, scale, running);
-            if start > 0 {
+            if start > from {
                 for (row, &shrink) in shrink.iter().enumerate().take(self.count).filter(|x| *x.1 != T::ONE) {
                     // SAFETY: a row of this piece.
                     let out = unsafe { std::slice::from_raw_parts_mut(self.out.add(row * self.step), dim) };
@@ -353,7 +372,7 @@ impl<T: Real> Piece<T> {
                     out: unsafe { self.out.add(column) },
                     out_step: self.step,
                     columns: widths.values.min(dim - column),
-                    start: if start == 0 { Start::Zero } else { Start::Target },
+                    start: if start == from { Start::Zero } else { Start::Target },
                     plus: None,
                 };
                 // SAFETY: scores and panel as above; the rows and columns of this piece.
@@ -392,8 +411,12 @@ mod tests {
                         let product: f64 = q.iter().zip(&k[key(j)..]).map(|(q, k)| q * k).sum();
                         product / (head_dim as f64).sqrt()
                     };
+                    let is_near =
+                        |j: usize| mask.window.is_none_or(|window| (i + keys).abs_diff(j + queries) < window);
                     let seen = |j: &usize| {
-                        *j < mask.reach.of(shape, b, i) && mask.keys.is_none_or(|mask| mask[b * keys + j])
+                        *j < mask.reach.of(shape, b, i)
+                            && mask.keys.is_none_or(|mask| mask[b * keys + j])
+                            && is_near(*j)
                     };
                     let seen: Vec<usize> = (0..keys).filter(seen).collect();
                     let largest = seen.iter().map(|&j| score(j)).fold(f64::NEG_INFINITY, f64::max);
@@ -431,7 +454,7 @@ mod tests {
             rows(&tk, key_heads, keys, head_dim),
             rows(&tv, key_heads, keys, head_dim),
         );
-        assert!(attend(&shape, all, mask, &mut out, &workspace));
+        assert!(attend(&shape, all, mask, None, &mut out, &workspace));
         for (got, exact) in out.iter().zip(naive(&shape, &q, &k, &v, mask)) {
             assert!((got.to_f64() - exact).abs() <= bound, "{shape:?}: {got:?} {exact}");
         }
@@ -455,9 +478,11 @@ mod tests {
             let prefixes: Vec<usize> = (0..batch).map(|b| 2 + b).collect();
             for keys in [None, Some(&there[..])] {
                 for reach in [Reach::All, Reach::Causal, Reach::Prefix(&prefixes)] {
-                    let mask = Mask { keys, reach };
-                    check::<f32>(shape, &mask, 4e-6);
-                    check::<f64>(shape, &mask, 1e-13);
+                    for window in [None, Some(1), Some(3), Some(40), Some(1000)] {
+                        let mask = Mask { keys, reach, window };
+                        check::<f32>(shape, &mask, 4e-6);
+                        check::<f64>(shape, &mask, 1e-13);
+                    }
                 }
             }
         }

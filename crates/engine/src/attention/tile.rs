@@ -182,8 +182,9 @@ impl<'a, T: Real> Attention<'a, T> {
     /// The keys that any of some queries sees, and perhaps others among them.
     pub(super) fn seen(&self, sequence: usize, query: usize, queries: usize) -> Range<usize> {
         let Range { start, end } = self.present(sequence);
-        // A later query sees no less.
-        let end = end.min(self.mask.reach.of(&self.shape, sequence, query + queries - 1));
+        // What the first and the last of them see bounds what any does.
+        let seen = |query: usize| self.mask.seen(&self.shape, sequence, query);
+        let (start, end) = (start.max(seen(query).start), end.min(seen(query + queries - 1).end));
         start.min(end)..end
     }
 
@@ -292,9 +293,10 @@ impl<'a, T: Real> Attention<'a, T> {
     /// −∞ for what the mask hides.
     fn hide(&self, tile: &Tile, scores: &mut [T]) {
         let shape = &self.shape;
-        // A later query sees no less than the first.
-        let seen = self.mask.reach.of(shape, tile.sequence, tile.query);
-        if self.mask.keys.is_none() && seen >= tile.key + tile.keys {
+        let seen = |query: usize| self.mask.seen(shape, tile.sequence, query);
+        // What all see: no later query sees less at the end, no earlier one less at the start.
+        let (first, last) = (seen(tile.query), seen(tile.query + tile.queries - 1));
+        if self.mask.keys.is_none() && last.start <= tile.key && first.end >= tile.key + tile.keys {
             return;
         }
         let there = self.mask.keys.map(|mask| &mask[tile.sequence * shape.keys + tile.key..][..tile.keys]);
@@ -305,8 +307,9 @@ impl<'a, T: Real> Attention<'a, T> {
                     *score = if there { *score } else { T::NEG_INFINITY };
                 }
             }
-            let reach = self.mask.reach.of(shape, tile.sequence, tile.query + i);
-            row[reach.saturating_sub(tile.key).min(tile.keys)..].fill(T::NEG_INFINITY);
+            let seen = seen(tile.query + i);
+            row[seen.end.saturating_sub(tile.key).min(tile.keys)..].fill(T::NEG_INFINITY);
+            row[..seen.start.saturating_sub(tile.key).min(tile.keys)].fill(T::NEG_INFINITY);
         }
     }
 }

@@ -58,6 +58,8 @@ pub struct Attend {
     pub head_dim: usize,
     /// Whether a token sees only what came before.
     pub is_causal: bool,
+    /// From how many places away on a token is not seen; all are where there is no window.
+    pub window: Option<usize>,
     /// The chance that a weight is dropped, in training.
     pub dropout: f64,
     /// Position terms. (Their rotation has been done.)
@@ -114,7 +116,11 @@ impl<T: Real> Softmax<T> {
             q,
             k,
             v,
-            mask: Mask { keys: (!given.mask.is_empty()).then_some(&given.mask[..]), reach },
+            mask: Mask {
+                keys: (!given.mask.is_empty()).then_some(&given.mask[..]),
+                reach,
+                window: self.attend.window,
+            },
             terms: attention::Terms {
                 scale: terms.scale,
                 content: terms.content.map(|value| values.get(value)),

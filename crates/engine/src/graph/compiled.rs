@@ -41,7 +41,7 @@ macro_rules! compiled {
 
 compiled! {
     dense::Linear, dense::Sum, dense::Concatenate, dense::Columns, dense::Every, dense::Lift,
-    log_bias::LogBias, lookup::Tokens, loss::Classes, pointwise::Activate, pointwise::Gate, pointwise::Dropout,
+    log_bias::LogBias, lookup::Tokens, loss::Classes, pointwise::Activate, pointwise::Gate, pointwise::Times, pointwise::Dropout,
     receptive::Frequencies, rows::Beside, rows::Means, rows::Last;
     attend::Softmax, dense::Constant, linear::Features, linear::Linear, lookup::Positions, loss::Vocabulary,
     pointwise::Norm, rotate::Rotate, rows::Scaled, similarity::PairLoss

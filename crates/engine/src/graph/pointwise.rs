@@ -1,23 +1,46 @@
 //! Norms, activations and dropout.
 
 use super::{Builder, Gradients, Operation, Parameter, Value, Values};
+use crate::ops::norm::training::Kind;
 use crate::ops::{Activation, Real, activation, dropout, norm};
 
 impl<T: Real> Builder<T> {
     /// (x − mean)/√(variance + ε)·weight + bias, row by row.
-    pub fn layer_norm(&mut self, x: Value, weight: Parameter, bias: Parameter, epsilon: f64) -> Value {
-        self.norm(x, weight, Some(bias), epsilon)
+    pub fn layer_norm(
+        &mut self,
+        x: Value,
+        weight: Parameter,
+        bias: Option<Parameter>,
+        epsilon: f64,
+    ) -> Value {
+        self.norm(x, Kind::Layer, weight, bias, epsilon)
     }
 
     /// x/√(mean of squares + ε)·weight, row by row.
     pub fn rms_norm(&mut self, x: Value, weight: Parameter, epsilon: f64) -> Value {
-        self.norm(x, weight, None, epsilon)
+        self.norm(x, Kind::Rms, weight, None, epsilon)
     }
 
-    fn norm(&mut self, x: Value, weight: Parameter, bias: Option<Parameter>, epsilon: f64) -> Value {
+    fn norm(
+        &mut self,
+        x: Value,
+        kind: Kind,
+        weight: Parameter,
+        bias: Option<Parameter>,
+        epsilon: f64,
+    ) -> Value {
         let out = self.value(x.rows, x.width);
         let scratch = vec![T::ZERO; norm::training::Norm::<T>::scratch(x.rows, x.width)];
-        self.add(Norm { x, weight, bias, epsilon, statistics: vec![T::ZERO; 2 * x.rows], scratch, out });
+        self.add(Norm {
+            x,
+            kind,
+            weight,
+            bias,
+            epsilon,
+            statistics: vec![T::ZERO; 2 * x.rows],
+            scratch,
+            out,
+        });
         out
     }
 
@@ -28,11 +51,19 @@ impl<T: Real> Builder<T> {
         out
     }
 
-    /// silu(gate)·up, where gate and up stand side by side in x. Nothing else may read x.
-    pub fn swiglu(&mut self, x: Value) -> Value {
+    /// activation(gate)·up, where gate and up stand side by side in x. Nothing else may read x.
+    pub fn gate(&mut self, x: Value, activation: Activation) -> Value {
         let out = self.value(x.rows, x.width / 2);
-        self.add(Gate { x, out });
+        self.add(Gate { x, activation, out });
         out
+    }
+
+    /// factor·x, in place. Nothing else may have read x.
+    pub fn times(&mut self, x: Value, factor: f64) -> Value {
+        if factor != 1.0 {
+            self.add(Times { x, factor });
+        }
+        x
     }
 
     /// x with numbers dropped in training, in place. Nothing else may have read x.
@@ -47,6 +78,7 @@ impl<T: Real> Builder<T> {
 
 pub(super) struct Norm<T> {
     pub(super) x: Value,
+    pub(super) kind: Kind,
     pub(super) weight: Parameter,
     pub(super) bias: Option<Parameter>,
     pub(super) epsilon: f64,
@@ -60,7 +92,7 @@ pub(super) struct Norm<T> {
 impl<T: Real> Norm<T> {
     fn norm<'a>(&self, values: &'a Values<T>) -> norm::training::Norm<'a, T> {
         norm::training::Norm {
-            kind: if self.bias.is_some() { norm::training::Kind::Layer } else { norm::training::Kind::Rms },
+            kind: self.kind,
             width: self.x.width,
             weight: values.parameter(self.weight),
             bias: self.bias.map(|bias| values.parameter(bias)),
@@ -126,19 +158,41 @@ impl<T: Real> Operation<T> for Activate {
 
 pub(super) struct Gate {
     pub(super) x: Value,
+    pub(super) activation: Activation,
     pub(super) out: Value,
 }
 
 impl<T: Real> Operation<T> for Gate {
     fn forward(&mut self, values: &mut Values<T>) {
-        values.write(self.out, |values, out| activation::swiglu(values.get(self.x), self.out.width, out));
+        values.write(self.out, |values, out| {
+            activation::gate(values.get(self.x), self.out.width, self.activation, out);
+        });
     }
 
     fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
         gradients.contribute(self.x, |gradients, dx, _| {
             let dy = gradients.get(self.out);
-            activation::swiglu_backward(values.get(self.x), self.out.width, dy, dx);
+            activation::gate_backward(values.get(self.x), self.out.width, self.activation, dy, dx);
         });
+    }
+
+    lowered_in_cuda!();
+}
+
+pub(super) struct Times {
+    pub(super) x: Value,
+    pub(super) factor: f64,
+}
+
+impl<T: Real> Operation<T> for Times {
+    fn forward(&mut self, values: &mut Values<T>) {
+        let factor = T::of(self.factor);
+        values.write(self.x, |_, numbers| numbers.iter_mut().for_each(|x| *x *= factor));
+    }
+
+    fn backward(&mut self, _: &Values<T>, gradients: &mut Gradients<T>) {
+        let factor = T::of(self.factor);
+        gradients.add(self.x, |_, numbers| numbers.iter_mut().for_each(|x| *x *= factor));
     }
 
     lowered_in_cuda!();

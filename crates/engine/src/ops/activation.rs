@@ -103,13 +103,14 @@ pub fn backward<T: Real>(derivatives: &[T], dy: &mut [T]) {
     }
 }
 
-/// y = silu(gate)·up: the rows of x `[rows, 2 · width]` are a gate and, beside it, what it lets through; y `[rows, width]`.
-pub fn swiglu<T: Real>(x: &[T], width: usize, y: &mut [T]) {
+/// y = activation(gate)·up: the rows of x `[rows, 2 · width]` are a gate and, beside it, what it lets through; y
+/// `[rows, width]`.
+pub fn gate<T: Real>(x: &[T], width: usize, activation: Activation, y: &mut [T]) {
     assert!(x.len() == 2 * y.len() && y.len().is_multiple_of(width), "shapes of a gate");
     if y.is_empty() {
         return;
     }
-    let row = |(x, y): (&[T], &mut [T])| gate(&x[..width], &x[width..], y);
+    let row = |(x, y): (&[T], &mut [T])| gated(activation, &x[..width], &x[width..], y);
     if x.len() < PARALLEL {
         x.chunks_exact(2 * width).zip(y.chunks_exact_mut(width)).for_each(row);
     } else {
@@ -117,8 +118,8 @@ pub fn swiglu<T: Real>(x: &[T], width: usize, y: &mut [T]) {
     }
 }
 
-/// The gradient of [`swiglu`]: dx `[rows, 2 · width]` from x, of the same shape, and dy `[rows, width]`.
-pub fn swiglu_backward<T: Real>(x: &[T], width: usize, dy: &[T], dx: &mut [T]) {
+/// The gradient of [`gate`]: dx `[rows, 2 · width]` from x, of the same shape, and dy `[rows, width]`.
+pub fn gate_backward<T: Real>(x: &[T], width: usize, activation: Activation, dy: &[T], dx: &mut [T]) {
     assert!(x.len() == 2 * dy.len() && x.len() == dx.len(), "shapes of a gate");
     assert!(dy.len().is_multiple_of(width), "shapes of a gate");
     if dy.is_empty() {
@@ -126,7 +127,7 @@ pub fn swiglu_backward<T: Real>(x: &[T], width: usize, dy: &[T], dx: &mut [T]) {
     }
     let row = |((x, dy), dx): ((&[T], &[T]), &mut [T])| {
         let (dgate, dup) = dx.split_at_mut(width);
-        gate_backward(&x[..width], &x[width..], dy, dgate, dup);
+        gated_backward(activation, &x[..width], &x[width..], dy, dgate, dup);
     };
     if x.len() < PARALLEL {
         let rows = x.chunks_exact(2 * width).zip(dy.chunks_exact(width));
@@ -140,8 +141,11 @@ pub fn swiglu_backward<T: Real>(x: &[T], width: usize, dy: &[T], dx: &mut [T]) {
 vectorised! { fn apply<T>(activation: Activation, x: &mut [T]) = all }
 vectorised! { fn with_derivatives<T>(activation: Activation, x: &mut [T], y: &mut [T]) = all_with_derivatives }
 vectorised! { fn multiply<T>(derivatives: &[T], dy: &mut [T]) = multiply_all }
-vectorised! { fn gate<T>(gate: &[T], up: &[T], y: &mut [T]) = gate_row }
-vectorised! { fn gate_backward<T>(gate: &[T], up: &[T], dy: &[T], dgate: &mut [T], dup: &mut [T]) = gate_derivatives }
+vectorised! { fn gated<T>(activation: Activation, gate: &[T], up: &[T], y: &mut [T]) = gate_row }
+vectorised! {
+    fn gated_backward<T>(activation: Activation, gate: &[T], up: &[T], dy: &[T], dgate: &mut [T], dup: &mut [T]) =
+        gate_derivatives
+}
 
 #[inline(always)]
 fn all<T: Real>(activation: Activation, x: &mut [T]) {
@@ -217,18 +221,27 @@ fn tanh<T: Real>(x: T) -> (T, T) {
 }
 
 #[inline(always)]
-fn gate_row<T: Real>(gate: &[T], up: &[T], y: &mut [T]) {
-    for ((y, &gate), &up) in y.iter_mut().zip(gate).zip(up) {
-        *y = silu(gate).0 * up;
-    }
+fn gate_row<T: Real>(activation: Activation, gate: &[T], up: &[T], y: &mut [T]) {
+    y.copy_from_slice(gate);
+    all(activation, y);
+    multiply_all(up, y);
 }
 
 #[inline(always)]
-fn gate_derivatives<T: Real>(gate: &[T], up: &[T], dy: &[T], dgate: &mut [T], dup: &mut [T]) {
-    for ((((&gate, &up), &dy), dgate), dup) in gate.iter().zip(up).zip(dy).zip(dgate).zip(dup) {
-        let (value, derivative) = silu(gate);
-        *dgate = dy * up * derivative;
-        *dup = dy * value;
+fn gate_derivatives<T: Real>(
+    activation: Activation,
+    gate: &[T],
+    up: &[T],
+    dy: &[T],
+    dgate: &mut [T],
+    dup: &mut [T],
+) {
+    // For now the derivatives, and the values.
+    dgate.copy_from_slice(gate);
+    all_with_derivatives(activation, dgate, dup);
+    for (((dgate, dup), &up), &dy) in dgate.iter_mut().zip(dup).zip(up).zip(dy) {
+        *dgate *= dy * up;
+        *dup *= dy;
     }
 }
 
@@ -296,28 +309,37 @@ mod tests {
 
     #[test]
     fn gates_and_their_gradients() {
-        fn run<T: Real>(rows: usize, width: usize) -> Vec<T> {
+        fn run<T: Real>(rows: usize, width: usize, activation: Activation) -> Vec<T> {
             let (x, dy) = (wide::<T>(3, 2 * rows * width), list::<T>(4, rows * width));
             on_any_threads(|| {
                 let (mut y, mut dx) = (vec![T::ONE; dy.len()], vec![T::ONE; x.len()]);
-                swiglu(&x, width, &mut y);
-                swiglu_backward(&x, width, &dy, &mut dx);
+                gate(&x, width, activation, &mut y);
+                gate_backward(&x, width, activation, &dy, &mut dx);
                 [y, dx].concat()
             })
         }
-        for (rows, width) in [(1, 1), (3, 5), (1, 33), (5, 1), (70, 300)] {
-            let out = run::<f64>(rows, width);
+        for ((rows, width), activation) in [(1, 1), (3, 5), (1, 33), (5, 1), (70, 300)].into_iter().zip([
+            Activation::Silu,
+            Activation::Gelu,
+            Activation::GeluTanh,
+            Activation::Relu,
+            Activation::Silu,
+        ]) {
+            let out = run::<f64>(rows, width, activation);
             let (x, dy) = (wide::<f64>(3, 2 * rows * width), list::<f64>(4, rows * width));
             let value = |x: &[f64]| -> Vec<f64> {
                 let at = |row: usize, i: usize| x[2 * row * width + i];
-                let one =
-                    |row: usize, i: usize| at(row, i) / (1.0 + (-at(row, i)).exp()) * at(row, width + i);
+                let one = |row: usize, i: usize| {
+                    let mut value = [at(row, i)];
+                    activation.apply(&mut value);
+                    value[0] * at(row, width + i)
+                };
                 (0..rows).flat_map(|row| (0..width).map(move |i| (row, i))).map(|(r, i)| one(r, i)).collect()
             };
             let (y, dx) = out.split_at(rows * width);
             assert!(y.iter().zip(value(&x)).all(|(a, b)| (a - b).abs() < 1e-14));
-            gradient(&format!("{rows} × {width}"), &x, dx, |x| dot(&value(x), &dy));
-            close("f32", &run::<f32>(rows, width), &out, 16.0);
+            gradient(&format!("{rows} × {width} {activation:?}"), &x, dx, |x| dot(&value(x), &dy));
+            close("f32", &run::<f32>(rows, width, activation), &out, 16.0);
         }
     }
 }

@@ -81,12 +81,14 @@ pub trait Backend: Send + Sync {
         epsilon: f64,
     ) -> Result<()>;
 
-    /// x ← x + delta and out = x/√(mean of squares + ε)·weight, row by row of the weight's width.
-    fn add_rms_norm<T: Real>(
+    /// x ← x + delta and out = norm(x), row by row of the weight's width: with a bias as [`layer_norm`](Self::layer_norm), else
+    /// as [`rms_norm`](Self::rms_norm).
+    fn add_norm<T: Real>(
         &self,
         x: &mut Self::Buffer<T>,
         delta: Option<&Self::Buffer<T>>,
         weight: &Self::Buffer<T>,
+        bias: Option<&Self::Buffer<T>>,
         epsilon: f64,
         out: &mut Self::Buffer<T>,
     ) -> Result<()>;
@@ -100,11 +102,12 @@ pub trait Backend: Send + Sync {
         epsilon: f64,
     ) -> Result<()>;
 
-    /// out `[rows, wide]` = silu(gate)·up: a row of gate_up `[rows, 2 · wide]` is gate and then up.
-    fn swiglu<T: Real>(
+    /// out `[rows, wide]` = activation(gate)·up: a row of gate_up `[rows, 2 · wide]` is gate and then up.
+    fn gate<T: Real>(
         &self,
         gate_up: &Self::Buffer<T>,
         wide: usize,
+        activation: Activation,
         out: &mut Self::Buffer<T>,
     ) -> Result<()>;
 
@@ -217,14 +220,11 @@ impl<M> Default for Terms<'_, M> {
 }
 
 impl<M> Terms<'_, M> {
-    /// Whether there is none, so that an attention is the plain one.
+    /// Whether there is none but a factor of scores, so that an attention is the plain one.
     pub fn is_empty(&self) -> bool {
-        let Terms { scale, content, position, bias, query, key, value } = self;
+        let Terms { scale: _, content, position, bias, query, key, value } = self;
         let tables = [bias, query, key, value];
-        scale.is_none()
-            && content.is_none()
-            && position.is_none()
-            && tables.iter().all(|table| table.is_none())
+        content.is_none() && position.is_none() && tables.iter().all(|table| table.is_none())
     }
 }
 

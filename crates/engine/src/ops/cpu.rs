@@ -126,15 +126,16 @@ impl<D: OnCpu> Backend for D {
         Ok(())
     }
 
-    fn add_rms_norm<T: Real>(
+    fn add_norm<T: Real>(
         &self,
         x: &mut Memory<T>,
         delta: Option<&Memory<T>>,
         weight: &Memory<T>,
+        bias: Option<&Memory<T>>,
         epsilon: f64,
         out: &mut Memory<T>,
     ) -> Result<()> {
-        T::add_rms_norm(x, delta.map_or(&[], |delta| delta), weight, epsilon, out);
+        T::add_norm(x, delta.map_or(&[], |delta| delta), weight, bias.map(|bias| &bias[..]), epsilon, out);
         Ok(())
     }
 
@@ -149,8 +150,14 @@ impl<D: OnCpu> Backend for D {
         Ok(())
     }
 
-    fn swiglu<T: Real>(&self, gate_up: &Memory<T>, wide: usize, out: &mut Memory<T>) -> Result<()> {
-        T::swiglu(gate_up, wide, out);
+    fn gate<T: Real>(
+        &self,
+        gate_up: &Memory<T>,
+        wide: usize,
+        activation: Activation,
+        out: &mut Memory<T>,
+    ) -> Result<()> {
+        T::gate(gate_up, wide, activation, out);
         Ok(())
     }
 
@@ -213,7 +220,8 @@ impl<D: OnCpu> Backend for D {
         }
         let (q, k, v) = (heads(q), heads(k), heads(v));
         if terms.is_empty() {
-            return T::attend(shape, (q, k, v), mask, out, &scratch.plain).then_some(()).ok_or(MEMORY);
+            let is_done = T::attend(shape, (q, k, v), mask, terms.scale, out, &scratch.plain);
+            return is_done.then_some(()).ok_or(MEMORY);
         }
         let mut kept = scratch.terms.lock().unwrap_or_else(PoisonError::into_inner);
         let mut workspace = kept.take().or_else(attention::Workspace::new).ok_or(MEMORY)?;

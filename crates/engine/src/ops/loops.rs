@@ -38,17 +38,24 @@ loops! {
     /// x ← (x + residual)/√(mean of squares + ε)·weight.
     fn rms_norm(x: &mut [Self], residual: &[Self], weight: &[Self], epsilon: f64) = norm::rms_norm;
     /// x ← x + delta, out = its norm.
-    fn add_rms_norm(x: &mut [Self], delta: &[Self], weight: &[Self], epsilon: f64, out: &mut [Self]) =
-        prenorm::add_rms_norm;
+    fn add_norm(
+        x: &mut [Self],
+        delta: &[Self],
+        weight: &[Self],
+        bias: Option<&[Self]>,
+        epsilon: f64,
+        out: &mut [Self],
+    ) = prenorm::add_norm;
     /// Norms of single heads.
     fn rms_norm_heads(x: &mut [Self], heads: HeadRows, weight: &[Self], epsilon: f64) = prenorm::rms_norm_heads;
-    /// silu(gate)·up.
-    fn swiglu(gate_up: &[Self], wide: usize, out: &mut [Self]) = activation::swiglu;
+    /// activation(gate)·up.
+    fn gate(gate_up: &[Self], wide: usize, activation: Activation, out: &mut [Self]) = activation::gate;
     /// Softmax attention without position terms; whether there was memory for it.
     fn attend(
         shape: &Shape,
         qkv: QueriesKeysValues<'_, Self>,
         mask: &Mask,
+        scale: Option<f64>,
         out: &mut [Self],
         workspace: &softmax::Workspace<Self>,
     ) -> bool = softmax::attend;

@@ -1,16 +1,23 @@
-//! Norms that a decoder takes before its products: of the sum so far, which is kept, and of single heads.
+//! Norms that are taken before products: of the sum so far, which is kept, and of single heads.
 
 use super::backend::HeadRows;
-use super::norm::rms_norm;
+use super::norm::{layer_norm, rms_norm};
 use super::real::Real;
 use rayon::prelude::*;
 
 /// Numbers below which one thread does the work.
 const PARALLEL_NUMBERS: usize = 1 << 15;
 
-/// x ← x + delta and out = x / √(mean of squares + ε) · weight, row by row of `[rows, width]`, where width is the
-/// weight's length; without a delta if it is empty.
-pub fn add_rms_norm<T: Real>(x: &mut [T], delta: &[T], weight: &[T], epsilon: f64, out: &mut [T]) {
+/// x ← x + delta and out = norm(x), row by row of `[rows, width]`, where width is the weight's length; without a delta if it
+/// is empty. The norm is [`layer_norm`] where there is a bias, else [`rms_norm`].
+pub fn add_norm<T: Real>(
+    x: &mut [T],
+    delta: &[T],
+    weight: &[T],
+    bias: Option<&[T]>,
+    epsilon: f64,
+    out: &mut [T],
+) {
     let width = weight.len();
     assert!(x.len() == out.len() && (delta.is_empty() || delta.len() == x.len()), "shapes of a norm");
     if width == 0 {
@@ -22,7 +29,10 @@ pub fn add_rms_norm<T: Real>(x: &mut [T], delta: &[T], weight: &[T], epsilon: f6
         }
         // A row is in the nearest cache by now.
         out.copy_from_slice(x);
-        rms_norm(out, &[], weight, epsilon);
+        match bias {
+            Some(bias) => layer_norm(out, &[], weight, bias, epsilon),
+            None => rms_norm(out, &[], weight, epsilon),
+        }
     };
     if x.len() < PARALLEL_NUMBERS {
         x.chunks_exact_mut(width).zip(out.chunks_exact_mut(width)).enumerate().for_each(row);
@@ -62,13 +72,19 @@ mod tests {
             let (start, delta, weight) =
                 (numbers(rows * width, 1), numbers(rows * width, 2), numbers(width, 3));
             for delta in [&[][..], &delta] {
-                let (mut x, mut out) = (start.clone(), vec![9.0; rows * width]);
-                add_rms_norm(&mut x, delta, &weight, 1e-6, &mut out);
-                let mut normed: Vec<f64> =
-                    start.iter().enumerate().map(|(i, x)| x + delta.get(i).unwrap_or(&0.0)).collect();
-                assert_eq!(x, normed);
-                rms_norm(&mut normed, &[], &weight, 1e-6);
-                assert_eq!(out, normed);
+                let bias = numbers(width, 5);
+                for bias in [None, Some(&bias[..])] {
+                    let (mut x, mut out) = (start.clone(), vec![9.0; rows * width]);
+                    add_norm(&mut x, delta, &weight, bias, 1e-6, &mut out);
+                    let mut normed: Vec<f64> =
+                        start.iter().enumerate().map(|(i, x)| x + delta.get(i).unwrap_or(&0.0)).collect();
+                    assert_eq!(x, normed);
+                    match bias {
+                        Some(bias) => layer_norm(&mut normed, &[], &weight, bias, 1e-6),
+                        None => rms_norm(&mut normed, &[], &weight, 1e-6),
+                    }
+                    assert_eq!(out, normed);
+                }
             }
         }
     }

@@ -63,9 +63,10 @@ fn weights<T: Real>(
             for query in 0..queries {
                 let q = &q.buffer[first(&q, sequence, query, head)..][..head_dim];
                 let (content, position) = (plus(q, terms.content, head), plus(q, terms.position, head));
-                let reach = mask.reach.of(shape, sequence, query);
-                let is_seen =
-                    |key: usize| key < reach && mask.keys.is_none_or(|mask| mask[sequence * keys + key]);
+                let seen = mask.seen(shape, sequence, query);
+                let is_seen = |key: usize| {
+                    seen.contains(&key) && mask.keys.is_none_or(|mask| mask[sequence * keys + key])
+                };
                 let score = |key: usize| {
                     if !is_seen(key) {
                         return f64::NEG_INFINITY;
@@ -175,7 +176,7 @@ mod tests {
             let watched = Watched::default();
             let mut out = Memory::zeros(2 * 5 * 12).unwrap();
             let scratch = watched.scratch().unwrap();
-            let mask = Mask { keys: Some(&keys), reach };
+            let mask = Mask { keys: Some(&keys), reach, window: None };
             let qkv = [part(&q, 12, 5), part(&k, 6, 7), part(&v, 6, 7)];
             watched.attend(&shape, qkv, &mask, &Terms::default(), &mut out, &scratch).unwrap();
             let seen = watched.take();

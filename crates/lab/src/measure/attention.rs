@@ -70,7 +70,7 @@ fn weights(
     let joined = 3 * heads * head_dim;
     let weight = add("self_attn.in_proj_weight", &[joined, width]);
     let bias = add("self_attn.in_proj_bias", &[joined]);
-    let read = builder.layer_norm(x, norm, shift, network.blueprint.norms.epsilon);
+    let read = builder.layer_norm(x, norm, Some(shift), network.blueprint.norms.epsilon);
     let projected = builder.linear(read, weight, Some(bias), joined);
     let mut marks = vec![0.0; tokens * joined];
     for key in first..tokens.min(first + head_dim) {
@@ -91,6 +91,7 @@ fn weights(
         key_heads,
         head_dim,
         is_causal,
+        window: None,
         dropout,
         terms,
     });

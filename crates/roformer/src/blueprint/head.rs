@@ -80,6 +80,20 @@ impl Labels {
     }
 }
 
+/// What a classifier of texts reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Judged {
+    /// The first token; the last where the model is causal.
+    #[default]
+    Token,
+    /// The last token, whatever the direction.
+    Last,
+    /// The mean of the tokens.
+    Mean,
+    /// The mean of what its first product makes of each token.
+    MeanOfFirst,
+}
+
 /// What a multiple-choice head reads of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
@@ -100,6 +114,10 @@ pub enum SummaryOf {
     First,
     /// The mean of all.
     Mean,
+    /// The first one that is not padding.
+    FirstReal,
+    /// The mean of those that are not padding.
+    MeanReal,
 }
 
 impl Default for Summary {

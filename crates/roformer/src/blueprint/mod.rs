@@ -2,10 +2,13 @@
 //! goes by it.
 //!
 //! ```text
-//! mod.rs       the parts of a blueprint
+//! mod.rs       a blueprint
+//! parts.rs     its parts
+//! check.rs     the sizes that it can have
 //! head.rs      what stands on the last layer
 //! family/      one file per family: its config.json both ways, and its tensor names
 //! names.rs     what a family calls its tensors
+//! arranged.rs  tensors that a family's files keep in another order
 //! tensors.rs   the list of tensors that a blueprint asks for, and the check of a file against it
 //! fields.rs    reading fields of a config.json, with errors that name them
 //! rope.rs      the rotary embedding in a config.json, both ways
@@ -14,27 +17,32 @@
 //! [`model`](crate::model) walks a blueprint over a device with packed weights and caches; [`network`](crate::network) lays
 //! it out as a graph to be trained. A test holds the two together: for every family and encoding they give the same numbers.
 
+mod arranged;
+mod check;
 mod family;
 pub(crate) mod fields;
 mod head;
 mod names;
+mod parts;
 mod rope;
 mod tensors;
 
+pub(crate) use arranged::Arrangement;
+pub use arranged::Kept;
 pub use family::Family;
 pub(crate) use family::positions_table;
-pub use head::{HeadKind, Labels, Problem, Summary, SummaryOf};
+pub use head::{HeadKind, Judged, Labels, Problem, Summary, SummaryOf};
 pub(crate) use names::{Names, POSITIONS};
+pub use parts::{
+    Biases, Dims, Direction, Features, LinearForm, Local, Mixing, NormKind, NormPlace, Norms, Output,
+};
 pub(crate) use tensors::Named;
 pub use tensors::{Asked, Part};
 
-use crate::encoding::{Encoding, Sizes};
-use crate::error::{Error, Result};
-use crate::graph::FeatureMap;
-pub use crate::graph::LinearForm;
+use crate::encoding::{Encoding, Rotary, Sizes};
+use crate::error::Result;
 use crate::ops::Activation;
 use crate::weights::Weights;
-use fields::MAX_SIZE;
 use std::path::Path;
 
 /// A description of a Transformer.
@@ -62,8 +70,14 @@ pub struct Blueprint {
     pub wide: usize,
     /// Whether the feed-forward block is gated: activation(gate)·up rather than activation(up).
     pub is_gated: bool,
-    /// The activation of the feed-forward block.
+    /// The activation of the feed-forward block, or of its gate.
     pub activation: Activation,
+    /// Whether attention and the feed-forward block read the same, side by side, rather than one after the other.
+    pub is_parallel: bool,
+    /// What scores of attention are multiplied by, where it is not 1/√head_dim.
+    pub scale: Option<f64>,
+    /// What embeddings are multiplied by.
+    pub embedding_scale: f64,
     /// The norms.
     pub norms: Norms,
     /// Which products of a layer have biases.
@@ -82,9 +96,8 @@ pub struct Blueprint {
     pub padding: Option<u32>,
     /// Tokens of the longest text: the rows of learned tables of positions.
     pub longest: usize,
-    /// How many tokens, its own among them, a token sees at most, where some layer has such a limit. A text of at most so many
-    /// tokens runs as without it; a longer one is refused.
-    pub window: Option<usize>,
+    /// What is different in some of the layers.
+    pub local: Option<Local>,
     /// How tokens look at each other.
     pub mixing: Mixing,
     /// The output of a language model.
@@ -93,148 +106,14 @@ pub struct Blueprint {
     pub pooler: Option<Activation>,
     /// What stands on the last layer.
     pub head: HeadKind,
+    /// What a classifier of texts reads.
+    pub judged: Judged,
     /// The labels of a classifier.
     pub labels: Labels,
     /// What a multiple-choice head reads.
     pub summary: Summary,
     /// The tokens that end a text, as far as the file says.
     pub ends: Vec<u32>,
-}
-
-/// The sizes from which a family's other sizes follow, for a model that is made anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dims {
-    /// Tokens of the vocabulary.
-    pub vocabulary: usize,
-    /// Width.
-    pub width: usize,
-    /// Layers.
-    pub layers: usize,
-    /// Heads.
-    pub heads: usize,
-}
-
-/// The norms of a Transformer.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Norms {
-    /// What they divide by, and their parameters.
-    pub kind: NormKind,
-    /// Where those of the layers stand.
-    pub place: NormPlace,
-    /// ε.
-    pub epsilon: f64,
-    /// Whether the embeddings are normed.
-    pub of_embeddings: bool,
-    /// Whether the last layer's output is normed.
-    pub at_end: bool,
-}
-
-/// What a norm is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NormKind {
-    /// Of mean and variance, with a weight and a bias.
-    Layer,
-    /// Of the mean square, with a weight.
-    Rms,
-    /// Of the mean square, without parameters (RoFormerV2).
-    Bare,
-}
-
-/// Where the norms of a layer stand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NormPlace {
-    /// Before each block: x + block(norm(x)).
-    Before,
-    /// After each sum: norm(x + block(x)).
-    After,
-}
-
-/// Which products of a layer have biases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Biases {
-    /// Those that make queries, keys and values.
-    pub queries: bool,
-    /// The one after attention.
-    pub output: bool,
-    /// Those of the feed-forward block.
-    pub wide: bool,
-}
-
-impl Biases {
-    /// All of them, or none.
-    pub fn all(has_bias: bool) -> Self {
-        Biases { queries: has_bias, output: has_bias, wide: has_bias }
-    }
-}
-
-/// Which tokens a token sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// All of them.
-    Both,
-    /// Itself and those before it.
-    Causal,
-    /// All tokens of what is read first, and then those before it, as UniLM and RoFormer-Sim do.
-    Prefix,
-}
-
-/// How tokens look at each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Mixing {
-    /// Softmax attention.
-    #[default]
-    Softmax,
-    /// Linear attention.
-    Linear(LinearForm),
-}
-
-/// Feature maps by name, in pairs for queries and keys.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Features {
-    /// elu(x) + 1 for both.
-    #[default]
-    Elu,
-    /// Softmax over the features of a query, e^x for keys.
-    Softmax,
-    /// FAVOR+ with twice as many random features as a head has.
-    Favor,
-}
-
-impl Features {
-    /// All of them.
-    pub const ALL: [Features; 3] = [Features::Elu, Features::Softmax, Features::Favor];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Features::Elu => "elu",
-            Features::Softmax => "softmax",
-            Features::Favor => "favor",
-        }
-    }
-
-    /// The linear attention of the RoFormer paper with these features, for heads of so many.
-    pub fn form(self, head_dim: usize) -> LinearForm {
-        let favor = FeatureMap::Favor { features: 2 * head_dim, seed: 0 };
-        let (queries, keys) = match self {
-            Features::Elu => (FeatureMap::Elu, FeatureMap::Elu),
-            Features::Softmax => (FeatureMap::Softmax, FeatureMap::Exp),
-            Features::Favor => (favor, favor),
-        };
-        LinearForm { queries, keys, rotates_before: false }
-    }
-}
-
-/// The output of a language model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Output {
-    /// Whether it shares the word embeddings.
-    pub is_tied: bool,
-    /// The activation of a product that comes before it, with a norm behind; none where there is no such product.
-    pub transform: Option<Activation>,
-    /// Whether it has a bias.
-    pub has_bias: bool,
 }
 
 impl Blueprint {
@@ -270,6 +149,78 @@ impl Blueprint {
         }
         blueprint.check()?;
         Ok(blueprint)
+    }
+
+    /// A blueprint with none of the parts that only some families have; sizes are 0.
+    pub(crate) fn without_parts(family: Family) -> Blueprint {
+        Blueprint {
+            family,
+            vocabulary: 0,
+            types: 0,
+            embedding: 0,
+            width: 0,
+            layers: 0,
+            heads: 0,
+            key_heads: 0,
+            head_dim: 0,
+            wide: 0,
+            is_gated: false,
+            activation: Activation::Gelu,
+            is_parallel: false,
+            scale: None,
+            embedding_scale: 1.0,
+            norms: Norms {
+                kind: NormKind::Layer,
+                place: NormPlace::Before,
+                epsilon: 1e-5,
+                of_embeddings: false,
+                at_end: false,
+                skips_first: false,
+            },
+            biases: Biases::all(true),
+            has_head_norms: false,
+            direction: Direction::Both,
+            has_cross_attention: false,
+            encoding: Encoding::Rotary(Rotary::default()),
+            codes_first: false,
+            padding: None,
+            longest: 1,
+            local: None,
+            mixing: Mixing::Softmax,
+            output: Output {
+                is_tied: true,
+                transform: None,
+                transform_has_bias: true,
+                transforms_all: false,
+                has_bias: false,
+            },
+            pooler: None,
+            head: HeadKind::None,
+            judged: Judged::Token,
+            labels: Labels::default(),
+            summary: Summary::default(),
+            ends: Vec::new(),
+        }
+    }
+
+    /// The part of `local` that a layer has.
+    fn local_of(&self, layer: usize) -> Option<&Local> {
+        self.local.as_ref().filter(|local| local.layers.get(layer) == Some(&true))
+    }
+
+    /// The position encoding of a layer.
+    pub(crate) fn encoding_of(&self, layer: usize) -> &Encoding {
+        self.local_of(layer).and_then(|local| local.encoding.as_ref()).unwrap_or(&self.encoding)
+    }
+
+    /// The window of a layer, where it has one.
+    pub(crate) fn window_of(&self, layer: usize) -> Option<usize> {
+        self.local_of(layer).and_then(|local| local.window)
+    }
+
+    /// The position encodings of the first layers.
+    pub(crate) fn layer_encodings(&self, layers: usize) -> Vec<&Encoding> {
+        (0..layers).map(|layer| self.encoding_of(layer)).collect()
     }
 
     /// Whether a token sees only what came before, from the first token on.
@@ -343,68 +294,5 @@ impl Blueprint {
             false => 0,
         };
         vocabulary * embedding + output + layers * width * (attention + feed_forward)
-    }
-
-    /// Checks the sizes of a blueprint that may have been made by hand.
-    pub fn check(&self) -> Result<()> {
-        let field = |part: &str| self.family.field(part).to_string();
-        let wrong = |part: &str, value: String, expected: String| {
-            Err(Error::Config { field: field(part), value, expected })
-        };
-        for (part, size) in [
-            ("vocabulary", self.vocabulary),
-            ("embedding", self.embedding),
-            ("width", self.width),
-            ("heads", self.heads),
-            ("key heads", self.key_heads),
-            ("head width", self.head_dim),
-            ("inner width", self.wide),
-            ("labels", self.labels.count),
-            // Within bounds as those above are, the product of two cannot overflow.
-            ("query width", self.heads.saturating_mul(self.head_dim)),
-        ] {
-            if size == 0 || size as u64 > MAX_SIZE {
-                return wrong(part, size.to_string(), format!("a whole number from 1 to {MAX_SIZE}"));
-            }
-        }
-        if !self.heads.is_multiple_of(self.key_heads) {
-            let expected = format!("a divisor of {}, which is {}", field("heads"), self.heads);
-            return wrong("key heads", self.key_heads.to_string(), expected);
-        }
-        if self.head.is_language_model() && self.output.transform.is_none() && self.embedding != self.width {
-            let expected = format!("{}, as {}: the output reads hidden states", self.width, field("width"));
-            return wrong("embedding", self.embedding.to_string(), expected);
-        }
-        if let Mixing::Linear(form) = self.mixing {
-            self.encoding.check_linear()?;
-            self.check_features(form)?;
-        }
-        self.check_encoding()
-    }
-
-    /// Checks that queries and keys have as many features, and that values can be rotated with them.
-    fn check_features(&self, form: LinearForm) -> Result<()> {
-        if self.key_heads != self.heads {
-            let expected = "as many as heads: linear attention does not group heads";
-            return Err(Error::input("the number of key heads", self.key_heads, expected));
-        }
-        let [queries, keys] = [form.queries, form.keys].map(|map| map.features(self.head_dim));
-        if queries != keys {
-            return Err(Error::input(
-                "the number of features of keys",
-                keys,
-                format!("that of queries, {queries}"),
-            ));
-        }
-        if self.encoding.turns_values() && !form.rotates_before && queries != self.head_dim {
-            let expected = format!("the width of a head, {}: values are rotated with them", self.head_dim);
-            return Err(Error::input("the number of features", queries, expected));
-        }
-        Ok(())
-    }
-
-    /// Checks that the encoding works for these sizes.
-    fn check_encoding(&self) -> Result<()> {
-        self.encoding.as_encode::<f32>().check(&self.encoded_sizes(1))
     }
 }

@@ -20,8 +20,8 @@ pub(crate) struct Names {
     pub project: &'static str,
     /// What stands before a layer's number.
     pub layer: &'static str,
-    /// Queries, keys and values of a layer; one name where they are one tensor.
-    pub queries: &'static [&'static str],
+    /// Queries, keys and values of a layer.
+    pub queries: Queries,
     /// Norms of single heads of queries and keys.
     pub head_norms: [&'static str; 2],
     /// The product after attention.
@@ -30,7 +30,9 @@ pub(crate) struct Names {
     pub attention_norm: &'static str,
     /// Queries, keys, values, the product after it and the norm of attention to another model's output.
     pub cross: [&'static str; 5],
-    /// The gate of the feed-forward block.
+    /// Norms behind attention and behind the feed-forward block, where there are norms before them as well.
+    pub after: [&'static str; 2],
+    /// The gate of the feed-forward block; the same as `up` where the two are one tensor, the gate first.
     pub gate: &'static str,
     /// Its first product.
     pub up: &'static str,
@@ -38,6 +40,8 @@ pub(crate) struct Names {
     pub down: &'static str,
     /// Its norm.
     pub feed_forward_norm: &'static str,
+    /// Whether the products of layers are kept with their inputs first, `[inputs, outputs]`.
+    pub is_transposed: bool,
     /// The norm behind the last layer.
     pub last_norm: &'static str,
     /// The pooler.
@@ -66,6 +70,19 @@ pub(crate) struct Names {
     pub unused: &'static [&'static str],
 }
 
+/// How a layer's queries, keys and values are kept.
+#[derive(Clone, Copy)]
+pub(crate) enum Queries {
+    /// As three tensors.
+    Apart([&'static str; 3]),
+    /// As one, below each other.
+    Joined(&'static str),
+    /// As one, head by head: queries, keys and values of the first, then of the second.
+    ByHead(&'static str),
+    /// As one whose name has no dot before `weight`, as in PyTorch's own attention.
+    Undotted(&'static str),
+}
+
 /// What encodings call learned vectors of positions.
 pub(crate) const POSITIONS: &str = "position.embedding.weight";
 
@@ -78,15 +95,17 @@ pub(crate) const NONE: Names = Names {
     embedding_norm: "",
     project: "",
     layer: "",
-    queries: &[],
+    queries: Queries::Apart(["", "", ""]),
     head_norms: ["", ""],
     attended: "",
     attention_norm: "",
     cross: ["", "", "", "", ""],
+    after: ["", ""],
     gate: "",
     up: "",
     down: "",
     feed_forward_norm: "",
+    is_transposed: false,
     last_norm: "",
     pooler: "",
     transform: ["", ""],
@@ -110,11 +129,24 @@ impl Names {
 
     /// The names of the weights or the biases (`kind`) that make queries, keys and values, with their rows.
     pub fn joined(&self, layer: usize, kind: &str, rows: [usize; 3]) -> Vec<(String, usize)> {
-        let name = |part: &&str| self.of_layer(layer, part);
+        let dotted = |part: &str| format!("{}.{kind}", self.of_layer(layer, part));
         match self.queries {
-            // PyTorch's one tensor has no dot before `weight`.
-            [one] => vec![(format!("{}_{kind}", name(one)), rows.iter().sum())],
-            parts => parts.iter().map(|part| format!("{}.{kind}", name(part))).zip(rows).collect(),
+            Queries::Apart(parts) => parts.map(dotted).into_iter().zip(rows).collect(),
+            Queries::Joined(one) | Queries::ByHead(one) => vec![(dotted(one), rows.iter().sum())],
+            Queries::Undotted(one) => {
+                vec![(format!("{}_{kind}", self.of_layer(layer, one)), rows.iter().sum())]
+            }
+        }
+    }
+
+    /// The names of the weights or the biases (`kind`) of the feed-forward block's first product, its gate first where there
+    /// is one, with their rows.
+    pub fn ups(&self, layer: usize, kind: &str, wide: usize, is_gated: bool) -> Vec<(String, usize)> {
+        let dotted = |part: &str| format!("{}.{kind}", self.of_layer(layer, part));
+        match is_gated {
+            false => vec![(dotted(self.up), wide)],
+            true if self.gate == self.up => vec![(dotted(self.up), 2 * wide)],
+            true => vec![(dotted(self.gate), wide), (dotted(self.up), wide)],
         }
     }
 

@@ -1,25 +1,62 @@
-//! The rotary embedding in the `config.json` of Llama and its relatives, both ways.
+//! The rotary embedding in a `config.json`, both ways.
 
 use super::Family;
+use super::family::{FULL, SLIDING};
 use super::fields::Fields;
 use crate::encoding::Rotary;
 use crate::error::Result;
-use rope::{Axes, Pairing, Ramp, Rope, Schedule};
+use rope::config::RopeSet;
+use rope::{Axes, Ramp, Rope, Schedule};
 use serde_json::{Map, Value, json};
 
 /// The rope, from the file and what the class takes where it is silent.
 pub(super) fn read(fields: &Fields, family: Family, [width, heads]: [usize; 2]) -> Result<Rope> {
+    let rope = read_all(fields, family, [width, heads])?.only()?.clone();
+    check(fields, family, &rope)?;
+    Ok(rope)
+}
+
+/// The ropes of layers that see all tokens and of layers with a window, where they have ropes of their own.
+pub(super) fn read_both(fields: &Fields, family: Family, [width, heads]: [usize; 2]) -> Result<[Rope; 2]> {
+    let all = read_all(fields, family, [width, heads])?;
+    let one = |kind: &str| match all.layer(kind)? {
+        Some(rope) => check(fields, family, rope).map(|()| rope.clone()),
+        None => Err(fields.error("rope_parameters", format!("those of {kind}"))),
+    };
+    Ok([one(FULL)?, one(SLIDING)?])
+}
+
+fn read_all(fields: &Fields, family: Family, [width, heads]: [usize; 2]) -> Result<RopeSet> {
     let mut map = fields.0.clone();
     map.insert("model_type".into(), family.model_type().into());
-    map.insert("hidden_size".into(), width.into());
-    map.insert("num_attention_heads".into(), heads.into());
+    map.insert(family.field("width").into(), width.into());
+    map.insert(family.field("heads").into(), heads.into());
     let bytes = Value::Object(map).to_string();
-    let rope = Rope::from_hf(bytes.as_bytes())?.only()?.clone();
-    if rope.pairing() != Pairing::Half || *rope.axes() != Axes::One {
-        let expected = format!("one axis, pairing {}", Pairing::Half);
-        return Err(fields.error("rope_scaling", expected));
+    Ok(Rope::from_hf(bytes.as_bytes())?)
+}
+
+fn check(fields: &Fields, family: Family, rope: &Rope) -> Result<()> {
+    match rope.pairing() == family.pairing() && *rope.axes() == Axes::One {
+        true => Ok(()),
+        false => Err(fields.error("rope_scaling", format!("one axis, pairing {}", family.pairing()))),
     }
-    Ok(rope)
+}
+
+/// The `rope_parameters` that say an encoding. A rule that has no name there is left out.
+pub(super) fn parameters(family: Family, rotary: &Rotary, head_dim: usize) -> Value {
+    let all = write(rotary, head_dim, 1);
+    let mut parameters = match all.get("rope_scaling") {
+        Some(Value::Object(scaling)) => scaling.clone(),
+        _ => Map::new(),
+    };
+    parameters.entry("rope_type").or_insert("default".into());
+    parameters.insert("rope_theta".into(), rotary.base.into());
+    // Their classes turn a part where nothing is said.
+    if matches!(family, Family::GptNeoX | Family::Glm4) {
+        let part = rotary.rotary_dim.map_or(1.0, |dim| dim as f64 / head_dim as f64);
+        parameters.insert("partial_rotary_factor".into(), part.into());
+    }
+    Value::Object(parameters)
 }
 
 /// What a `config.json` says of an encoding: `rope_theta`, `rope_scaling`, and `max_position_embeddings`, which is `longest`

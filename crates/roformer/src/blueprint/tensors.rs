@@ -1,6 +1,6 @@
 //! The tensors that a blueprint asks for, where they are in a file, and the check that a file has them and no others.
 
-use super::{Blueprint, Family, HeadKind, Names, NormKind};
+use super::{Blueprint, Family, HeadKind, Names, NormKind, NormPlace};
 use crate::encoding::{Encoding, Evaluated};
 use crate::error::{Error, Result};
 use crate::model::Parameters;
@@ -15,7 +15,7 @@ use std::collections::HashSet;
 pub struct Asked {
     /// Its name, in a model that has a head.
     pub name: String,
-    /// Its shape.
+    /// Its shape in a file.
     pub shape: Vec<usize>,
     /// What it belongs to.
     pub part: Part,
@@ -92,8 +92,12 @@ impl Blueprint {
         list.part = Part::Head;
         self.head_tensors(names, &mut list);
         list.part = Part::Encoding;
-        for entry in Evaluated::<f32>::layout(&self.encoding, &self.encoded_sizes(1), layers).entries() {
+        let encodings = self.layer_encodings(layers);
+        for entry in Evaluated::<f32>::layout(&self.encoding, &encodings, &self.encoded_sizes(1)).entries() {
             list.add(names.of_encoding(&entry.name).into_owned(), &entry.shape);
+        }
+        for asked in &mut list.tensors {
+            asked.shape = self.arrangement(&asked.name, &asked.shape).shape(&asked.shape);
         }
         list.tensors
     }
@@ -113,7 +117,12 @@ impl Blueprint {
             names.head_norms.iter().for_each(|part| list.norm(&name(part), self.head_dim));
         }
         list.product(&name(names.attended), [width, query], self.biases.output);
-        list.norm(&name(names.attention_norm), width);
+        if !(layer == 0 && self.norms.skips_first) {
+            list.norm(&name(names.attention_norm), width);
+        }
+        if self.norms.place == NormPlace::Around {
+            names.after.iter().for_each(|part| list.norm(&name(part), width));
+        }
         if self.has_cross_attention {
             let [products @ .., norm] = &names.cross;
             for part in products {
@@ -121,12 +130,16 @@ impl Blueprint {
             }
             list.norm(&name(norm), width);
         }
-        if self.is_gated {
-            list.product(&name(names.gate), [self.wide, width], self.biases.wide);
+        let ups = |kind: &str| names.ups(layer, kind, self.wide, self.is_gated);
+        ups("weight").into_iter().for_each(|(name, rows)| list.add(name, &[rows, width]));
+        if self.biases.wide {
+            ups("bias").into_iter().for_each(|(name, rows)| list.add(name, &[rows]));
         }
-        list.product(&name(names.up), [self.wide, width], self.biases.wide);
         list.product(&name(names.down), [width, self.wide], self.biases.wide);
-        list.norm(&name(names.feed_forward_norm), width);
+        // One norm may serve both blocks, where they are side by side.
+        if names.feed_forward_norm != names.attention_norm {
+            list.norm(&name(names.feed_forward_norm), width);
+        }
     }
 
     fn head_tensors(&self, names: &Names, list: &mut List) {
@@ -134,19 +147,21 @@ impl Blueprint {
         if self.pooler.is_some() {
             list.product(names.pooler, [width, width], true);
         }
+        let has_transform = match self.head {
+            HeadKind::None => false,
+            head => head.is_language_model() || self.output.transforms_all,
+        };
+        if self.output.transform.is_some() && has_transform {
+            list.product(names.transform[0], [embedding, width], self.output.transform_has_bias);
+            list.norm(names.transform[1], embedding);
+        }
         match self.head {
             HeadKind::None => {}
-            HeadKind::MaskedLm | HeadKind::CausalLm => {
-                if self.output.transform.is_some() {
-                    list.product(names.transform[0], [embedding, width], true);
-                    list.norm(names.transform[1], embedding);
-                }
-                match self.output.is_tied {
-                    true if self.output.has_bias => list.add(names.tied_bias.into(), &[self.vocabulary]),
-                    true => {}
-                    false => list.product(names.output, [self.vocabulary, embedding], self.output.has_bias),
-                }
-            }
+            HeadKind::MaskedLm | HeadKind::CausalLm => match self.output.is_tied {
+                true if self.output.has_bias => list.add(names.tied_bias.into(), &[self.vocabulary]),
+                true => {}
+                false => list.product(names.output, [self.vocabulary, embedding], self.output.has_bias),
+            },
             HeadKind::SequenceClassification => {
                 let [first, last] = names.text;
                 if names.judges_by_first() {
@@ -209,8 +224,8 @@ impl Blueprint {
         let names = self.family.names();
         let is_output = |part: &str| name.strip_prefix(names.output) == Some(part);
         let is_copy = match self.output.is_tied {
-            true => is_output(".weight") || is_output(".bias"),
-            false => name == names.tied_bias,
+            true => is_output(".weight") || is_output(".bias") && names.tied_bias != names.output_bias,
+            false => name == names.tied_bias && names.tied_bias != names.output_bias,
         };
         let full = source.full(name);
         let is_unused = names.unused.iter().any(|prefix| full.starts_with(prefix));

@@ -56,14 +56,19 @@ pub(crate) struct TableOf<T> {
 }
 
 impl<T: Real> Evaluated<T> {
-    /// The parameters of an encoding.
-    pub fn layout(encoding: &Encoding, sizes: &Sizes, layers: usize) -> Parameters {
-        Laid::<T>::new(encoding, sizes, layers).builder.layout().clone()
+    /// The parameters of an encoding; `layers` are those of the layers, which may differ from it.
+    pub fn layout(encoding: &Encoding, layers: &[&Encoding], sizes: &Sizes) -> Parameters {
+        Laid::<T>::new(encoding, layers, sizes).builder.layout().clone()
     }
 
     /// Codes and tables for texts of up to `sizes.length` tokens, from parameters laid out as [`layout`](Self::layout) says.
-    pub fn new(encoding: &Encoding, sizes: &Sizes, layers: usize, parameters: &[T]) -> Result<Self> {
-        let Laid { builder, codes, terms } = Laid::<T>::new(encoding, sizes, layers);
+    pub fn new(
+        encoding: &Encoding,
+        encodings: &[&Encoding],
+        sizes: &Sizes,
+        parameters: &[T],
+    ) -> Result<Self> {
+        let Laid { builder, codes, terms } = Laid::<T>::new(encoding, encodings, sizes);
         let mut graph = builder.build()?;
         graph.parameters_mut().copy_from_slice(parameters);
         graph.forward();
@@ -73,7 +78,7 @@ impl<T: Real> Evaluated<T> {
             width: term.table.width,
             index: term.index,
         };
-        let layers = terms.into_iter().map(|terms| {
+        let layers = terms.into_iter().zip(encodings).map(|(terms, encoding)| {
             let rotation = terms.rotation.map(|rotation| {
                 let rope = match rotation.frequencies {
                     Some(frequencies) => given(&rotation.rope, graph.value(frequencies), 1.0)?,
@@ -126,13 +131,17 @@ struct Laid<T: Real> {
 }
 
 impl<T: Real> Laid<T> {
-    fn new(encoding: &Encoding, sizes: &Sizes, layers: usize) -> Self {
+    fn new(encoding: &Encoding, layers: &[&Encoding], sizes: &Sizes) -> Self {
         let (encode, mut builder): (&dyn Encode<T>, _) = (encoding.as_encode(), Builder::default());
         let codes = encode.codes(&mut builder, sizes).map(|(rows, merge)| {
             merge.weight(&mut builder, sizes);
             rows
         });
-        let terms = (0..layers).map(|layer| encode.terms(&mut builder, layer, sizes)).collect();
+        let terms = layers.iter().enumerate().map(|(layer, encoding)| {
+            let encode: &dyn Encode<T> = encoding.as_encode();
+            encode.terms(&mut builder, layer, sizes)
+        });
+        let terms = terms.collect();
         Laid { builder, codes, terms }
     }
 }

@@ -26,14 +26,25 @@ impl<T: Real, B: Backend> Embeddings<T, B> {
         let read = |name: &str, rows: usize| {
             let mut list = rows.checked_mul(width).and_then(Memory::zeros).ok_or_else(none)?;
             source.read(&format!("{name}.weight"), &[rows, width], &mut list)?;
-            let mut buffer = device.zeros(list.len()).map_err(Error::for_want_of("the embeddings"))?;
-            device.upload(&list, &mut buffer)?;
-            Ok::<_, Error>((list, buffer))
+            Ok::<_, Error>(list)
         };
-        let (list, words) = read(names.words, blueprint.vocabulary)?;
+        let upload = |list: &[T]| {
+            let mut buffer = device.zeros(list.len()).map_err(Error::for_want_of("the embeddings"))?;
+            device.upload(list, &mut buffer)?;
+            Ok::<_, Error>(buffer)
+        };
+        let list = read(names.words, blueprint.vocabulary)?;
+        let words = match blueprint.embedding_scale {
+            1.0 => upload(&list)?,
+            scale => {
+                let mut scaled = Memory::zeros(list.len()).ok_or_else(none)?;
+                scaled.iter_mut().zip(list.iter()).for_each(|(scaled, &x)| *scaled = x * T::of(scale));
+                upload(&scaled)?
+            }
+        };
         let types = match blueprint.types {
             0 => device.zeros(width).map_err(Error::for_want_of("the embeddings"))?,
-            types => read(names.types, types)?.1,
+            types => upload(&read(names.types, types)?)?,
         };
         let norm = match blueprint.norms.of_embeddings {
             true => Some(Norm::load(device, source, blueprint, names.embedding_norm, width)?),

@@ -2,18 +2,22 @@
 
 use super::layer::{Norm, linear, vector};
 use super::parameters::Parameters;
-use crate::blueprint::{Blueprint, HeadKind, SummaryOf};
+use crate::blueprint::{Blueprint, HeadKind, Judged, SummaryOf};
 use crate::error::{Error, Result};
 use crate::ops::{Activation, Backend, Memory, Part, Real};
 
-/// The parameters of a head.
-pub(super) enum Head<T: Real, B: Backend> {
+/// A head.
+pub(super) struct Head<T: Real, B: Backend> {
+    /// What stands before the scores, where anything does.
+    transform: Option<Transform<T, B>>,
+    scores: Scorer<T, B>,
+}
+
+/// The products of a head.
+enum Scorer<T: Real, B: Backend> {
     None,
-    /// A product, an activation and a norm where the output has them; then the vocabulary.
-    Language {
-        transform: Option<Transform<T, B>>,
-        output: B::Matrix<T>,
-    },
+    /// The vocabulary.
+    Language(B::Matrix<T>),
     /// A product and an activation where the family has them; then the labels.
     Text {
         dense: Option<B::Matrix<T>>,
@@ -27,8 +31,8 @@ pub(super) enum Head<T: Real, B: Backend> {
     },
 }
 
-/// What stands before the vocabulary.
-pub(super) struct Transform<T: Real, B: Backend> {
+/// A product, an activation and a norm.
+struct Transform<T: Real, B: Backend> {
     dense: B::Matrix<T>,
     activation: Activation,
     norm: Norm<T, B>,
@@ -54,34 +58,37 @@ impl<T: Real, B: Backend> Head<T, B> {
         let product = |name: &str, outputs: usize, has_bias: bool| {
             linear(device, source, &[name.to_string()], [outputs, width], has_bias)
         };
-        Ok(match blueprint.head {
-            HeadKind::None => Head::None,
-            HeadKind::MaskedLm | HeadKind::CausalLm => {
+        let has_transform = blueprint.head.is_language_model() || blueprint.output.transforms_all;
+        let transform = match blueprint.output.transform.filter(|_| has_transform) {
+            Some(activation) if blueprint.head != HeadKind::None => {
                 let [dense, norm] = names.transform;
-                let embedding = blueprint.embedding;
-                let transform = match blueprint.output.transform {
-                    Some(activation) => Some(Transform {
-                        dense: product(dense, embedding, true)?,
-                        activation,
-                        norm: Norm::load(device, source, blueprint, norm, embedding)?,
-                    }),
-                    None => None,
-                };
-                Head::Language { transform, output: output(device, source, blueprint, words)? }
+                Some(Transform {
+                    dense: product(dense, blueprint.embedding, blueprint.output.transform_has_bias)?,
+                    activation,
+                    norm: Norm::load(device, source, blueprint, norm, blueprint.embedding)?,
+                })
+            }
+            _ => None,
+        };
+        let scores = match blueprint.head {
+            HeadKind::None => Scorer::None,
+            HeadKind::MaskedLm | HeadKind::CausalLm => {
+                Scorer::Language(output(device, source, blueprint, words)?)
             }
             HeadKind::SequenceClassification => {
                 let [dense, out] = names.text;
                 let dense = names.judges_by_first().then(|| product(dense, width, true)).transpose()?;
-                Head::Text { dense, out: product(out, classes, names.text_has_bias)? }
+                Scorer::Text { dense, out: product(out, classes, names.text_has_bias)? }
             }
-            HeadKind::TokenClassification => Head::Token(product(names.token, classes, true)?),
-            HeadKind::QuestionAnswering => Head::Question(product(names.question, 2, true)?),
+            HeadKind::TokenClassification => Scorer::Token(product(names.token, classes, true)?),
+            HeadKind::QuestionAnswering => Scorer::Question(product(names.question, 2, true)?),
             HeadKind::MultipleChoice => {
                 let [summary, classifier] = names.choice;
                 let summary = blueprint.summary.has_projection.then(|| product(summary, width, true));
-                Head::Choice { summary: summary.transpose()?, classifier: product(classifier, 1, true)? }
+                Scorer::Choice { summary: summary.transpose()?, classifier: product(classifier, 1, true)? }
             }
-        })
+        };
+        Ok(Head { transform, scores })
     }
 
     /// Scores for hidden states.
@@ -103,9 +110,18 @@ impl<T: Real, B: Backend> Head<T, B> {
         if matches!(scores, Scores::At([])) {
             return Ok(None);
         }
-        let (scores, shape) = match self {
-            Head::None => return Ok(None),
-            Head::Language { transform, output } => {
+        // What the transform makes of rows of hidden states; the rows themselves where there is none.
+        let transformed = |x: &B::Buffer<T>, rows: usize| match &self.transform {
+            None => Ok(None),
+            Some(Transform { dense, activation, norm }) => {
+                let mut x = each(dense, x, *activation, rows, blueprint.embedding)?;
+                norm.apply(device, &mut x, None)?;
+                Ok::<_, Error>(Some(x))
+            }
+        };
+        let (scores, shape) = match &self.scores {
+            Scorer::None => return Ok(None),
+            Scorer::Language(output) => {
                 let vocabulary = blueprint.vocabulary;
                 let mut picked = None;
                 let (rows, shape) = match scores {
@@ -116,33 +132,47 @@ impl<T: Real, B: Backend> Head<T, B> {
                     }
                 };
                 let x = picked.as_ref().unwrap_or(states);
-                let out = match transform {
-                    None => each(output, x, plain, rows, vocabulary)?,
-                    Some(Transform { dense, activation, norm }) => {
-                        let mut x = each(dense, x, *activation, rows, blueprint.embedding)?;
-                        norm.apply(device, &mut x, None)?;
-                        each(output, &x, plain, rows, vocabulary)?
-                    }
-                };
-                (out, shape)
+                let made = transformed(x, rows)?;
+                (each(output, made.as_ref().unwrap_or(x), plain, rows, vocabulary)?, shape)
             }
-            Head::Text { dense, out } => {
+            Scorer::Text { dense, out } => {
                 let read =
                     (0..batch).map(|text| text * length + hidden.judged(text, dense.is_some(), blueprint));
-                let mut x = pick(device, states, width, read)?;
-                if let Some(dense) = dense {
-                    let activation = blueprint.family.names().text_activation.unwrap_or(blueprint.activation);
+                let activation = blueprint.family.names().text_activation.unwrap_or(blueprint.activation);
+                let mut x = match blueprint.judged {
+                    Judged::Token | Judged::Last => pick(device, states, width, read)?,
+                    Judged::Mean => hidden.means(device, states, width)?,
+                    Judged::MeanOfFirst => {
+                        let made = dense.as_ref().map(|dense| each(dense, states, activation, tokens, width));
+                        hidden.means(device, made.transpose()?.as_ref().unwrap_or(states), width)?
+                    }
+                };
+                if let Some(dense) = dense.as_ref().filter(|_| blueprint.judged != Judged::MeanOfFirst) {
                     x = each(dense, &x, activation, batch, width)?;
                 }
+                let x = transformed(&x, batch)?.unwrap_or(x);
                 (each(out, &x, plain, batch, classes)?, vec![batch, classes])
             }
-            Head::Token(out) => (each(out, states, plain, tokens, classes)?, vec![batch, length, classes]),
-            Head::Question(out) => (each(out, states, plain, tokens, 2)?, vec![batch, length, 2]),
-            Head::Choice { summary, classifier } => {
+            Scorer::Token(out) | Scorer::Question(out) => {
+                let scores = if blueprint.head == HeadKind::QuestionAnswering { 2 } else { classes };
+                let made = transformed(states, tokens)?;
+                let out = each(out, made.as_ref().unwrap_or(states), plain, tokens, scores)?;
+                (out, vec![batch, length, scores])
+            }
+            Scorer::Choice { summary, classifier } => {
                 let at = |token: usize| (0..batch).map(move |text| text * length + token);
                 let mut x = match blueprint.summary.of {
                     SummaryOf::First => pick(device, states, width, at(0))?,
                     SummaryOf::Last => pick(device, states, width, at(length - 1))?,
+                    SummaryOf::FirstReal => {
+                        let is_real = |text: usize, token: &usize| {
+                            hidden.mask.is_none_or(|mask| mask[text * length + token])
+                        };
+                        let first = |text| (0..length).find(|token| is_real(text, token)).unwrap_or(0);
+                        let read = (0..batch).map(|text| text * length + first(text));
+                        pick(device, states, width, read)?
+                    }
+                    SummaryOf::MeanReal => hidden.means(device, states, width)?,
                     SummaryOf::Mean => {
                         let mut out = memory(device, batch, width)?;
                         device.mean(states, [batch, length, width], &mut out)?;
@@ -152,6 +182,7 @@ impl<T: Real, B: Backend> Head<T, B> {
                 if let Some(summary) = summary {
                     x = each(summary, &x, blueprint.summary.activation, batch, width)?;
                 }
+                let x = transformed(&x, batch)?.unwrap_or(x);
                 (each(classifier, &x, plain, batch, 1)?, vec![batch])
             }
         };
@@ -164,11 +195,34 @@ impl<T: Real, B: Backend> Head<T, B> {
 impl<T: Real, B: Backend> Hidden<'_, T, B> {
     /// The token that a text is judged by: its first, or where it is causal the last real one.
     fn judged(&self, text: usize, is_by_first: bool, blueprint: &Blueprint) -> usize {
-        if is_by_first || !blueprint.is_causal() {
+        let is_by_last = blueprint.is_causal() || blueprint.judged == Judged::Last;
+        if is_by_first || !is_by_last {
             return 0;
         }
         let is_real = |token: &usize| self.mask.is_none_or(|mask| mask[text * self.length + token]);
         (0..self.length).rev().find(is_real).unwrap_or(self.length - 1)
+    }
+}
+
+impl<T: Real, B: Backend> Hidden<'_, T, B> {
+    /// The means over the texts' real tokens of rows `[batch, length, width]`: `[batch, width]`.
+    fn means(&self, device: &B, rows: &B::Buffer<T>, width: usize) -> Result<B::Buffer<T>> {
+        let Hidden { batch, length, mask, .. } = *self;
+        let list = device.list(rows, batch * length * width).map_err(Error::for_want_of("the scores"))?;
+        let mut means = vec![T::ZERO; batch * width];
+        for (text, mean) in means.chunks_exact_mut(width).enumerate() {
+            let is_real = |token: &usize| mask.is_none_or(|mask| mask[text * length + token]);
+            let real: Vec<usize> = (0..length).filter(is_real).collect();
+            for &token in &real {
+                let row = &list[(text * length + token) * width..][..width];
+                mean.iter_mut().zip(row).for_each(|(mean, &x)| *mean += x);
+            }
+            let count = T::of(real.len().max(1) as f64);
+            mean.iter_mut().for_each(|mean| *mean = *mean / count);
+        }
+        let mut out = memory(device, batch, width)?;
+        device.upload(&means, &mut out)?;
+        Ok(out)
     }
 }
 

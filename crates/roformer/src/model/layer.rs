@@ -35,7 +35,11 @@ impl<T: Real, B: Backend> Norm<T, B> {
         let epsilon = blueprint.norms.epsilon;
         Ok(match blueprint.norms.kind {
             NormKind::Bare => Norm { weight: upload(&vec![T::of(1.0); width])?, bias: None, epsilon },
-            NormKind::Rms => Norm { weight: read("weight")?, bias: None, epsilon },
+            NormKind::Rms | NormKind::RmsLessOne => Norm { weight: read("weight")?, bias: None, epsilon },
+            NormKind::LayerWeight => {
+                let bias = Some(upload(&vec![T::ZERO; width])?);
+                Norm { weight: read("weight")?, bias, epsilon }
+            }
             NormKind::Layer => Norm { weight: read("weight")?, bias: Some(read("bias")?), epsilon },
         })
     }
@@ -49,7 +53,7 @@ impl<T: Real, B: Backend> Norm<T, B> {
         Ok(())
     }
 
-    /// x ← x + delta, out = norm(x), of the mean square.
+    /// x ← x + delta, out = norm(x).
     pub fn apply_to(
         &self,
         device: &B,
@@ -57,7 +61,7 @@ impl<T: Real, B: Backend> Norm<T, B> {
         delta: Option<&B::Buffer<T>>,
         out: &mut B::Buffer<T>,
     ) -> Result<()> {
-        Ok(device.add_rms_norm(x, delta, &self.weight, self.epsilon, out)?)
+        Ok(device.add_norm(x, delta, &self.weight, self.bias.as_ref(), self.epsilon, out)?)
     }
 
     /// Norms heads where they stand.
@@ -121,12 +125,16 @@ pub(super) struct Layer<T: Real, B: Backend> {
     /// Norms of single heads of queries and of keys.
     heads: Option<[Norm<T, B>; 2]>,
     output: B::Matrix<T>,
-    norm: Norm<T, B>,
+    /// None where the first layer has none.
+    norm: Option<Norm<T, B>>,
+    /// Norms behind attention and behind the feed-forward block, where there are norms before them as well.
+    after: Option<[Norm<T, B>; 2]>,
     cross: Option<Cross<T, B>>,
     /// The first product of the feed-forward block; with a gate before it where there is one.
     up: B::Matrix<T>,
     down: B::Matrix<T>,
-    last_norm: Norm<T, B>,
+    /// None where the norm of attention serves both blocks.
+    last_norm: Option<Norm<T, B>>,
 }
 
 /// Attention to another model's output.
@@ -174,7 +182,7 @@ impl<T: Real, B: Backend> Buffers<T, B> {
     /// Makes them long enough for this many tokens. Nothing is allocated where they were before.
     pub fn fit(&mut self, device: &B, blueprint: &Blueprint, tokens: usize) -> Result<()> {
         let (width, query, key) = (blueprint.width, blueprint.query_width(), blueprint.key_width());
-        let is_before = blueprint.norms.place == NormPlace::Before;
+        let is_before = blueprint.norms.place.is_before();
         let buffers = [
             (&mut self.x, width),
             (&mut self.y, width),
@@ -251,26 +259,36 @@ impl<T: Real, B: Backend> Layer<T, B> {
             }
             false => None,
         };
-        let ups = match blueprint.is_gated {
-            true => vec![name(names.gate), name(names.up)],
-            false => vec![name(names.up)],
-        };
         let [query_norm, key_norm] = names.head_norms;
-        let rows = [query, key, key];
-        let parts = names.joined(layer, "weight", rows).into_iter().zip(names.joined(layer, "bias", rows));
-        let parts: Vec<_> = parts.map(|((weight, rows), (bias, _))| (weight, bias, rows)).collect();
+        let with_biases = |names: &dyn Fn(&str) -> Vec<(String, usize)>| -> Vec<_> {
+            let both = names("weight").into_iter().zip(names("bias"));
+            both.map(|((weight, rows), (bias, _))| (weight, bias, rows)).collect()
+        };
+        let queries = with_biases(&|kind: &str| names.joined(layer, kind, [query, key, key]));
+        let ups = with_biases(&|kind: &str| names.ups(layer, kind, wide, blueprint.is_gated));
+        let [after_attention, after_feed_forward] = names.after;
         Ok(Layer {
-            query_key_value: stack(device, source, &parts, width, biases.queries)?,
+            query_key_value: stack(device, source, &queries, width, biases.queries)?,
             heads: match blueprint.has_head_norms {
                 true => Some([norm(query_norm, blueprint.head_dim)?, norm(key_norm, blueprint.head_dim)?]),
                 false => None,
             },
             output: one(names.attended, [width, query], biases.output)?,
-            norm: norm(names.attention_norm, width)?,
+            norm: match layer == 0 && blueprint.norms.skips_first {
+                true => None,
+                false => Some(norm(names.attention_norm, width)?),
+            },
+            after: match blueprint.norms.place {
+                NormPlace::Around => Some([norm(after_attention, width)?, norm(after_feed_forward, width)?]),
+                NormPlace::Before | NormPlace::After => None,
+            },
             cross,
-            up: linear(device, source, &ups, [wide, width], biases.wide)?,
+            up: stack(device, source, &ups, width, biases.wide)?,
             down: one(names.down, [width, wide], biases.wide)?,
-            last_norm: norm(names.feed_forward_norm, width)?,
+            last_norm: match names.feed_forward_norm == names.attention_norm {
+                true => None,
+                false => Some(norm(names.feed_forward_norm, width)?),
+            },
         })
     }
 
@@ -291,22 +309,25 @@ impl<T: Real, B: Backend> Layer<T, B> {
         cache: Option<(&mut LayerCache<T, B>, usize)>,
     ) -> Result<()> {
         let (device, plain) = (pass.device, Activation::Identity);
-        let is_before = pass.blueprint.norms.place == NormPlace::Before;
+        let is_before = pass.blueprint.norms.place.is_before();
         let Buffers { x, y, delta, .. } = &mut *buffers;
-        if is_before {
-            self.norm.apply_to(device, x, (index > 0).then_some(&*delta), y)?;
+        match &self.norm {
+            Some(norm) if is_before => norm.apply_to(device, x, (index > 0).then_some(&*delta), y)?,
+            _ => {}
         }
         let cross = self.attend(pass, buffers, index, cache)?;
         let Buffers { x, y, delta, context, .. } = &mut *buffers;
-        match is_before {
-            true => {
-                device.product(&self.output, context, plain, delta)?;
-                self.last_norm.apply_to(device, x, Some(delta), y)?;
+        if !is_before {
+            device.product(&self.output, context, plain, y)?;
+            self.norm.iter().try_for_each(|norm| norm.apply(device, y, Some(x)))?;
+        } else {
+            device.product(&self.output, context, plain, delta)?;
+            if let Some([after, _]) = &self.after {
+                after.apply(device, delta, None)?;
             }
-            false => {
-                device.product(&self.output, context, plain, y)?;
-                self.norm.apply(device, y, Some(x))?;
-            }
+            // Side by side, the feed-forward block reads what attention read.
+            let added = (!pass.blueprint.is_parallel).then_some(&*delta);
+            self.last_norm.iter().try_for_each(|norm| norm.apply_to(device, x, added, y))?;
         }
         if let (Some(own), Some(other)) = (&self.cross, &pass.encoded) {
             own.forward(pass, other, buffers, cross)?;
@@ -315,15 +336,20 @@ impl<T: Real, B: Backend> Layer<T, B> {
         match pass.blueprint.is_gated {
             true => {
                 device.product(&self.up, y, plain, gate_up)?;
-                device.swiglu(gate_up, pass.blueprint.wide, wide)?;
+                device.gate(gate_up, pass.blueprint.wide, pass.blueprint.activation, wide)?;
             }
             false => device.product(&self.up, y, pass.blueprint.activation, wide)?,
         }
-        match is_before {
-            true => device.product(&self.down, wide, plain, delta)?,
-            false => {
-                device.product(&self.down, wide, plain, x)?;
-                self.last_norm.apply(device, x, Some(y))?;
+        if !is_before {
+            device.product(&self.down, wide, plain, x)?;
+            self.last_norm.iter().try_for_each(|norm| norm.apply(device, x, Some(y)))?;
+        } else if pass.blueprint.is_parallel {
+            device.product(&self.down, wide, plain, y)?;
+            device.add_rows(delta, y, 0, [1, pass.batch * pass.length, pass.blueprint.width])?;
+        } else {
+            device.product(&self.down, wide, plain, delta)?;
+            if let Some([_, after]) = &self.after {
+                after.apply(device, delta, None)?;
             }
         }
         Ok(())
@@ -342,7 +368,7 @@ impl<T: Real, B: Backend> Layer<T, B> {
         let (query, key) = (blueprint.query_width(), blueprint.key_width());
         let row = query + 2 * key;
         let Buffers { x, y, qkv, context, attention, .. } = buffers;
-        let read = if blueprint.norms.place == NormPlace::Before { &*y } else { &*x };
+        let read = if blueprint.norms.place.is_before() && self.norm.is_some() { &*y } else { &*x };
         device.product(&self.query_key_value, read, Activation::Identity, qkv)?;
         if let Some([queries, keys]) = &self.heads {
             queries.apply_to_heads(device, qkv, HeadRows { step: row, offset: 0, heads })?;
@@ -389,9 +415,11 @@ impl<T: Real, B: Backend> Layer<T, B> {
             cross = Some(&mut cache.cross);
         }
         let shape = Shape { batch, queries: length, keys: past + length, heads, key_heads, head_dim: dim };
-        let terms = pass.tables.terms(index, length, past + length);
+        let mut terms = pass.tables.terms(index, length, past + length);
+        terms.scale = terms.scale.or(blueprint.scale);
+        let mask = Mask { window: blueprint.window_of(index), ..pass.mask };
         device
-            .attend(&shape, [fused(0), keys, values], &pass.mask, &terms, context, attention)
+            .attend(&shape, [fused(0), keys, values], &mask, &terms, context, attention)
             .map_err(Error::for_want_of("attention"))?;
         Ok(cross)
     }

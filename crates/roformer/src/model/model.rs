@@ -8,7 +8,7 @@ use super::layer::{Buffers, Layer, Norm, Other, Pass};
 use super::parameters::Parameters;
 use super::positions::Positions;
 use crate::attention::softmax::{Mask, Reach};
-use crate::blueprint::{Blueprint, Direction, Family, HeadKind, Mixing, Named, NormPlace};
+use crate::blueprint::{Blueprint, Direction, Family, HeadKind, Kept, Mixing, Named};
 use crate::error::{Error, Result};
 use crate::ops::{Backend, Cpu, Real};
 use rayon::prelude::*;
@@ -54,7 +54,7 @@ impl<B: Backend> Model<f32, B> {
     pub fn load_on(device: B, path: impl AsRef<Path>) -> Result<Self> {
         let (blueprint, weights) = Blueprint::open(path)?;
         let source = Named::new(&weights, blueprint.family.names());
-        Model::on(device, blueprint, &source)
+        Model::on(device, blueprint.clone(), &Kept { blueprint: &blueprint, source })
     }
 }
 
@@ -102,7 +102,7 @@ impl<T: Real, B: Backend> Model<T, B> {
         self.parts.layers.iter().map(|layer| layer.bytes(&self.device)).sum()
     }
 
-    /// Runs the model on a batch of texts of any length that memory, the encoding and a [window](Blueprint::window) allow. The first token of a row stands
+    /// Runs the model on a batch of texts of any length that memory and the encoding allow. The first token of a row stands
     /// at position 0, whether it is padded or not.
     pub fn forward(&self, input: &Input) -> Result<Output<T>> {
         self.call(input, Call::default())
@@ -155,12 +155,6 @@ impl<T: Real, B: Backend> Model<T, B> {
         }
         let past = cache.as_ref().map_or(0, |cache| cache.length);
         let end = past + length;
-        if let Some(window) = blueprint.window.filter(|&window| end > window) {
-            let expected = format!(
-                "at most {window}: beyond its `sliding_window` a token sees only the last {window}, which is not supported"
-            );
-            return Err(Error::input("the number of tokens", end, expected));
-        }
         if let Some(cache) = &mut cache {
             if !blueprint.is_generative()
                 || cache.layers.len() != parts.layers.len()
@@ -189,7 +183,7 @@ impl<T: Real, B: Backend> Model<T, B> {
         };
         let encoded = encoded.map(|other| self.upload(other, batch)).transpose()?;
         let encoded_length = encoded.as_ref().map(|other| other.length);
-        let mask = Mask { keys: mask.as_deref(), reach };
+        let mask = Mask { keys: mask.as_deref(), reach, window: None };
         let (tables, turnings, real) = (&*tables, &turnings[..], input.mask);
         let pass = Pass { device, blueprint, batch, length, past, tables, turnings, mask, real, encoded };
         for (index, layer) in parts.layers.iter().enumerate() {
@@ -217,12 +211,12 @@ impl<T: Real, B: Backend> Model<T, B> {
     fn finish<'b>(&self, buffers: &'b mut Buffers<T, B>) -> Result<&'b B::Buffer<T>> {
         let Buffers { x, y, delta, .. } = buffers;
         let delta = (!self.parts.layers.is_empty()).then_some(&*delta);
-        match (&self.parts.last_norm, self.blueprint.norms.place) {
-            (Some(norm), NormPlace::Before) => {
+        match (&self.parts.last_norm, self.blueprint.norms.place.is_before()) {
+            (Some(norm), true) => {
                 norm.apply_to(&self.device, x, delta, y)?;
                 Ok(y)
             }
-            (None, NormPlace::After) => Ok(x),
+            (None, false) => Ok(x),
             _ => Err(Error::input("the norms", "neither RoFormer's nor Llama's", "one of the two")),
         }
     }

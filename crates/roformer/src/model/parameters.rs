@@ -20,7 +20,16 @@ pub trait Parameters<T>: Sync {
 pub struct Hashed;
 
 /// How the names of norms' weights end.
-const NORMS: [&str; 4] = ["LayerNorm.weight", "norm.weight", "norm1.weight", "norm2.weight"];
+const NORMS: [&str; 8] = [
+    "LayerNorm.weight",
+    "norm.weight",
+    "norm1.weight",
+    "norm2.weight",
+    "ln_1.weight",
+    "ln_2.weight",
+    "ln_f.weight",
+    "emb_ln.weight",
+];
 
 impl<T: Real> Parameters<T> for Hashed {
     fn read(&self, name: &str, shape: &[usize], out: &mut [T]) -> Result<()> {

@@ -68,8 +68,8 @@ pub(super) struct Turning<T> {
 
 impl<T: Real, B: Backend> Positions<T, B> {
     pub fn load(blueprint: &Blueprint, source: &impl Parameters<T>) -> Result<Self> {
-        let layout =
-            Evaluated::<T>::layout(&blueprint.encoding, &blueprint.encoded_sizes(1), blueprint.layers);
+        let layers = blueprint.layer_encodings(blueprint.layers);
+        let layout = Evaluated::<T>::layout(&blueprint.encoding, &layers, &blueprint.encoded_sizes(1));
         let mut parameters = vec![T::ZERO; layout.len()];
         let names = blueprint.family.names();
         for entry in layout.entries() {
@@ -108,7 +108,8 @@ impl<T: Real, B: Backend> Positions<T, B> {
         let length = length.next_power_of_two().max(LEAST).min(limit.unwrap_or(usize::MAX));
         let sizes = blueprint.encoded_sizes(length);
         debug_assert_eq!(self.layout.len(), self.parameters.len());
-        let mut made = Evaluated::new(&blueprint.encoding, &sizes, blueprint.layers, &self.parameters)?;
+        let layers = blueprint.layer_encodings(blueprint.layers);
+        let mut made = Evaluated::new(&blueprint.encoding, &layers, &sizes, &self.parameters)?;
         let code_of_padding = self.code_of_padding(blueprint);
         if let (Some(codes), Some(padding)) = (&mut made.codes, code_of_padding) {
             codes.rows.extend(padding);

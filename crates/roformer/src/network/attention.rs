@@ -14,11 +14,12 @@ pub(super) fn mix<T: Real>(
     layer: usize,
     sizes: &Sizes,
 ) -> Result<Value> {
-    let encode = network.blueprint.encoding.as_encode::<T>();
+    let encode = network.blueprint.encoding_of(layer).as_encode::<T>();
     match network.blueprint.mixing {
         Mixing::Softmax => {
-            let terms = encode.terms(builder, layer, sizes);
-            softmax(network, builder, joined, terms, sizes)
+            let mut terms = encode.terms(builder, layer, sizes);
+            terms.scale = terms.scale.or(network.blueprint.scale);
+            softmax(network, builder, joined, (terms, network.blueprint.window_of(layer)), sizes)
         }
         Mixing::Linear(form) => {
             let terms = encode.terms(builder, layer, &sizes.rotated(form));
@@ -31,7 +32,7 @@ fn softmax<T: Real>(
     network: &Network,
     builder: &mut Builder<T>,
     joined: Value,
-    terms: Terms,
+    (terms, window): (Terms, Option<usize>),
     sizes: &Sizes,
 ) -> Result<Value> {
     let (heads, key_heads, dim) =
@@ -57,6 +58,7 @@ fn softmax<T: Real>(
         key_heads,
         head_dim: dim,
         is_causal: network.blueprint.is_causal(),
+        window,
         dropout: network.dropout,
         terms,
     }))

@@ -20,6 +20,7 @@ pub(super) fn embed<T: Real>(blueprint: &Blueprint, builder: &mut Builder<T>, si
     let words = add(names.words, blueprint.vocabulary);
     let types = (blueprint.types > 0).then(|| add(names.types, blueprint.types));
     let mut x = builder.tokens(words, tokens, width);
+    x = builder.times(x, blueprint.embedding_scale);
     if let Some(types) = types {
         let types = builder.types(types, tokens, width);
         x = builder.sum(x, types);
@@ -51,21 +52,38 @@ pub(super) fn layer<T: Real>(
     let (blueprint, dropout) = (&network.blueprint, network.dropout);
     let names = blueprint.family.names();
     let name = |part: &str| names.of_layer(layer, part);
-    let is_before = blueprint.norms.place == NormPlace::Before;
+    let (is_before, is_around) =
+        (blueprint.norms.place.is_before(), blueprint.norms.place == NormPlace::Around);
     let (first, second) = (name(names.attention_norm), name(names.feed_forward_norm));
+    // What a block adds to what it read.
+    let behind = |builder: &mut Builder<T>, out: Value, after: &str| {
+        let out = if is_around { norm(blueprint, builder, out, &name(after)) } else { out };
+        builder.dropout(out, dropout)
+    };
 
-    let read = if is_before { norm(blueprint, builder, x, &first) } else { x };
+    let is_normed = is_before && !(layer == 0 && blueprint.norms.skips_first);
+    let read = if is_normed { norm(blueprint, builder, x, &first) } else { x };
     let joined = join(blueprint, builder, read, layer);
     let mixed = mix(network, builder, joined, layer, sizes)?;
     let out = linear(builder, mixed, &name(names.attended), blueprint.width, blueprint.biases.output);
-    let out = builder.dropout(out, dropout);
+    let out = behind(builder, out, names.after[0]);
     let sum = builder.sum(x, out);
-    let x = if is_before { sum } else { norm(blueprint, builder, sum, &first) };
-
-    let read = if is_before { norm(blueprint, builder, x, &second) } else { x };
+    // Side by side, the feed-forward block reads what attention read.
+    let (x, before) = match is_before {
+        true => (sum, if blueprint.is_parallel { x } else { sum }),
+        false => {
+            let x = norm(blueprint, builder, sum, &first);
+            (x, x)
+        }
+    };
+    let read = match is_before {
+        true if first == second => read,
+        true => norm(blueprint, builder, before, &second),
+        false => before,
+    };
     let inner = feed_forward(blueprint, builder, read, layer);
     let out = linear(builder, inner, &name(names.down), blueprint.width, blueprint.biases.wide);
-    let out = builder.dropout(out, dropout);
+    let out = behind(builder, out, names.after[1]);
     let sum = builder.sum(x, out);
     Ok(if is_before { sum } else { norm(blueprint, builder, sum, &second) })
 }
@@ -94,11 +112,8 @@ fn feed_forward<T: Real>(blueprint: &Blueprint, builder: &mut Builder<T>, x: Val
     let (names, inner, has_bias) = (blueprint.family.names(), blueprint.wide, blueprint.biases.wide);
     let name = |part: &str| names.of_layer(layer, part);
     if blueprint.is_gated {
-        let parts = |kind: &str| {
-            [names.gate, names.up].map(|part| (format!("{}.{kind}", name(part)), inner)).to_vec()
-        };
-        let both = stack(builder, x, parts, 2 * inner, has_bias);
-        return builder.swiglu(both);
+        let both = stack(builder, x, |kind: &str| names.ups(layer, kind, inner, true), 2 * inner, has_bias);
+        return builder.gate(both, blueprint.activation);
     }
     let x = linear(builder, x, &name(names.up), inner, has_bias);
     builder.activation(x, blueprint.activation)
@@ -140,13 +155,17 @@ pub(super) fn norm<T: Real>(blueprint: &Blueprint, builder: &mut Builder<T>, x: 
     };
     match blueprint.norms.kind {
         NormKind::Bare => builder.plain_norm(x, epsilon),
-        NormKind::Rms => {
+        NormKind::Rms | NormKind::RmsLessOne => {
             let weight = add("weight", 1.0);
             builder.rms_norm(x, weight, epsilon)
         }
         NormKind::Layer => {
             let (weight, bias) = (add("weight", 1.0), add("bias", 0.0));
-            builder.layer_norm(x, weight, bias, epsilon)
+            builder.layer_norm(x, weight, Some(bias), epsilon)
+        }
+        NormKind::LayerWeight => {
+            let weight = add("weight", 1.0);
+            builder.layer_norm(x, weight, None, epsilon)
         }
     }
 }

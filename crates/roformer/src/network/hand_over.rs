@@ -1,7 +1,7 @@
 //! Network → `config.json`, parameters → tensors: what transformers and the commands that run models load.
 
 use super::Network;
-use crate::blueprint::{Family, positions_table};
+use crate::blueprint::{Arrangement, Family, positions_table};
 use crate::error::{Error, Result};
 use crate::graph::Parameters;
 use serde_json::Value;
@@ -38,15 +38,27 @@ impl Network {
         }
         let mut tensors: Vec<Tensor> = Vec::with_capacity(layout.entries().len() + 1);
         for entry in layout.entries() {
-            let numbers = Cow::Borrowed(&parameters[entry.range.clone()]);
-            tensors.push(Tensor { name: entry.name.clone(), shape: entry.shape.clone(), numbers });
+            let own = &parameters[entry.range.clone()];
+            let arrangement = self.blueprint.arrangement(&entry.name, &entry.shape);
+            let numbers = match arrangement {
+                Arrangement::Same => Cow::Borrowed(own),
+                _ => {
+                    let mut kept = vec![0.0; own.len()];
+                    arrangement.give(&entry.shape, own, &mut kept);
+                    Cow::Owned(kept)
+                }
+            };
+            let shape = arrangement.shape(&entry.shape);
+            tensors.push(Tensor { name: entry.name.clone(), shape, numbers });
         }
         if !self.blueprint.family.is_encoder() {
             return Ok(tensors);
         }
         // Where the output is not tied, transformers has its bias twice and reads this one.
         let names = self.blueprint.family.names();
-        if let Some(bias) = tensors.iter().find(|tensor| tensor.name == format!("{}.bias", names.output)) {
+        let own = format!("{}.bias", names.output);
+        let is_twice = names.tied_bias != own;
+        if let Some(bias) = tensors.iter().find(|tensor| is_twice && tensor.name == own) {
             tensors.push(Tensor { name: names.tied_bias.into(), ..bias.clone() });
         }
         if self.blueprint.family == Family::RoFormer && self.blueprint.has_own_encoding() {

@@ -2,7 +2,7 @@
 
 use super::Network;
 use super::block::{linear, norm};
-use crate::blueprint::HeadKind;
+use crate::blueprint::{HeadKind, Judged};
 use crate::encoding::Sizes;
 use crate::graph::{Builder, Init, Value};
 use crate::ops::Real;
@@ -85,6 +85,7 @@ pub(super) fn head<T: Real>(network: &Network, builder: &mut Builder<T>, x: Valu
             builder.class_loss(scores)
         }
         Task::Token(classes) => {
+            let hidden = classifier_transform(network, builder, hidden);
             let hidden = builder.dropout(hidden, network.dropout);
             let scores = *scores.insert(linear(builder, hidden, names.token, classes, true));
             builder.class_loss(scores)
@@ -101,13 +102,7 @@ pub(super) fn head<T: Real>(network: &Network, builder: &mut Builder<T>, x: Valu
 fn language<T: Real>(network: &Network, builder: &mut Builder<T>, hidden: Value) -> Value {
     let (blueprint, output) = (&network.blueprint, network.blueprint.output);
     let (names, vocabulary) = (blueprint.family.names(), blueprint.vocabulary);
-    let mut x = hidden;
-    if let Some(activation) = output.transform {
-        let [dense, after] = names.transform;
-        let dense = linear(builder, x, dense, blueprint.embedding, true);
-        let dense = builder.activation(dense, activation);
-        x = norm(blueprint, builder, dense, after);
-    }
+    let x = transform(network, builder, hidden);
     let words = builder.parameters().find(&format!("{}.weight", names.words)).filter(|_| output.is_tied);
     let parameters = builder.parameters();
     let weight = words.unwrap_or_else(|| {
@@ -119,6 +114,24 @@ fn language<T: Real>(network: &Network, builder: &mut Builder<T>, hidden: Value)
         parameters.add(name, &[vocabulary], Init::Constant(0.0))
     });
     builder.vocabulary_loss(x, weight, bias, vocabulary)
+}
+
+/// The product, the activation and the norm that stand before scores, where there are any.
+fn transform<T: Real>(network: &Network, builder: &mut Builder<T>, x: Value) -> Value {
+    let blueprint = &network.blueprint;
+    let Some(activation) = blueprint.output.transform else { return x };
+    let [dense, after] = blueprint.family.names().transform;
+    let dense = linear(builder, x, dense, blueprint.embedding, blueprint.output.transform_has_bias);
+    let dense = builder.activation(dense, activation);
+    norm(blueprint, builder, dense, after)
+}
+
+/// The same before the scores of a classifier, which only some families have there.
+fn classifier_transform<T: Real>(network: &Network, builder: &mut Builder<T>, x: Value) -> Value {
+    match network.blueprint.output.transforms_all {
+        true => transform(network, builder, x),
+        false => x,
+    }
 }
 
 /// The scores of texts, `[batch, classes]`.
@@ -133,19 +146,28 @@ fn text<T: Real>(
     let names = blueprint.family.names();
     let [dense, out] = names.text;
     if names.judges_by_first() {
-        let first = builder.every(hidden, 0, sizes.length);
-        let first = builder.dropout(first, dropout);
-        let dense = linear(builder, first, dense, blueprint.width, true);
+        let read = match blueprint.judged {
+            Judged::Token | Judged::Last => builder.every(hidden, 0, sizes.length),
+            Judged::Mean => builder.token_means(hidden, sizes.length),
+            Judged::MeanOfFirst => hidden,
+        };
+        let read = builder.dropout(read, dropout);
+        let dense = linear(builder, read, dense, blueprint.width, true);
         let activation = names.text_activation.unwrap_or(blueprint.activation);
-        let dense = builder.activation(dense, activation);
+        let mut dense = builder.activation(dense, activation);
+        if blueprint.judged == Judged::MeanOfFirst {
+            dense = builder.token_means(dense, sizes.length);
+        }
         let dense = builder.dropout(dense, dropout);
         return linear(builder, dense, out, classes, names.text_has_bias);
     }
     // A causal text is read to its end before it is judged.
-    let read = match blueprint.is_causal() {
-        true => builder.last_tokens(hidden, sizes.length),
-        false => builder.every(hidden, 0, sizes.length),
+    let read = match (blueprint.is_causal(), blueprint.judged) {
+        (true, _) | (false, Judged::Last) => builder.last_tokens(hidden, sizes.length),
+        (false, Judged::Token) => builder.every(hidden, 0, sizes.length),
+        (false, Judged::Mean | Judged::MeanOfFirst) => builder.token_means(hidden, sizes.length),
     };
+    let read = classifier_transform(network, builder, read);
     linear(builder, read, out, classes, names.text_has_bias)
 }
 

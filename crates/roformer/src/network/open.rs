@@ -2,10 +2,11 @@
 
 use super::{Network, Task};
 use crate::blueprint::fields::{Fields, object, read_config};
-use crate::blueprint::{Blueprint, Direction, Family, HeadKind, Labels, Named, Part, Summary};
+use crate::blueprint::{Blueprint, Direction, Family, HeadKind, Kept, Labels, Named, Part, Summary};
 use crate::encoding::Encoding;
 use crate::error::{Error, Result};
 use crate::graph::Parameters;
+use crate::model::Parameters as Read;
 use crate::ops::{Activation, Real};
 use crate::weights::{Target, Weights};
 use std::collections::HashSet;
@@ -99,6 +100,7 @@ impl Network {
             }
         }
         let used: HashSet<&str> = found.iter().map(|&(_, name)| name).collect();
+        let found: Vec<_> = found.iter().map(|&(entry, _)| entry).collect();
         for name in weights.names().filter(|name| !used.contains(name)) {
             if !blueprint.is_derived(&source, name)? {
                 let is_unexpected = blueprint.is_of_body(&source.full(name));
@@ -109,8 +111,9 @@ impl Network {
             let verdict = blueprint.verdict(weights, &missing, &unexpected).into();
             return Err(Error::Tensors { missing, unexpected, verdict });
         }
-        for (entry, name) in found {
-            weights.read(name, &entry.shape, &mut out[entry.range.clone()])?;
+        let source = Kept { blueprint: &blueprint, source };
+        for entry in found {
+            Read::read(&source, &entry.name, &entry.shape, &mut out[entry.range.clone()])?;
         }
         Ok(loaded)
     }
@@ -124,11 +127,7 @@ fn read(bytes: &[u8], weights: Option<&Weights>, task: Task, is_causal: Option<b
         let expected = "false: attention to another model's output is run, but not trained";
         return Err(fields.error("add_cross_attention", expected));
     }
-    if blueprint.window.is_some() {
-        let expected = "null: attention to a window is run, for texts that fit into it, but not trained";
-        return Err(fields.error("sliding_window", expected));
-    }
-    if family.is_bert() && is_causal == Some(true) {
+    if family.is_encoder() && family != Family::RoFormer && is_causal == Some(true) {
         let value = format!("causal, for a {}", family.model_type());
         return Err(Error::input("task", value, "one for models that are read both ways, such as masked"));
     }
@@ -136,12 +135,10 @@ fn read(bytes: &[u8], weights: Option<&Weights>, task: Task, is_causal: Option<b
         let value = format!("asked to see ahead as a {}", family.model_type());
         return Err(Error::input("the network", value, "causal: all that load such a model run it so"));
     }
-    let dropout = match family {
-        family if family.is_encoder() => fields.fraction("hidden_dropout_prob", 0.1)?,
-        _ => fields.fraction("attention_dropout", 0.0)?,
-    };
+    let (field, usual) = family.dropout();
+    let dropout = fields.fraction(field, usual)?;
     // BERT's pooler was trained for another task: vectors are means.
-    let pooler = blueprint.pooler.filter(|_| task == Task::Similarity && !family.is_bert());
+    let pooler = blueprint.pooler.filter(|_| task == Task::Similarity && family == Family::RoFormer);
     // A text that is judged by its first token must be seen whole by it.
     let reads_whole = matches!(task, Task::Text(_)) && family.names().judges_by_first() || pooler.is_some();
     let is_causal = is_causal.unwrap_or(blueprint.is_causal() && !reads_whole);
@@ -158,8 +155,8 @@ fn read(bytes: &[u8], weights: Option<&Weights>, task: Task, is_causal: Option<b
         longest: if matches!(blueprint.encoding, Encoding::Learned(_)) { blueprint.longest } else { 1 },
         head: HeadKind::None,
         labels: Labels::default(),
-        // BERT's is its pooler, and said nowhere.
-        summary: if family.is_bert() { blueprint.summary } else { Summary::default() },
+        // Only RoFormer's file says it.
+        summary: if family == Family::RoFormer { Summary::default() } else { blueprint.summary },
         ends: Vec::new(),
         ..blueprint
     };

@@ -17,25 +17,35 @@ fn check(gpu: &Cuda, [batch, queries, keys, heads, key_heads, head_dim]: [usize;
     let len = batch * queries * heads * head_dim;
     for (index, keys_there) in [None, Some(&there[..]), Some(&nothing[..])].into_iter().enumerate() {
         for reach in [Reach::All, Reach::Causal, Reach::Prefix(&prefixes)] {
-            let mask = Mask { keys: keys_there, reach };
-            compare!(&format!("{shape:?} mask {index} extra {extra}"), gpu, 32.0, |device| {
-                let [q, k, v] = [&q, &k, &v].map(|list| upload(device, list));
-                let part =
-                    |buffer, token, tokens| Part { buffer, offset: extra, token, sequence: tokens * token };
-                let qkv = [part(&q, wide, queries), part(&k, narrow, keys), part(&v, narrow, keys)];
-                let mut out = upload(device, &vec![7.0; len]);
-                device
-                    .attend(
-                        &shape,
-                        qkv,
-                        &mask,
-                        &Terms::default(),
-                        &mut out,
-                        &device.scratch::<f32>().unwrap(),
-                    )
-                    .unwrap();
-                download(device, &out, len)
-            });
+            let window = [None, Some(1), Some(40), Some(70), Some(1000)][(index + extra + heads) % 5];
+            let mask = Mask { keys: keys_there, reach, window };
+            compare!(
+                &format!("{shape:?} mask {index} extra {extra} window {window:?}"),
+                gpu,
+                32.0,
+                |device| {
+                    let [q, k, v] = [&q, &k, &v].map(|list| upload(device, list));
+                    let part = |buffer, token, tokens| Part {
+                        buffer,
+                        offset: extra,
+                        token,
+                        sequence: tokens * token,
+                    };
+                    let qkv = [part(&q, wide, queries), part(&k, narrow, keys), part(&v, narrow, keys)];
+                    let mut out = upload(device, &vec![7.0; len]);
+                    device
+                        .attend(
+                            &shape,
+                            qkv,
+                            &mask,
+                            &Terms::default(),
+                            &mut out,
+                            &device.scratch::<f32>().unwrap(),
+                        )
+                        .unwrap();
+                    download(device, &out, len)
+                }
+            );
         }
     }
 }

@@ -75,14 +75,16 @@ fn norms(gpu: &Cuda, rows: usize, width: usize) {
             device.rms_norm(&mut x, has_residual.then_some(&residual), &upload(device, &w), 1e-5).unwrap();
             download(device, &x, rows * width)
         });
-        compare!(&what("add rms norm"), gpu, 40.0, |device| {
-            let (mut x, delta) = (upload(device, &x), upload(device, &y));
-            let mut out = upload(device, &vec![7.0; rows * width]);
-            device
-                .add_rms_norm(&mut x, has_residual.then_some(&delta), &upload(device, &w), 1e-6, &mut out)
-                .unwrap();
-            [download(device, &x, rows * width), download(device, &out, rows * width)].concat()
-        });
+        for has_bias in [false, true] {
+            compare!(&what("add norm"), gpu, 40.0, |device| {
+                let (mut x, delta) = (upload(device, &x), upload(device, &y));
+                let (w, b) = (upload(device, &w), upload(device, &b));
+                let mut out = upload(device, &vec![7.0; rows * width]);
+                let (delta, bias) = (has_residual.then_some(&delta), has_bias.then_some(&b));
+                device.add_norm(&mut x, delta, &w, bias, 1e-6, &mut out).unwrap();
+                [download(device, &x, rows * width), download(device, &out, rows * width)].concat()
+            });
+        }
     }
 }
 
@@ -132,11 +134,13 @@ fn norms_of_heads() {
 
 fn gates(gpu: &Cuda, rows: usize, wide: usize) {
     let x: Vec<f32> = numbers(gpu, 10, rows * 2 * wide).iter().map(|x| x * 8.0).collect();
-    compare!("swiglu", gpu, 4.0, |device| {
-        let mut out = upload(device, &vec![7.0; rows * wide]);
-        device.swiglu(&upload(device, &x), wide, &mut out).unwrap();
-        download(device, &out, rows * wide)
-    });
+    for activation in Activation::ALL {
+        compare!(&format!("gate {activation:?}"), gpu, 4.0, |device| {
+            let mut out = upload(device, &vec![7.0; rows * wide]);
+            device.gate(&upload(device, &x), wide, activation, &mut out).unwrap();
+            download(device, &out, rows * wide)
+        });
+    }
 }
 
 fn embeddings(gpu: &Cuda, tokens: usize, width: usize, has_types: bool) {

@@ -98,8 +98,7 @@ fn networks_give_what_models_give() {
             // What is not trained; and frequencies that change while a cache grows.
             let is_run_alone = json["config"]["add_cross_attention"] == true
                 || json["reach"] == "prefix"
-                || name.contains("dynamic-cache")
-                || name.contains("-window");
+                || name.contains("dynamic-cache");
             if is_run_alone {
                 continue;
             }

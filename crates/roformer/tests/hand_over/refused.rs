@@ -70,7 +70,6 @@ fn configurations_that_cannot_be_trained_are_refused_by_name() {
         (json!({"model_type": "electra"}), &["model_type", "electra", "roformer"][..]),
         (json!({"model_type": 5}), &["model_type", "5"]),
         (json!({"is_decoder": true, "add_cross_attention": true}), &["add_cross_attention"]),
-        (json!({"model_type": "mistral", "sliding_window": 64}), &["sliding_window", "64"]),
         (json!({"model_type": "mixtral"}), &["experts"]),
         (json!({"hidden_dropout_prob": 1.0}), &["hidden_dropout_prob", "1.0"]),
         (json!({"model_type": "llama", "attention_dropout": "much"}), &["attention_dropout", "much"]),

@@ -43,7 +43,7 @@ fn what_a_decoder_does_not_support_is_named() {
         (json!({"architectures": ["LlamaForQuestionAnswering"]}), &["architectures", "LlamaForCausalLM"]),
         (json!({"architectures": ["Qwen2ForCausalLM"]}), &["architectures", "Qwen2ForCausalLM"]),
         (json!({"architectures": [7]}), &["architectures"]),
-        (json!({"hidden_act": "gelu"}), &["hidden_act", "gelu", "silu"]),
+        (json!({"hidden_act": "mish"}), &["hidden_act", "mish", "silu"]),
         (json!({"num_key_value_heads": 3}), &["num_key_value_heads", "3", "4"]),
         (json!({"num_key_value_heads": 8}), &["num_key_value_heads", "8"]),
         (json!({"num_key_value_heads": 0}), &["num_key_value_heads", "0"]),
@@ -76,51 +76,56 @@ fn what_a_decoder_does_not_support_is_named() {
     }
 }
 
-/// A text that fits into the window is run, whole or step by step; the first token beyond it is refused.
+/// Which layers have a window, and how far back a token sees through all of them, whole or step by step.
 #[test]
-fn a_window_is_as_long_as_a_text_may_be() {
+fn a_window_is_how_far_a_token_sees() {
     let tokens: Vec<u32> = (0..9).collect();
-    for (config, window) in [
-        (json!({"model_type": "mistral"}), Some(4096)),
-        (json!({"model_type": "mistral", "sliding_window": null}), None),
-        (json!({"model_type": "mistral", "sliding_window": 8}), Some(8)),
-        (json!({"sliding_window": 8}), None),
-        (json!({"model_type": "qwen2", "sliding_window": 8}), None),
-        (json!({"model_type": "qwen2", "sliding_window": 8, "use_sliding_window": true}), None),
+    for (config, windows) in [
+        (json!({"model_type": "mistral"}), [Some(4096); 2]),
+        (json!({"model_type": "mistral", "sliding_window": null}), [None; 2]),
+        (json!({"model_type": "mistral", "sliding_window": 3}), [Some(3); 2]),
+        (json!({"sliding_window": 3}), [None; 2]),
+        (json!({"model_type": "qwen2", "sliding_window": 3}), [None; 2]),
+        (json!({"model_type": "qwen2", "sliding_window": 3, "use_sliding_window": true}), [None; 2]),
         (
-            json!({"model_type": "qwen2", "sliding_window": 8, "use_sliding_window": true, "max_window_layers": 1}),
-            Some(8),
+            json!({"model_type": "qwen2", "sliding_window": 3, "use_sliding_window": true, "max_window_layers": 1}),
+            [None, Some(3)],
         ),
         (
             json!({
-                "model_type": "qwen3", "sliding_window": 8, "use_sliding_window": true,
-                "layer_types": ["full_attention", "sliding_attention"],
+                "model_type": "qwen3", "sliding_window": 3, "use_sliding_window": true,
+                "layer_types": ["sliding_attention", "sliding_attention"],
             }),
-            Some(8),
+            [Some(3); 2],
         ),
         (
             json!({
-                "model_type": "qwen3", "sliding_window": 8, "use_sliding_window": true, "max_window_layers": 0,
+                "model_type": "qwen3", "sliding_window": 3, "use_sliding_window": true, "max_window_layers": 0,
                 "layer_types": ["full_attention", "full_attention"],
             }),
-            None,
+            [None; 2],
         ),
     ] {
         let read = read(&fields(config.clone())).unwrap_or_else(|error| panic!("{config}: {error}"));
-        assert_eq!(read.window, window, "{config}");
+        let local = |layer: usize| read.local.as_ref().filter(|local| local.layers[layer])?.window;
+        assert_eq!([local(0), local(1)], windows, "{config}");
         let model = Model::<f32>::from_parameters(read, &Hashed).unwrap();
-        let whole = model.forward(&ids(&tokens));
-        if window != Some(8) {
-            assert!(whole.is_ok(), "{config}");
-            continue;
+        let last = |tokens: &[u32]| {
+            let hidden = model.forward(&ids(tokens)).unwrap().last_hidden_state;
+            hidden[hidden.len() - model.blueprint().width..].to_vec()
+        };
+        let whole = last(&tokens);
+        // A layer sees two tokens more than its own, two layers four: those from the fifth on.
+        for changed in 0..9 {
+            let other: Vec<u32> = tokens.iter().map(|&id| if id == changed { 17 } else { id }).collect();
+            let is_seen = windows != [Some(3); 2] || changed >= 4;
+            assert_eq!(last(&other) != whole, is_seen, "{config}: token {changed}");
         }
-        refused(whole, &["tokens is 9", "at most 8", "sliding_window"], &config);
-        assert!(model.forward(&ids(&tokens[..8])).is_ok());
         let mut cache = model.cache(1, 20).unwrap();
         model.step(&ids(&tokens[..7]), None, &mut cache).unwrap();
         model.step(&ids(&tokens[7..8]), None, &mut cache).unwrap();
-        refused(model.step(&ids(&tokens[8..]), None, &mut cache), &["tokens is 9", "at most 8"], &config);
-        assert_eq!(cache.len(), 8);
+        let step = model.step(&ids(&tokens[8..]), None, &mut cache).unwrap().last_hidden_state;
+        assert!(step.iter().zip(&whole).all(|(a, b)| (a - b).abs() < 1e-4), "{config}");
     }
 }
 

@@ -224,8 +224,8 @@ impl<T: Real + ::rope::Element<Table = T>> Bench<T> {
             };
             let heads = |data| Heads { data, token: WIDTH, sequence: len };
             let reach = if causal { Reach::Causal } else { Reach::All };
-            let mask = Mask { keys: None, reach };
-            softmax::attend(&shape, (heads(q), heads(k), heads(v)), &mask, out, &self.softmax)
+            let mask = Mask { keys: None, reach, window: None };
+            softmax::attend(&shape, (heads(q), heads(k), heads(v)), &mask, None, out, &self.softmax)
         } else {
             let [qd, kd] = &mut self.features;
             for (x, features) in [(q, &mut *qd), (k, &mut *kd)] {

@@ -43,7 +43,7 @@ fn case(shape: Shape, terms: u32, shared: bool, rows: [Rows; 4]) -> Case {
         }
     }
     let prefixes = (0..batch).map(|b| 2 + 3 * b).collect();
-    Case { shape, values, rows, table_heads, hidden: None, prefixes, reach: 0, dropout: None }
+    Case { shape, values, rows, table_heads, hidden: None, prefixes, reach: 0, window: None, dropout: None }
 }
 
 const ROWS: [Rows; 4] = [Rows::Wrapped(5), Rows::All, Rows::Reversed, Rows::Clipped(3)];
@@ -191,7 +191,8 @@ fn check<T: Real>(case: &Case, bound: f64) {
     let dout = gradient_of_results(case);
     let (out, gradients) = run::<T>(case, &dout);
     let (exact, exact_gradients) = case.run(Some(&dout));
-    let about = || (case.shape, case.rows, case.reach, case.values.each_ref().map(Option::is_some));
+    let about =
+        || (case.shape, case.rows, case.reach, case.window, case.values.each_ref().map(Option::is_some));
     let worst = difference(&out, &exact);
     assert!(worst <= bound, "out: {worst} {:?}", about());
     for (name, (got, exact)) in NAMES.iter().zip(gradients.iter().zip(&exact_gradients)) {
@@ -213,8 +214,11 @@ fn every_term_under_every_mask_is_the_formula() {
                 case.reach = reach;
                 case.hidden = if is_hidden { hidden(&shape) } else { None };
                 case.dropout = if drops { dropout() } else { None };
-                check::<f64>(&case, 1e-12);
-                check::<f32>(&case, 2e-5);
+                for window in [None, Some(1), Some(2), Some(4)] {
+                    case.window = window;
+                    check::<f64>(&case, 1e-12);
+                    check::<f32>(&case, 2e-5);
+                }
             }
         }
     }
@@ -235,7 +239,10 @@ fn sizes_around_those_of_tiles_are_the_formula() {
                 case.reach = reach;
                 case.hidden = if reach == 0 { hidden(&shape) } else { None };
                 case.dropout = if reach == 1 { None } else { dropout() };
-                check::<f64>(&case, 1e-12);
+                for window in [None, Some(5), Some(90)] {
+                    case.window = window;
+                    check::<f64>(&case, 1e-12);
+                }
             }
         }
     }
@@ -304,7 +311,7 @@ fn without_terms_it_is_what_inference_computes() {
         |data, heads: usize, tokens: usize| Heads { data, token: heads * 16, sequence: tokens * heads * 16 };
     let mut inference = vec![0.0; q.len()];
     let all = (heads(&q[..], 4, 70), heads(&k[..], 2, 200), heads(&v[..], 2, 200));
-    assert!(attend(&shape, all, &case.mask(), &mut inference, &softmax::Workspace::new().unwrap()));
+    assert!(attend(&shape, all, &case.mask(), None, &mut inference, &softmax::Workspace::new().unwrap()));
     let inference: Vec<f64> = inference.into_iter().map(f64::from).collect();
     assert!(difference(&out, &inference) < 1e-6);
 }

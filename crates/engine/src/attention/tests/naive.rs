@@ -50,19 +50,22 @@ pub struct Case {
     pub hidden: Option<Vec<bool>>,
     pub prefixes: Vec<usize>,
     pub reach: usize,
+    pub window: Option<usize>,
     pub dropout: Option<Dropout>,
 }
 
 impl Case {
     pub fn mask(&self) -> Mask<'_> {
         let reach = [Reach::All, Reach::Causal, Reach::Prefix(&self.prefixes)][self.reach];
-        Mask { keys: self.hidden.as_deref(), reach }
+        Mask { keys: self.hidden.as_deref(), reach, window: self.window }
     }
 
     fn sees(&self, b: usize, i: usize, j: usize) -> bool {
         let Shape { queries, keys, .. } = self.shape;
         let past = j + queries <= i + keys;
-        self.hidden.as_ref().is_none_or(|there| there[b * keys + j])
+        let is_near = self.window.is_none_or(|window| (j + queries).abs_diff(i + keys) < window);
+        is_near
+            && self.hidden.as_ref().is_none_or(|there| there[b * keys + j])
             && match self.reach {
                 0 => true,
                 1 => past,

@@ -11,8 +11,13 @@ use gpu::Span;
 
 impl<T: Real> Softmax<T> {
     pub(in crate::graph) fn lower_to(&self, lowering: &mut Lowering) -> Lowered {
-        let Attend { joined, batch, heads, key_heads, head_dim, is_causal, dropout, ref terms } = self.attend;
+        let Attend { joined, batch, heads, key_heads, head_dim, is_causal, window, dropout, ref terms } =
+            self.attend;
         let length = joined.rows / batch;
+        if window.is_some_and(|window| window < length) {
+            let why = format!("a window of {window:?} in texts of {length} tokens: train on the CPU");
+            return Err(crate::error::Error::Device(why));
+        }
         let place = lowering.place(joined);
         let [bias, query, key, value] = [&terms.bias, &terms.query, &terms.key, &terms.value];
         let mut rows = |term: &Option<TableTerm>, is_bias: bool| {

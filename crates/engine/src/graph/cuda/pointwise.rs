@@ -2,10 +2,11 @@
 
 use super::{Lowered, Lowering};
 use crate::graph::Value;
-use crate::graph::pointwise::{Activate, Dropout, Gate, Norm};
+use crate::graph::pointwise::{Activate, Dropout, Gate, Norm, Times};
 use crate::graph::rows::Scaled;
 use crate::ops::Real;
 use crate::ops::cuda::training::norm::{self, NormGradients};
+use crate::ops::norm::training::Kind;
 use gpu::Span;
 
 impl<T: Real> Norm<T> {
@@ -18,7 +19,7 @@ impl<T: Real> Norm<T> {
             weight: lowering.parameter(weight),
             constant: 1.0,
             bias: bias.map_or(Span::NOTHING, |bias| lowering.parameter(bias)),
-            is_layer: bias.is_some(),
+            is_layer: self.kind == Kind::Layer,
             epsilon: self.epsilon,
             rows: x.rows,
             width: x.width,
@@ -86,15 +87,30 @@ impl Activate {
 
 impl Gate {
     pub(in crate::graph) fn lower_to(&self, lowering: &mut Lowering) -> Lowered {
-        let Gate { x, out } = *self;
+        let Gate { x, activation, out } = *self;
         let (place, len, width) = (lowering.place(x), out.size(), out.width);
         let result = lowering.make(out, place.storage);
-        lowering.forward(move |gpu| gpu.gate(place.storage, place.span, result, len, width));
+        lowering.forward(move |gpu| gpu.gate(place.storage, activation, [place.span, result], len, width));
         Ok(Box::new(move |lowering| {
             let Some(dy) = lowering.gradient(out) else { return Ok(()) };
             lowering.set_gradient(x, |lowering, dx| {
-                lowering.backward(move |gpu| gpu.gate_back(place.storage, [place.span, dy, dx], len, width));
+                lowering.backward(move |gpu| {
+                    gpu.gate_back(place.storage, activation, [place.span, dy, dx], len, width)
+                });
             });
+            Ok(())
+        }))
+    }
+}
+
+impl Times {
+    pub(in crate::graph) fn lower_to(&self, lowering: &mut Lowering) -> Lowered {
+        let Times { x, factor } = *self;
+        let (place, len) = (lowering.place(x), x.size());
+        lowering.forward(move |gpu| gpu.times(place.storage, place.span, len, factor));
+        Ok(Box::new(move |lowering| {
+            let Some(dx) = lowering.gradient(x) else { return Ok(()) };
+            lowering.backward(move |gpu| gpu.times(place.storage, dx, len, factor));
             Ok(())
         }))
     }

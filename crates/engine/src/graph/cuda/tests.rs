@@ -39,6 +39,7 @@ fn builder(is_read_after: bool) -> Builder<f32> {
         key_heads: HEADS,
         head_dim: HEAD_DIM,
         is_causal: true,
+        window: None,
         dropout: 0.0,
         terms: Default::default(),
     });

@@ -60,6 +60,7 @@ pub(super) struct Gate {
     pub out: u64,
     pub chunks: u64,
     pub row: u32,
+    pub activation: u32,
 }
 
 /// Vectors and mask of an attention: the first members of its kernel's struct.
@@ -87,6 +88,8 @@ pub(super) struct Sizes {
     pub head_dim: u32,
     pub words: u32,
     pub reach: u32,
+    /// 0: none.
+    pub window: u32,
 }
 
 #[repr(C)]

@@ -33,7 +33,9 @@ fn narrow(value: usize) -> Result<u32> {
 
 impl Sizes {
     /// Those of a shape, and how far queries see.
-    pub fn new(shape: &Shape, reach: u32) -> Result<Sizes> {
+    pub fn new(shape: &Shape, reach: u32, window: Option<usize>) -> Result<Sizes> {
+        // One that is wider than the text is none.
+        let window = window.filter(|&window| window < shape.keys + shape.queries).unwrap_or(0);
         Ok(Sizes {
             queries: narrow(shape.queries)?,
             keys: narrow(shape.keys)?,
@@ -42,6 +44,7 @@ impl Sizes {
             head_dim: narrow(shape.head_dim)?,
             words: narrow(shape.keys.div_ceil(64))?,
             reach,
+            window: narrow(window)?,
         })
     }
 }
@@ -57,9 +60,11 @@ impl Cuda {
         shape: &Shape,
         [q, k, v]: [Part<'_, Buffer<T>>; 3],
         mask: &Mask,
+        scale: Option<f64>,
         out: &Buffer<T>,
     ) -> Result<()> {
         let Shape { batch, queries, keys, heads, head_dim, .. } = *shape;
+        let window = mask.window;
         let places = self.places(shape, [&q, &k, &v], mask, out);
         if out.len == 0 {
             return Ok(());
@@ -76,9 +81,9 @@ impl Cuda {
         let [q, k, v] = places;
         let work = Attend {
             vectors: Vectors { q, k, v, out: out.at(0, self.0.arithmetic.size()), steps, mask, prefixes },
-            sizes: Sizes::new(shape, reach)?,
+            sizes: Sizes::new(shape, reach, window)?,
             blocks: narrow(blocks)?,
-            scale: (1.0 / (head_dim as f64).sqrt()) as f32,
+            scale: scale.unwrap_or_else(|| 1.0 / (head_dim as f64).sqrt()) as f32,
         };
         let blocks = blocks.saturating_mul(batch * heads);
         let size = Size::new(blocks, [choice.threads, 1]).shared(choice.shared);

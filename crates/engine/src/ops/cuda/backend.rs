@@ -347,16 +347,17 @@ impl Backend for Cuda {
         self.norm(x, residual, weight, None, epsilon, whole_rows(weight), None, x)
     }
 
-    fn add_rms_norm<T: Real>(
+    fn add_norm<T: Real>(
         &self,
         x: &mut Buffer<T>,
         delta: Option<&Buffer<T>>,
         weight: &Buffer<T>,
+        bias: Option<&Buffer<T>>,
         epsilon: f64,
         out: &mut Buffer<T>,
     ) -> Result<()> {
         let sum = delta.is_some().then_some(&*x);
-        self.norm(x, delta, weight, None, epsilon, whole_rows(weight), sum, out)
+        self.norm(x, delta, weight, bias, epsilon, whole_rows(weight), sum, out)
     }
 
     fn rms_norm_heads<T: Real>(
@@ -369,16 +370,22 @@ impl Backend for Cuda {
         self.norm(x, None, weight, None, epsilon, heads, None, x)
     }
 
-    fn swiglu<T: Real>(&self, gate_up: &Buffer<T>, wide: usize, out: &mut Buffer<T>) -> Result<()> {
+    fn gate<T: Real>(
+        &self,
+        gate_up: &Buffer<T>,
+        wide: usize,
+        activation: Activation,
+        out: &mut Buffer<T>,
+    ) -> Result<()> {
         assert!(
             gate_up.len == 2 * out.len && (out.len == 0 || out.len.is_multiple_of(wide)),
             "shapes of a gate"
         );
         let (size, count) = (self.size(), chunk(self.size(), &[wide], &[]));
         let (x, chunks) = (gate_up.at(0, size), out.len / count);
-        let row = narrow(wide / count)?;
-        let work = Gate { x, out: out.at(0, size), chunks: chunks as u64, row };
-        let kernel = &self.set().swiglu[usize::from(count > 1)];
+        let (row, activation) = (narrow(wide / count)?, activation_number(activation));
+        let work = Gate { x, out: out.at(0, size), chunks: chunks as u64, row, activation };
+        let kernel = &self.set().gate[usize::from(count > 1)];
         // SAFETY: all of out, and twice as much of gate_up.
         Ok(unsafe { kernel.launch(self.0.queue.stream(), Size::each(chunks), (work,)) }?)
     }
@@ -425,7 +432,7 @@ impl Backend for Cuda {
         _scratch: &(),
     ) -> Result<()> {
         match terms.is_empty() {
-            true => self.attend_parts(shape, qkv, mask, out),
+            true => self.attend_parts(shape, qkv, mask, terms.scale, out),
             false => self.attend_terms(shape, qkv, mask, terms, out),
         }
     }

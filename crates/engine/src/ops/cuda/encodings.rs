@@ -56,7 +56,7 @@ struct Termed {
 }
 
 const _: () =
-    assert!(size_of::<AddRows>() == 32 && size_of::<RowArguments>() == 24 && size_of::<Termed>() == 240);
+    assert!(size_of::<AddRows>() == 32 && size_of::<RowArguments>() == 24 && size_of::<Termed>() == 248);
 
 impl Encodings {
     /// Compiles the kernels, or finds them compiled.
@@ -111,6 +111,7 @@ impl Cuda {
         out: &Buffer<T>,
     ) -> Result<()> {
         let Shape { batch, queries, keys, heads, head_dim, .. } = *shape;
+        let window = mask.window;
         let places = self.places(shape, [&q, &k, &v], mask, out);
         if out.len == 0 {
             return Ok(());
@@ -145,7 +146,7 @@ impl Cuda {
             content: vector(terms.content),
             position: vector(terms.position),
             tables,
-            sizes: Sizes::new(shape, reach)?,
+            sizes: Sizes::new(shape, reach, window)?,
             scale: terms.scale.unwrap_or_else(|| 1.0 / (head_dim as f64).sqrt()) as f32,
         };
         let blocks = batch * heads * queries;

@@ -28,7 +28,7 @@ pub(super) struct Set {
     pub norm_any: Function,
     pub mean: Function,
     pub finish: [Function; 2],
-    pub swiglu: [Function; 2],
+    pub gate: [Function; 2],
     /// For heads of up to 64, 128 and 256 features.
     pub attend: [Function; 3],
 }
@@ -57,7 +57,7 @@ impl Kernels {
                 norm_any: find("norm_any")?,
                 mean: find("mean")?,
                 finish: pair("finish")?,
-                swiglu: pair("swiglu")?,
+                gate: pair("gate")?,
                 attend: [find("attend_64")?, find("attend_128")?, find("attend_256")?],
             })
         };

@@ -2,11 +2,10 @@
 //! on, and only tokens that are not padding.
 
 use super::super::fields::Fields;
-use super::super::names::NONE;
+use super::super::names::{NONE, Queries};
 use super::super::tensors::Named;
 use super::super::{
-    Biases, Blueprint, Direction, HeadKind, Mixing, Names, NormKind, NormPlace, Norms, Output, Summary,
-    SummaryOf,
+    Biases, Blueprint, HeadKind, Names, NormKind, NormPlace, Norms, Output, Summary, SummaryOf,
 };
 use super::{Family, head, object};
 use crate::encoding::{Encoding, Learned, Merge};
@@ -54,7 +53,7 @@ pub(super) const ROBERTA: Names = Names {
 
 /// What both call the parts of a layer, and heads.
 const LAYERS: Names = Names {
-    queries: &["attention.self.query", "attention.self.key", "attention.self.value"],
+    queries: Queries::Apart(["attention.self.query", "attention.self.key", "attention.self.value"]),
     attended: "attention.output.dense",
     attention_norm: "attention.output.LayerNorm",
     up: "intermediate.dense",
@@ -100,7 +99,6 @@ pub(super) fn read(fields: &Fields, family: Family, weights: Option<&Weights>) -
     let offset = padding.map_or(0, |padding| padding as usize + 1);
     let activation = fields.activation("hidden_act", "gelu")?;
     Ok(Blueprint {
-        family,
         vocabulary: fields.size("vocab_size", if family == Family::Roberta { 50_265 } else { 30_522 }, 1)?,
         types: fields.size("type_vocab_size", 2, 1)?,
         embedding: width,
@@ -110,7 +108,6 @@ pub(super) fn read(fields: &Fields, family: Family, weights: Option<&Weights>) -
         key_heads: heads,
         head_dim: width / heads,
         wide: fields.size("intermediate_size", 3072, 1)?,
-        is_gated: false,
         activation,
         norms: Norms {
             kind: NormKind::Layer,
@@ -118,28 +115,26 @@ pub(super) fn read(fields: &Fields, family: Family, weights: Option<&Weights>) -
             epsilon: fields.fraction("layer_norm_eps", 1e-12)?,
             of_embeddings: true,
             at_end: false,
+            skips_first: false,
         },
         biases: Biases::all(true),
-        has_head_norms: false,
-        direction: Direction::Both,
-        has_cross_attention: false,
         encoding: Encoding::Learned(Learned { merge: Merge::Add, offset }),
         codes_first: true,
         padding,
         longest: fields.positions(512).saturating_sub(offset),
-        window: None,
-        mixing: Mixing::Softmax,
         output: Output {
             is_tied: fields.boolean("tie_word_embeddings", true)?,
             // RoBERTa's is GELU whatever the layers have.
             transform: Some(if family == Family::Bert { activation } else { Activation::Gelu }),
             has_bias: true,
+            transform_has_bias: true,
+            transforms_all: false,
         },
         pooler: pooler(fields, head, has_pooler)?,
         head,
         labels: fields.labels()?,
         summary: Summary { of: SummaryOf::First, has_projection: true, activation: Activation::Tanh },
-        ends: Vec::new(),
+        ..Blueprint::without_parts(family)
     })
 }
 

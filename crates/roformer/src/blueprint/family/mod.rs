@@ -5,7 +5,11 @@
 //! about those.
 
 mod bert;
+mod gemma;
+mod gpt;
 mod llama;
+mod modernbert;
+mod nomic;
 mod own;
 mod plain;
 mod roformer;
@@ -43,13 +47,33 @@ pub enum Family {
     Qwen3,
     /// MiniMind: Llama or, in its newer form, Qwen3, with settings of its own.
     MiniMind,
+    /// Phi-3: Llama with queries, keys and values in one tensor, and LongRoPE.
+    Phi3,
+    /// GLM-4: Llama with norms before and after blocks, and half of a head's features rotated in adjacent pairs.
+    Glm4,
+    /// Gemma 2: norms before and after blocks, every other layer with a window.
+    Gemma2,
+    /// Gemma 3, EmbeddingGemma among them: Gemma 2 with norms of heads and two rotary embeddings.
+    Gemma3,
+    /// GPT-2: norms before blocks, learned positions.
+    Gpt2,
+    /// GPT-J: attention and feed-forward block side by side, rotary embedding of adjacent pairs.
+    GptJ,
+    /// GPT-NeoX: the same with a norm for each block, and pairs of halves.
+    GptNeoX,
+    /// ModernBERT: an encoder with a gate, two rotary embeddings, and layers with a window.
+    ModernBert,
+    /// NomicBERT: BERT with a gate and rotary embedding.
+    NomicBert,
+    /// EuroBERT: Llama read both ways.
+    EuroBert,
     /// PyTorch's `TransformerEncoder` with norms first, GELU and biases, which comparisons train; no `config.json` names it.
     Plain,
 }
 
 impl Family {
     /// Those that a `config.json` can name.
-    const NAMED: [Family; 10] = [
+    const NAMED: [Family; 20] = [
         Family::RoFormer,
         Family::Bert,
         Family::Roberta,
@@ -60,6 +84,16 @@ impl Family {
         Family::Qwen2,
         Family::Qwen3,
         Family::MiniMind,
+        Family::Phi3,
+        Family::Glm4,
+        Family::Gemma2,
+        Family::Gemma3,
+        Family::Gpt2,
+        Family::GptJ,
+        Family::GptNeoX,
+        Family::ModernBert,
+        Family::NomicBert,
+        Family::EuroBert,
     ];
 
     /// Its `model_type`.
@@ -75,6 +109,16 @@ impl Family {
             Family::Qwen2 => "qwen2",
             Family::Qwen3 => "qwen3",
             Family::MiniMind => "minimind",
+            Family::Phi3 => "phi3",
+            Family::Glm4 => "glm4",
+            Family::Gemma2 => "gemma2",
+            Family::Gemma3 => "gemma3_text",
+            Family::Gpt2 => "gpt2",
+            Family::GptJ => "gptj",
+            Family::GptNeoX => "gpt_neox",
+            Family::ModernBert => "modernbert",
+            Family::NomicBert => "nomic_bert",
+            Family::EuroBert => "eurobert",
             Family::Plain => "plain",
         }
     }
@@ -92,13 +136,53 @@ impl Family {
             Family::Qwen2 => "Qwen2",
             Family::Qwen3 => "Qwen3",
             Family::MiniMind => "MiniMind",
+            Family::Phi3 => "Phi3",
+            Family::Glm4 => "Glm4",
+            Family::Gemma2 => "Gemma2",
+            Family::Gemma3 => "Gemma3Text",
+            Family::Gpt2 => "GPT2",
+            Family::GptJ => "GPTJ",
+            Family::GptNeoX => "GPTNeoX",
+            Family::ModernBert => "ModernBert",
+            Family::NomicBert => "NomicBert",
+            Family::EuroBert => "EuroBert",
             Family::Plain => "Plain",
+        }
+    }
+
+    /// The class that has a head.
+    pub(crate) fn class_of(self, head: HeadKind) -> String {
+        match (self, head) {
+            (Family::Gpt2, HeadKind::CausalLm) => "GPT2LMHeadModel".into(),
+            (Family::Gemma3, HeadKind::CausalLm) => "Gemma3ForCausalLM".into(),
+            _ => format!("{}{}", self.class(), head.class()),
+        }
+    }
+
+    /// Which features of a head form pairs, where it is rotary.
+    pub(super) fn pairing(self) -> Pairing {
+        match self {
+            Family::RoFormer | Family::GptJ | Family::Glm4 | Family::Plain => Pairing::Interleaved,
+            _ => Pairing::Half,
+        }
+    }
+
+    /// The field of a `config.json` that says the dropout, and what it is where the file is silent.
+    pub(crate) fn dropout(self) -> (&'static str, f64) {
+        match self {
+            Family::NomicBert => ("hidden_dropout_prob", 0.0),
+            Family::RoFormer => ("hidden_dropout_prob", 0.1),
+            family if family.is_bert() => ("hidden_dropout_prob", 0.1),
+            Family::Gpt2 => ("resid_pdrop", 0.1),
+            Family::GptJ => ("resid_pdrop", 0.0),
+            _ => ("attention_dropout", 0.0),
         }
     }
 
     /// Whether its models are encoders, made to be read both ways.
     pub fn is_encoder(self) -> bool {
-        matches!(self, Family::RoFormer) || self.is_bert()
+        matches!(self, Family::RoFormer | Family::ModernBert | Family::NomicBert | Family::EuroBert)
+            || self.is_bert()
     }
 
     /// Whether it is BERT or one of those that have its layers.
@@ -113,14 +197,37 @@ impl Family {
             Family::Bert => &bert::BERT,
             Family::Roberta | Family::XlmRoberta | Family::Camembert => &bert::ROBERTA,
             Family::Plain => &plain::NAMES,
-            _ => &llama::NAMES,
+            Family::Gpt2 => &gpt::GPT2,
+            Family::GptJ => &gpt::GPTJ,
+            Family::GptNeoX => &gpt::NEOX,
+            Family::ModernBert => &modernbert::NAMES,
+            Family::NomicBert => &nomic::NAMES,
+            Family::Gemma2 | Family::Gemma3 => &gemma::NAMES,
+            Family::Phi3 => &llama::PHI3,
+            Family::Glm4 => &llama::GLM4,
+            Family::EuroBert => &llama::EUROBERT,
+            Family::Llama | Family::Mistral | Family::Qwen2 | Family::Qwen3 | Family::MiniMind => {
+                &llama::NAMES
+            }
         }
     }
 
     /// The field of a `config.json` that says a size.
     pub(super) fn field(self, part: &str) -> &'static str {
+        if matches!(self, Family::Gpt2 | Family::GptJ) {
+            match part {
+                "width" => return "n_embd",
+                "layers" => return "n_layer",
+                "heads" => return "n_head",
+                "inner width" => return "n_inner",
+                "positions" => return "n_positions",
+                _ => {}
+            }
+        }
         match part {
             "vocabulary" => "vocab_size",
+            "layers" => "num_hidden_layers",
+            "positions" => "max_position_embeddings",
             "embedding" => "embedding_size",
             "width" => "hidden_size",
             "heads" => "num_attention_heads",
@@ -148,8 +255,14 @@ pub(super) fn read(mut map: Map<String, Value>, weights: Option<&Weights>) -> Re
     })?;
     let blueprint = match family {
         Family::RoFormer => roformer::read(&fields, weights)?,
-        family if family.is_bert() => bert::read(&fields, family, weights)?,
-        family => llama::read(&fields, family, weights)?,
+        Family::Bert | Family::Roberta | Family::XlmRoberta | Family::Camembert => {
+            bert::read(&fields, family, weights)?
+        }
+        Family::ModernBert => modernbert::read(&fields, weights)?,
+        Family::NomicBert => nomic::read(&fields, weights)?,
+        Family::Gpt2 | Family::GptJ | Family::GptNeoX => gpt::read(&fields, family, weights)?,
+        Family::Gemma2 | Family::Gemma3 => gemma::read(&fields, family, weights)?,
+        _ => llama::read(&fields, family, weights)?,
     };
     let blueprint = own.apply(blueprint)?;
     let is_own = family == Family::RoFormer && matches!(blueprint.encoding, Encoding::Rotary(_));
@@ -163,6 +276,35 @@ pub(super) fn read(mut map: Map<String, Value>, weights: Option<&Weights>) -> Re
     }
     Ok(blueprint)
 }
+
+/// Which layers `layer_types` gives a window, where the file has it.
+fn layer_types(fields: &Fields, layers: usize) -> Result<Option<Vec<bool>>> {
+    let Some(list) = fields.get("layer_types") else { return Ok(None) };
+    let kind = |kind: &Value| match kind.as_str() {
+        Some(FULL) => Some(false),
+        Some(SLIDING) => Some(true),
+        _ => None,
+    };
+    let kinds = list.as_array().and_then(|list| list.iter().map(kind).collect::<Option<Vec<bool>>>());
+    match kinds.filter(|kinds| kinds.len() == layers) {
+        Some(kinds) => Ok(Some(kinds)),
+        None => {
+            Err(fields.error("layer_types", format!("{FULL} or {SLIDING} for each of the {layers} layers")))
+        }
+    }
+}
+
+/// The same the other way.
+fn write_layer_types(blueprint: &Blueprint) -> Map<String, Value> {
+    let is_local = |layer: usize| blueprint.local.as_ref().is_some_and(|local| local.layers[layer]);
+    let kinds: Vec<&str> =
+        (0..blueprint.layers).map(|layer| if is_local(layer) { SLIDING } else { FULL }).collect();
+    object(json!({"layer_types": kinds}))
+}
+
+/// A layer that sees all tokens, and one with a window, in `layer_types`.
+pub(super) const FULL: &str = "full_attention";
+pub(super) const SLIDING: &str = "sliding_attention";
 
 /// The most features of a head that can be rotated.
 const MOST_TURNING: usize = 8192;
@@ -186,14 +328,13 @@ fn head(fields: &Fields, family: Family, kinds: &[HeadKind]) -> Result<Option<He
         Some(list) => list.as_array().and_then(|list| list[0].as_str()),
     };
     let Some(name) = name else { return Err(fields.error("architectures", "a list of names")) };
-    let own = name.strip_prefix(family.class());
-    match own.and_then(|own| kinds.iter().find(|kind| kind.class() == own)) {
+    match kinds.iter().find(|&&kind| family.class_of(kind) == name) {
         Some(&kind) => Ok(Some(kind)),
         // Heads that RoFormer has elsewhere (pre-training, say) stand on layers that are the same.
         None if family.is_encoder() => Ok(None),
         None => {
             let known: Vec<String> =
-                kinds.iter().map(|kind| format!("[\"{}{}\"]", family.class(), kind.class())).collect();
+                kinds.iter().map(|&kind| format!("[\"{}\"]", family.class_of(kind))).collect();
             Err(fields.error("architectures", format!("one of {}", known.join(", "))))
         }
     }
@@ -210,20 +351,28 @@ impl Blueprint {
         let mut all = match self.family {
             Family::RoFormer => roformer::write(self, longest, dropout),
             family if family.is_bert() => bert::write(self, longest, dropout),
+            Family::ModernBert => modernbert::write(self, longest, dropout),
+            Family::NomicBert => nomic::write(self, longest, dropout),
+            Family::Gpt2 | Family::GptJ | Family::GptNeoX => gpt::write(self, longest, dropout),
+            Family::Gemma2 | Family::Gemma3 => gemma::write(self, longest, dropout),
             Family::Plain => {
                 let expected = "RoFormer's or Llama's form: transformers has no class for it";
                 return Err(Error::input("the network", "PyTorch's plain encoder", expected));
             }
             _ => llama::write(self, longest, dropout),
         };
+        for (part, size) in [
+            ("vocabulary", self.vocabulary),
+            ("width", self.width),
+            ("layers", self.layers),
+            ("heads", self.heads),
+            ("inner width", self.wide),
+        ] {
+            all.insert(self.family.field(part).into(), size.into());
+        }
         all.extend(object(json!({
             "model_type": self.family.model_type(),
-            "architectures": [format!("{}{}", self.family.class(), self.head.class())],
-            "vocab_size": self.vocabulary,
-            "hidden_size": self.width,
-            "num_hidden_layers": self.layers,
-            "num_attention_heads": self.heads,
-            "intermediate_size": self.wide,
+            "architectures": [self.family.class_of(self.head)],
             "initializer_range": 0.02,
             "tie_word_embeddings": self.output.is_tied,
             "pad_token_id": self.padding.unwrap_or(0),
@@ -252,16 +401,20 @@ impl Blueprint {
             Encoding::Rotary(rotary) => rotary,
             Encoding::Learned(learned) => {
                 let offset = self.padding.map_or(0, |padding| padding as usize + 1);
-                return self.family.is_bert() && *learned == Learned { merge: Merge::Add, offset };
+                let is_learned = self.family.is_bert() || self.family == Family::Gpt2;
+                return is_learned && *learned == Learned { merge: Merge::Add, offset };
             }
             _ => return false,
         };
         match self.family {
             Family::RoFormer => *rotary == Rotary { values: rotary.values, ..Rotary::default() },
-            family if family.is_bert() || family == Family::Plain => false,
-            _ => {
-                let plain = Rotary { values: false, is_learned: false, rotary_dim: None, ..rotary.clone() };
-                rotary.pairing == Pairing::Half && *rotary == plain
+            family if family.is_bert() || matches!(family, Family::Plain | Family::Gpt2) => false,
+            family => {
+                let is_partial =
+                    matches!(family, Family::GptJ | Family::GptNeoX | Family::Glm4 | Family::Phi3);
+                let rotary_dim = rotary.rotary_dim.filter(|_| is_partial);
+                let plain = Rotary { values: false, is_learned: false, rotary_dim, ..rotary.clone() };
+                rotary.pairing == family.pairing() && *rotary == plain
             }
         }
     }

@@ -4,7 +4,7 @@
 //! name (`roformer-alibi`, `llama-xpos-linear`), so that nobody takes such a model for one of the family.
 
 use super::super::fields::Fields;
-use super::super::{Blueprint, LinearForm, Mixing};
+use super::super::{Blueprint, LinearForm, Local, Mixing};
 use crate::encoding::Encoding;
 use crate::error::{Error, Result};
 use crate::graph::FeatureMap;
@@ -20,7 +20,12 @@ pub(super) struct Own {
 impl Own {
     /// The blueprint of the family with what the file says of its own.
     pub fn apply(self, blueprint: Blueprint) -> Result<Blueprint> {
+        // Another encoding is that of all layers.
+        let is_own = self.encoding.is_some();
+        let local =
+            blueprint.local.map(|local| Local { encoding: local.encoding.filter(|_| !is_own), ..local });
         Ok(Blueprint {
+            local,
             encoding: self.encoding.unwrap_or(blueprint.encoding),
             mixing: self.form.map_or(blueprint.mixing, Mixing::Linear),
             ..blueprint

@@ -1,10 +1,10 @@
 //! RoFormer, RoFormerV2 and RoFormer-Sim, as transformers and RoFormer_pytorch save them.
 
 use super::super::fields::Fields;
-use super::super::names::NONE;
+use super::super::names::{NONE, Queries};
 use super::super::tensors::Named;
 use super::super::{
-    Biases, Blueprint, Dims, Direction, HeadKind, Mixing, Names, NormKind, NormPlace, Norms, Output, Summary,
+    Biases, Blueprint, Dims, Direction, HeadKind, Names, NormKind, NormPlace, Norms, Output, Summary,
     SummaryOf,
 };
 use super::{Family, dims_fields, head, object};
@@ -22,7 +22,7 @@ pub(super) const NAMES: Names = Names {
     embedding_norm: "roformer.embeddings.LayerNorm",
     project: "roformer.embeddings_project",
     layer: "roformer.encoder.layer.",
-    queries: &["attention.self.query", "attention.self.key", "attention.self.value"],
+    queries: Queries::Apart(["attention.self.query", "attention.self.key", "attention.self.value"]),
     attended: "attention.output.dense",
     attention_norm: "attention.output.LayerNorm",
     cross: [
@@ -93,7 +93,6 @@ pub(super) fn read(fields: &Fields, weights: Option<&Weights>) -> Result<Bluepri
     let named = head(fields, Family::RoFormer, &HEADS)?;
     let found = || weights.map_or(HeadKind::None, |weights| head_of(weights, has_plain_output));
     Ok(Blueprint {
-        family: Family::RoFormer,
         vocabulary: fields.size("vocab_size", 50_000, 1)?,
         types: fields.size("type_vocab_size", 2, 1)?,
         embedding: fields.size("embedding_size", width, 1)?,
@@ -103,7 +102,6 @@ pub(super) fn read(fields: &Fields, weights: Option<&Weights>) -> Result<Bluepri
         key_heads: heads,
         head_dim: width / heads,
         wide: fields.size("intermediate_size", 3072, 1)?,
-        is_gated: false,
         activation,
         norms: Norms {
             kind,
@@ -111,30 +109,28 @@ pub(super) fn read(fields: &Fields, weights: Option<&Weights>) -> Result<Bluepri
             epsilon: fields.fraction("layer_norm_eps", 1e-12)?,
             of_embeddings: true,
             at_end: false,
+            skips_first: false,
         },
         biases: Biases::all(fields.boolean("use_bias", true)?),
-        has_head_norms: false,
         direction,
         has_cross_attention: fields.boolean("add_cross_attention", false)? && is_decoder,
         encoding: Encoding::Rotary(Rotary {
             values: fields.boolean("rotary_value", false)?,
             ..Rotary::default()
         }),
-        codes_first: false,
-        padding: None,
         longest: fields.positions(POSITIONS),
-        mixing: Mixing::Softmax,
         output: Output {
             is_tied: fields.boolean("tie_word_embeddings", true)?,
             transform: (!has_plain_output).then_some(activation),
             has_bias: !has_plain_output,
+            transform_has_bias: true,
+            transforms_all: false,
         },
         pooler,
         head: named.unwrap_or_else(found),
-        window: None,
         labels: fields.labels()?,
         summary: summary(fields)?,
-        ends: Vec::new(),
+        ..Blueprint::without_parts(Family::RoFormer)
     })
 }
 

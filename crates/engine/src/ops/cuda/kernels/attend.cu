@@ -11,6 +11,7 @@ struct Attend {
     u32 queries, keys, heads, key_heads, head_dim;
     u32 words;            // ⌈keys / 64⌉
     u32 reach;
+    u32 window;           // keys as far away as this or further are not seen; 0: none is too far
     u32 blocks;           // of queries
     float scale;
 };
@@ -36,6 +37,20 @@ __device__ inline u32 reach_of(const Attend &work, u32 sequence, u32 query) {
     return work.reach == CAUSAL ? causal : max(causal, min(work.prefixes[sequence], work.keys));
 }
 
+// The keys that a query may see. Those of a later query begin and end no earlier.
+struct Seen {
+    u32 start, end;
+};
+
+__device__ inline Seen seen_by(const Attend &work, u32 sequence, u32 query) {
+    u32 end = reach_of(work, sequence, query);
+    if (work.window == 0) return {0, end};
+    // Where the query stands among the keys, which may be before the first.
+    long long place = (long long)query + work.keys - work.queries;
+    end = (u32)max(0ll, min((long long)end, place + work.window));
+    return {(u32)max(0ll, min((long long)end, place + 1 - work.window)), end};
+}
+
 // The keys of a tile that are there, a bit each.
 __device__ inline u64 there(const Attend &work, u32 sequence, u32 tile) {
     u64 word = work.mask ? work.mask[(u64)sequence * work.words + tile] : ~0ull;
@@ -43,11 +58,12 @@ __device__ inline u64 there(const Attend &work, u32 sequence, u32 tile) {
     return left < TILE ? word & ((1ull << left) - 1) : word;
 }
 
-// Of those, the ones within a query's reach.
-__device__ inline u64 within(u64 word, u32 reach, u32 tile) {
+// Of those, the ones that a query may see.
+__device__ inline u64 within(u64 word, Seen seen, u32 tile) {
     u32 start = tile * TILE;
-    if (reach <= start) return 0;
-    return reach - start < TILE ? word & ((1ull << (reach - start)) - 1) : word;
+    if (seen.end <= start || seen.start >= start + TILE) return 0;
+    if (seen.end - start < TILE) word &= (1ull << (seen.end - start)) - 1;
+    return seen.start > start ? word & ~0ull << (seen.start - start) : word;
 }
 
 // Rows of numbers into shared memory, as f32, `WIDTH` + 4 apart, with zeros beyond what is there.
@@ -75,13 +91,13 @@ template <typename T, int G> __device__ void attend(const Attend &work) {
     fetch<T, WIDTH>(q, queries, work.q_token, count, dim);
 
     float out[4][4 * G] = {}, largest[4], total[4] = {};
-    u32 reach[4];
+    Seen reach[4];
     for (int i = 0; i < 4; i++) {
         largest[i] = -INFINITY;
-        reach[i] = reach_of(work, piece.sequence, min(piece.first + down + i, work.queries - 1));
+        reach[i] = seen_by(work, piece.sequence, min(piece.first + down + i, work.queries - 1));
     }
-    u32 visible = reach_of(work, piece.sequence, piece.first + count - 1);
-    for (u32 tile = 0; tile * TILE < visible; tile++) {
+    u32 visible = seen_by(work, piece.sequence, piece.first + count - 1).end;
+    for (u32 tile = seen_by(work, piece.sequence, piece.first).start / TILE; tile * TILE < visible; tile++) {
         u32 start = tile * TILE, rows = min((u32)TILE, work.keys - start);
         __syncthreads();
         fetch<T, WIDTH>(kv, keys + start * work.k_token, work.k_token, rows, dim);

@@ -32,7 +32,7 @@ struct Termed {
     const u32 *prefixes;  // [batch], where the reach is a prefix
     const void *content, *position;  // [heads, head_dim], or null
     TermRows bias, query, key, value;
-    u32 queries, keys, heads, key_heads, head_dim, words, reach;
+    u32 queries, keys, heads, key_heads, head_dim, words, reach, window;
     float scale;
 };
 
@@ -79,9 +79,16 @@ template <typename T> __device__ inline void attend_terms(const Termed &work) {
     u32 reach = work.reach == 0   ? work.keys
                 : work.reach == 1 ? causal
                                   : max(causal, min(work.prefixes[sequence], work.keys));
+    u32 from = 0;
+    if (work.window) {
+        // Where the query stands among the keys, which may be before the first.
+        long long place = (long long)query + work.keys - work.queries;
+        reach = (u32)max(0ll, min((long long)reach, place + work.window));
+        from = (u32)max(0ll, min((long long)reach, place + 1 - work.window));
+    }
     float largest = -INFINITY, total = 0;
     __syncthreads();
-    for (u32 start = 0; start < reach; start += THREADS) {
+    for (u32 start = from; start < reach; start += THREADS) {
         u32 key = start + threadIdx.x, count = min(THREADS, reach - start);
         bool is_seen = key < reach;
         if (is_seen && work.mask) is_seen = work.mask[(u64)sequence * work.words + key / 64] >> (key % 64) & 1;

@@ -41,9 +41,10 @@ struct Gate {
     void *out;      // [rows, row]
     u64 chunks;     // of out
     u32 row;        // chunks of a row of out
+    u32 activation;
 };
 
-template <typename T, typename Chunk, int COUNT> __device__ void swiglu(const Gate &work) {
+template <typename T, typename Chunk, int COUNT, int KIND> __device__ void gate_as(const Gate &work) {
     u64 index = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     if (index >= work.chunks) return;
     u64 at = index / work.row * 2 * work.row + index % work.row;
@@ -51,8 +52,19 @@ template <typename T, typename Chunk, int COUNT> __device__ void swiglu(const Ga
     T *gate = (T *)&first;
     const T *up = (const T *)&second;
 #pragma unroll
-    for (int i = 0; i < COUNT; i++) narrow(activate<T, SILU>(widen(gate[i])).y * widen(up[i]), gate[i]);
+    for (int i = 0; i < COUNT; i++) narrow(activate<T, KIND>(widen(gate[i])).y * widen(up[i]), gate[i]);
     ((Chunk *)work.out)[index] = first;
+}
+
+template <typename T, typename Chunk, int COUNT> __device__ void gate(const Gate &work) {
+    switch (work.activation) {
+    case GELU: return gate_as<T, Chunk, COUNT, GELU>(work);
+    case GELU_TANH: return gate_as<T, Chunk, COUNT, GELU_TANH>(work);
+    case RELU: return gate_as<T, Chunk, COUNT, RELU>(work);
+    case SILU: return gate_as<T, Chunk, COUNT, SILU>(work);
+    case TANH: return gate_as<T, Chunk, COUNT, TANH>(work);
+    default: return gate_as<T, Chunk, COUNT, IDENTITY>(work);
+    }
 }
 
 #define POINTWISE(name, T)                                                                                             \
@@ -60,9 +72,9 @@ template <typename T, typename Chunk, int COUNT> __device__ void swiglu(const Ga
     extern "C" __global__ void name##_finish_wide(const __grid_constant__ Finish work) {                               \
         finish<T, Wide<T>, Wide<T>::COUNT>(work);                                                                      \
     }                                                                                                                  \
-    extern "C" __global__ void name##_swiglu(const __grid_constant__ Gate work) { swiglu<T, T, 1>(work); }             \
-    extern "C" __global__ void name##_swiglu_wide(const __grid_constant__ Gate work) {                                 \
-        swiglu<T, Wide<T>, Wide<T>::COUNT>(work);                                                                      \
+    extern "C" __global__ void name##_gate(const __grid_constant__ Gate work) { gate<T, T, 1>(work); }                 \
+    extern "C" __global__ void name##_gate_wide(const __grid_constant__ Gate work) {                                   \
+        gate<T, Wide<T>, Wide<T>::COUNT>(work);                                                                        \
     }
 POINTWISE(f32, float)
 POINTWISE(bf16, bf16)

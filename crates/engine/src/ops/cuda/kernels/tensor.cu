@@ -17,41 +17,40 @@ template <int D, int M> __device__ void attend_tensor(const Attend &work) {
     const bf16 *keys = (const bf16 *)work.k + piece.sequence * work.k_sequence + piece.key_head * dim;
     const bf16 *values = (const bf16 *)work.v + piece.sequence * work.v_sequence + piece.key_head * dim;
 
-    // The keys that the last query sees bound those of all.
-    u32 visible = reach_of(work, piece.sequence, piece.first + count - 1);
-    u32 tiles = (visible + TILE - 1) / TILE;
+    // The keys that the first and the last query see bound those of all.
+    Seen first = seen_by(work, piece.sequence, piece.first);
+    Seen last = seen_by(work, piece.sequence, piece.first + count - 1);
+    u32 from = first.start / TILE, tiles = (last.end + TILE - 1) / TILE;
     auto begin_tile = [&](u32 tile) {
         u32 start = tile * TILE, rows = min((u32)TILE, work.keys - start), to = kv_tiles + tile % 2 * 2 * TILE_BYTES;
         begin<D, TILE>(to, keys + start * work.k_token, work.k_token, rows, dim);
         begin<D, TILE>(to + TILE_BYTES, values + start * work.v_token, work.v_token, rows, dim);
     };
     begin<D, QUERIES>(q_tile, queries, work.q_token, count, dim);
-    if (tiles > 0) begin_tile(0);
+    if (tiles > from) begin_tile(from);
     commit();
 
     u32 q[M][D / 16][4];
     float out[M][D / 8][4] = {};
     // Of the two rows of each fragment that a lane has numbers of.
     float largest[M][2], total[M][2] = {};
-    u32 reach[M][2];
+    Seen reach[M][2];
 #pragma unroll
     for (int m = 0; m < M; m++) {
         for (int half = 0; half < 2; half++) {
             u32 row = (warp * M + m) * 16 + half * 8 + lane / 4;
             largest[m][half] = -INFINITY;
-            reach[m][half] = reach_of(work, piece.sequence, min(piece.first + row, work.queries - 1));
+            reach[m][half] = seen_by(work, piece.sequence, min(piece.first + row, work.queries - 1));
         }
     }
-    // Before it every query of the block sees every key.
-    u32 least = reach_of(work, piece.sequence, piece.first);
     float scale = work.scale * LOG2_E;
 
-    for (u32 tile = 0; tile < tiles; tile++) {
+    for (u32 tile = from; tile < tiles; tile++) {
         if (tile + 1 < tiles) begin_tile(tile + 1);
         commit();
         wait<1>();
         __syncthreads();
-        if (tile == 0) {
+        if (tile == from) {
 #pragma unroll
             for (int m = 0; m < M; m++) {
 #pragma unroll
@@ -78,7 +77,8 @@ template <int D, int M> __device__ void attend_tensor(const Attend &work) {
         }
 
         u64 word = there(work, piece.sequence, tile);
-        if (word != ~0ull || (tile + 1) * TILE > least) {
+        // Between what the last begins with and the first ends with every query of the block sees every key.
+        if (word != ~0ull || tile * TILE < last.start || (tile + 1) * TILE > first.end) {
 #pragma unroll
             for (int m = 0; m < M; m++) {
 #pragma unroll

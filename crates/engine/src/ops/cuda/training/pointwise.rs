@@ -10,6 +10,7 @@ pub(crate) struct Kernels {
     activation: Stored<Either>,
     gate: Stored<Either>,
     dropout: Stored<Either>,
+    times: Stored<Either>,
     sum: Stored<Either>,
 }
 
@@ -20,6 +21,7 @@ impl Kernels {
             activation: find("activation")?,
             gate: find("gate")?,
             dropout: find("dropout")?,
+            times: find("times")?,
             sum: find("sum")?,
         })
     }
@@ -45,25 +47,34 @@ impl Launcher<'_> {
         unsafe { self.launch(kernel, Size::each(chunks), list) }
     }
 
-    /// out `[rows, width]` = silu(gate)·up, x `[rows, 2, width]` being both; `len` is that of out.
-    pub(crate) fn gate(&self, storage: Storage, x: Span, out: Span, len: usize, width: usize) -> Result<()> {
-        self.gate_both(storage, [x, out, Span::NOTHING, Span::NOTHING], len, width)
+    /// out `[rows, width]` = activation(gate)·up, x `[rows, 2, width]` being both; `len` is that of out.
+    pub(crate) fn gate(
+        &self,
+        storage: Storage,
+        activation: Activation,
+        [x, out]: [Span; 2],
+        len: usize,
+        width: usize,
+    ) -> Result<()> {
+        self.gate_both(storage, activation, [x, out, Span::NOTHING, Span::NOTHING], len, width)
     }
 
     /// dx `[rows, 2, width]` from x and dy `[rows, width]`.
     pub(crate) fn gate_back(
         &self,
         storage: Storage,
+        activation: Activation,
         [x, dy, dx]: [Span; 3],
         len: usize,
         width: usize,
     ) -> Result<()> {
-        self.gate_both(storage, [x, Span::NOTHING, dy, dx], len, width)
+        self.gate_both(storage, activation, [x, Span::NOTHING, dy, dx], len, width)
     }
 
     fn gate_both(
         &self,
         storage: Storage,
+        activation: Activation,
         [x, out, dy, dx]: [Span; 4],
         len: usize,
         width: usize,
@@ -74,7 +85,7 @@ impl Launcher<'_> {
         let (one, two) = (len * storage.size(), 2 * len * storage.size());
         let (x, out) = (self.at(x, two)?, self.maybe(out, one)?);
         let (dy, dx) = (self.maybe(dy, one)?, self.maybe(dx, two)?);
-        let list = (x, out, dy, dx, chunks as u64, narrow(width / count)?);
+        let list = (x, out, dy, dx, chunks as u64, narrow(width / count)?, activation_number(activation));
         // SAFETY: x and dx have 2·len numbers, out and dy `len`.
         unsafe { self.launch(kernel, Size::each(chunks), list) }
     }
@@ -95,6 +106,16 @@ impl Launcher<'_> {
         let scale = (1.0 / (1.0 - probability)) as f32;
         let (x, scalars) = (self.numbers(x, storage, len)?, self.at(scalars, Scalars::DROPOUT)?);
         let list = (x, chunks as u64, scalars, site, dropout::threshold(probability), scale);
+        // SAFETY: x has `len` numbers.
+        unsafe { self.launch(kernel, Size::each(chunks), list) }
+    }
+
+    /// x ·= factor, `len` numbers.
+    pub(crate) fn times(&self, storage: Storage, x: Span, len: usize, factor: f64) -> Result<()> {
+        let count = chunk(storage, len, &[x]);
+        let kernel = &self.training()?.pointwise.times.of(storage)[usize::from(count > 1)];
+        let chunks = len / count;
+        let list = (self.numbers(x, storage, len)?, chunks as u64, factor as f32);
         // SAFETY: x has `len` numbers.
         unsafe { self.launch(kernel, Size::each(chunks), list) }
     }

@@ -141,7 +141,11 @@ fn on_processor(case: &Case, numbers: &Numbers) -> Given {
         q,
         k,
         v,
-        mask: Mask { keys: Some(&mask), reach: if case.is_causal { Reach::Causal } else { Reach::All } },
+        mask: Mask {
+            keys: Some(&mask),
+            reach: if case.is_causal { Reach::Causal } else { Reach::All },
+            window: None,
+        },
         terms: attention::Terms {
             scale: Some(f64::from(scale(case))),
             content: term(0),

@@ -30,9 +30,9 @@ __device__ void activation(const T *x, T *y, u64 chunks, u32 kind, u32 is_slope)
     }
 }
 
-// out [rows, row] = silu(gate)·up, x [rows, 2, row] being both; or dx of x from dy.
-template <typename T, typename Chunk, int COUNT>
-__device__ void gate(const T *x, T *out, const T *dy, T *dx, u64 chunks, u32 row) {
+// out [rows, row] = activation(gate)·up, x [rows, 2, row] being both; or dx of x from dy.
+template <typename T, typename Chunk, int COUNT, int KIND>
+__device__ void gate_as(const T *x, T *out, const T *dy, T *dx, u64 chunks, u32 row) {
     u64 index = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     if (index >= chunks) return;
     u64 at = index / row * 2 * row + index % row;
@@ -41,7 +41,7 @@ __device__ void gate(const T *x, T *out, const T *dy, T *dx, u64 chunks, u32 row
     if (dx) other = ((const Chunk *)dy)[index];
 #pragma unroll
     for (int i = 0; i < COUNT; i++) {
-        Activated both = activate<T, SILU>(widen(gate[i]));
+        Activated both = activate<T, KIND>(widen(gate[i]));
         if (dx) {
             float slope = widen(third[i]), value = widen(up[i]);
             narrow(slope * value * both.slope, gate[i]);
@@ -56,6 +56,29 @@ __device__ void gate(const T *x, T *out, const T *dy, T *dx, u64 chunks, u32 row
     } else {
         ((Chunk *)out)[index] = other;
     }
+}
+
+template <typename T, typename Chunk, int COUNT>
+__device__ void gate(const T *x, T *out, const T *dy, T *dx, u64 chunks, u32 row, u32 kind) {
+    switch (kind) {
+    case GELU: return gate_as<T, Chunk, COUNT, GELU>(x, out, dy, dx, chunks, row);
+    case GELU_TANH: return gate_as<T, Chunk, COUNT, GELU_TANH>(x, out, dy, dx, chunks, row);
+    case RELU: return gate_as<T, Chunk, COUNT, RELU>(x, out, dy, dx, chunks, row);
+    case SILU: return gate_as<T, Chunk, COUNT, SILU>(x, out, dy, dx, chunks, row);
+    case TANH: return gate_as<T, Chunk, COUNT, TANH>(x, out, dy, dx, chunks, row);
+    default: return gate_as<T, Chunk, COUNT, IDENTITY>(x, out, dy, dx, chunks, row);
+    }
+}
+
+// x ·= factor
+template <typename T, typename Chunk, int COUNT> __device__ void times(T *x, u64 chunks, float factor) {
+    u64 index = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (index >= chunks) return;
+    Chunk chunk = ((const Chunk *)x)[index];
+    T *numbers = (T *)&chunk;
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) narrow(widen(numbers[i]) * factor, numbers[i]);
+    ((Chunk *)x)[index] = chunk;
 }
 
 // Sets numbers to 0 by chance, in place, and scales the others; numbers have the indices 0, 1, 2 and so on.
@@ -91,8 +114,12 @@ template <typename T, typename Chunk, int COUNT> __device__ void sum(const T *a,
     extern "C" __global__ void name##_activation##end(const T *x, T *y, u64 chunks, u32 kind, u32 is_slope) {          \
         pointwise::activation<T, Chunk, COUNT>(x, y, chunks, kind, is_slope);                                          \
     }                                                                                                                  \
-    extern "C" __global__ void name##_gate##end(const T *x, T *out, const T *dy, T *dx, u64 chunks, u32 row) {         \
-        pointwise::gate<T, Chunk, COUNT>(x, out, dy, dx, chunks, row);                                                 \
+    extern "C" __global__ void name##_gate##end(                                                                       \
+        const T *x, T *out, const T *dy, T *dx, u64 chunks, u32 row, u32 kind) {                                       \
+        pointwise::gate<T, Chunk, COUNT>(x, out, dy, dx, chunks, row, kind);                                           \
+    }                                                                                                                  \
+    extern "C" __global__ void name##_times##end(T *x, u64 chunks, float factor) {                                     \
+        pointwise::times<T, Chunk, COUNT>(x, chunks, factor);                                                          \
     }                                                                                                                  \
     extern "C" __global__ void name##_dropout##end(                                                                    \
         T *x, u64 chunks, const Scalars *scalars, u64 site, u32 threshold, float scale) {                              \

@@ -77,6 +77,7 @@ impl Inputs {
             mask: Mask {
                 keys: Some(&self.mask),
                 reach: if self.case.is_causal { Reach::Causal } else { Reach::All },
+                window: None,
             },
             terms: Terms { bias, ..Terms::default() },
             dropout: (self.case.is_training && self.case.dropout > 0.0).then_some(dropout),

@@ -1,0 +1,141 @@
+//! Tensors that a family's files keep in another order than the one they are worked on: products with their inputs first,
+//! queries, keys and values head by head, weights of norms less 1.
+
+use super::names::Queries;
+use super::{Blueprint, NormKind};
+use crate::error::{Error, Result};
+use crate::model::Parameters;
+use crate::ops::{Memory, Real};
+
+/// How a tensor is kept in files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrangement {
+    /// As it is worked on.
+    Same,
+    /// `[inputs, outputs]` in place of `[outputs, inputs]`.
+    Transposed,
+    /// Rows head by head, of queries, keys and values in turn, in place of all queries, all keys, all values: as many heads,
+    /// and so many rows of each.
+    ByHead { heads: usize, head_dim: usize },
+    /// Less 1.
+    LessOne,
+}
+
+impl Blueprint {
+    /// How a tensor of this name and shape is kept in files.
+    pub(crate) fn arrangement(&self, name: &str, shape: &[usize]) -> Arrangement {
+        let names = self.family.names();
+        let is_joined = |part: &str| {
+            let end = name.strip_suffix(".weight").or(name.strip_suffix(".bias"));
+            end.and_then(|end| end.strip_suffix(part)).is_some_and(|start| start.ends_with('.'))
+        };
+        match names.queries {
+            _ if !name.starts_with(names.layer) && self.norms.kind != NormKind::RmsLessOne => {
+                Arrangement::Same
+            }
+            _ if self.norms.kind == NormKind::RmsLessOne && name.ends_with("norm.weight") => {
+                Arrangement::LessOne
+            }
+            _ if names.is_transposed && shape.len() == 2 => Arrangement::Transposed,
+            Queries::ByHead(part) if is_joined(part) => {
+                Arrangement::ByHead { heads: self.heads, head_dim: self.head_dim }
+            }
+            _ => Arrangement::Same,
+        }
+    }
+}
+
+impl Arrangement {
+    /// The shape in files.
+    pub fn shape(self, shape: &[usize]) -> Vec<usize> {
+        match self {
+            Arrangement::Transposed => shape.iter().rev().copied().collect(),
+            _ => shape.to_vec(),
+        }
+    }
+
+    /// A tensor of this shape, from `kept` as it is in files to `own` as it is worked on.
+    pub fn take<T: Real>(self, shape: &[usize], kept: &[T], own: &mut [T]) {
+        self.each(shape, |file, work, one| own[work] = kept[file] + T::of(one));
+    }
+
+    /// The other way.
+    pub fn give<T: Real>(self, shape: &[usize], own: &[T], kept: &mut [T]) {
+        self.each(shape, |file, work, one| kept[file] = own[work] - T::of(one));
+    }
+
+    /// For every number: its place in files, its place in work, and by how much it is less in files.
+    fn each(self, shape: &[usize], mut number: impl FnMut(usize, usize, f64)) {
+        let rows = shape.first().copied().unwrap_or(1);
+        let columns: usize = shape.iter().skip(1).product();
+        for row in 0..rows {
+            let in_file = match self {
+                Arrangement::ByHead { heads, head_dim } => {
+                    let (part, head) = (row / (heads * head_dim), row / head_dim % heads);
+                    (head * 3 + part) * head_dim + row % head_dim
+                }
+                _ => row,
+            };
+            for column in 0..columns {
+                let place = match self {
+                    Arrangement::Transposed => column * rows + row,
+                    _ => in_file * columns + column,
+                };
+                number(place, row * columns + column, if self == Arrangement::LessOne { 1.0 } else { 0.0 });
+            }
+        }
+    }
+}
+
+/// Tensors as a family's files keep them, read in the order in which they are worked on.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept<'a, S> {
+    /// Whose tensors they are.
+    pub blueprint: &'a Blueprint,
+    /// Where they are.
+    pub source: S,
+}
+
+impl<T: Real, S: Parameters<T>> Parameters<T> for Kept<'_, S> {
+    fn read(&self, name: &str, shape: &[usize], out: &mut [T]) -> Result<()> {
+        let arrangement = self.blueprint.arrangement(name, shape);
+        if arrangement == Arrangement::Same {
+            return self.source.read(name, shape, out);
+        }
+        let mut kept = Memory::zeros(out.len()).ok_or(Error::memory("the weights"))?;
+        self.source.read(name, &arrangement.shape(shape), &mut kept)?;
+        arrangement.take(shape, &kept, out);
+        Ok(())
+    }
+
+    fn check(&self, name: &str, shape: &[usize]) -> Result<()> {
+        self.source.check(name, &self.blueprint.arrangement(name, shape).shape(shape))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tensors_go_both_ways() {
+        let numbers: Vec<f64> = (0..24).map(f64::from).collect();
+        for (arrangement, shape, second) in [
+            (Arrangement::Same, [12, 2], 1.0),
+            (Arrangement::Transposed, [4, 6], 4.0),
+            // Two heads of two rows: row 2 in work is the first of the second head's queries.
+            (Arrangement::ByHead { heads: 2, head_dim: 2 }, [12, 2], 1.0),
+            (Arrangement::LessOne, [24, 1], 2.0),
+        ] {
+            let (mut own, mut kept) = (vec![0.0; 24], vec![0.0; 24]);
+            arrangement.take(&shape, &numbers, &mut own);
+            assert_eq!(own[1], second, "{arrangement:?}");
+            arrangement.give(&shape, &own, &mut kept);
+            assert_eq!(kept, numbers, "{arrangement:?}");
+        }
+        let mut own = vec![0.0; 24];
+        Arrangement::ByHead { heads: 2, head_dim: 2 }.take(&[12, 2], &numbers, &mut own);
+        assert_eq!(own[4..8], [12.0, 13.0, 14.0, 15.0]);
+        assert_eq!(own[8..12], [4.0, 5.0, 6.0, 7.0]);
+    }
+}

@@ -1,0 +1,72 @@
+//! Sizes that a blueprint can have.
+
+use super::fields::MAX_SIZE;
+use super::{Blueprint, LinearForm, Mixing};
+use crate::error::{Error, Result};
+
+impl Blueprint {
+    /// Checks the sizes of a blueprint that may have been made by hand.
+    pub fn check(&self) -> Result<()> {
+        let field = |part: &str| self.family.field(part).to_string();
+        let wrong = |part: &str, value: String, expected: String| {
+            Err(Error::Config { field: field(part), value, expected })
+        };
+        for (part, size) in [
+            ("vocabulary", self.vocabulary),
+            ("embedding", self.embedding),
+            ("width", self.width),
+            ("heads", self.heads),
+            ("key heads", self.key_heads),
+            ("head width", self.head_dim),
+            ("inner width", self.wide),
+            ("labels", self.labels.count),
+            // Within bounds as those above are, the product of two cannot overflow.
+            ("query width", self.heads.saturating_mul(self.head_dim)),
+        ] {
+            if size == 0 || size as u64 > MAX_SIZE {
+                return wrong(part, size.to_string(), format!("a whole number from 1 to {MAX_SIZE}"));
+            }
+        }
+        if !self.heads.is_multiple_of(self.key_heads) {
+            let expected = format!("a divisor of {}, which is {}", field("heads"), self.heads);
+            return wrong("key heads", self.key_heads.to_string(), expected);
+        }
+        if self.head.is_language_model() && self.output.transform.is_none() && self.embedding != self.width {
+            let expected = format!("{}, as {}: the output reads hidden states", self.width, field("width"));
+            return wrong("embedding", self.embedding.to_string(), expected);
+        }
+        if let Mixing::Linear(form) = self.mixing {
+            self.encoding.check_linear()?;
+            self.check_features(form)?;
+        }
+        self.check_encoding()
+    }
+
+    /// Checks that queries and keys have as many features, and that values can be rotated with them.
+    fn check_features(&self, form: LinearForm) -> Result<()> {
+        if self.key_heads != self.heads {
+            let expected = "as many as heads: linear attention does not group heads";
+            return Err(Error::input("the number of key heads", self.key_heads, expected));
+        }
+        let [queries, keys] = [form.queries, form.keys].map(|map| map.features(self.head_dim));
+        if queries != keys {
+            return Err(Error::input(
+                "the number of features of keys",
+                keys,
+                format!("that of queries, {queries}"),
+            ));
+        }
+        if self.encoding.turns_values() && !form.rotates_before && queries != self.head_dim {
+            let expected = format!("the width of a head, {}: values are rotated with them", self.head_dim);
+            return Err(Error::input("the number of features", queries, expected));
+        }
+        Ok(())
+    }
+
+    /// Checks that the encoding works for these sizes.
+    fn check_encoding(&self) -> Result<()> {
+        let own = self.local.as_ref().and_then(|local| local.encoding.as_ref());
+        let mut all = [Some(&self.encoding), own].into_iter().flatten();
+        all.try_for_each(|encoding| encoding.as_encode::<f32>().check(&self.encoded_sizes(1)))
+    }
+}
