@@ -60,6 +60,8 @@ pub struct Tensor {
     pub(super) start: u64,
     /// The bytes from the first element to the end of the last one.
     pub(super) span: u64,
+    /// The masked CRC-32C of those, where the file gives one.
+    pub(super) checksum: Option<u32>,
 }
 
 impl Tensor {
@@ -101,7 +103,7 @@ impl Tensor {
                     .zip(&shape)
                     .filter(|(_, size)| **size < 2)
                     .for_each(|(stride, _)| *stride = 0);
-                Ok(Tensor { shape, strides, dtype, len, file: 0, start, span })
+                Ok(Tensor { shape, strides, dtype, len, file: 0, start, span, checksum: None })
             }
             _ => Err(format!(
                 "shape {} with strides {} from element {offset} on reaches past the {room} elements that are there",
@@ -109,6 +111,15 @@ impl Tensor {
                 show(&strides)
             )),
         }
+    }
+
+    /// The same numbers with the two axes of a matrix exchanged; anything but a matrix as it is.
+    pub(super) fn transposed(mut self) -> Tensor {
+        if self.shape.len() == 2 {
+            self.shape.reverse();
+            self.strides.reverse();
+        }
+        self
     }
 
     /// Its size along each axis, the slowest first.
