@@ -61,8 +61,9 @@ pub(super) fn read(
     entries(block(body, index)?, |_, mut value| {
         let place = Place::take(&mut value).filter(|_| value.is_empty());
         let place = place.ok_or("an entry that does not say where its block is")?;
+        let bytes = block(body, place)?;
         follows(place, &mut reached)?;
-        entries(block(body, place)?, |key, value| {
+        entries(bytes, |key, value| {
             if last.as_deref().is_some_and(|last| key <= last) {
                 return Err(format!("names out of order, at `{}`", show(key)));
             }
@@ -74,8 +75,9 @@ pub(super) fn read(
             each(key, value)
         })
     })?;
+    let bytes = block(body, empty)?;
     follows(empty, &mut reached)?;
-    entries(block(body, empty)?, |_, _| Err("entries where TensorFlow writes none".into()))?;
+    entries(bytes, |_, _| Err("entries where TensorFlow writes none".into()))?;
     follows(index, &mut reached)?;
     match body.len() as u64 - reached {
         0 => Ok(()),
@@ -83,12 +85,12 @@ pub(super) fn read(
     }
 }
 
-/// Checks that a block begins where the one before it ends. So the blocks are within the file, and none is there twice.
+/// Checks that a block, which was read, begins where the one before it ends. So none is there twice.
 fn follows(place: Place, reached: &mut u64) -> Result<(), String> {
     if place.start != *reached {
         return Err(format!("a block at byte {}, where byte {reached} is next", place.start));
     }
-    // Within the file: the block was read.
+    // The block was read: its end is within the file.
     *reached = place.start + place.len + TRAILER as u64;
     Ok(())
 }
