@@ -219,7 +219,7 @@ def main():
 
     bert = model(4, "bert", has_pooler=True, positions=24)
     config = {"max_position_embeddings": 24}
-    write("bert", by_saver, bert, of_training(bert), config, {"model_type": "bert"})
+    write("bert", by_saver, bert, of_training(bert), config, {"model_type": "bert", "architectures": ["BertForMaskedLM"]})
 
     write_types()
     write_partitioned()

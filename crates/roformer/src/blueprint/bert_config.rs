@@ -55,14 +55,18 @@ fn completed(map: Map<String, Value>, weights: &Weights) -> Result<Map<String, V
     let has = |part: &str| weights.names().any(|name| name.contains(part));
     let family = if has("embeddings.position_embeddings.") { Family::Bert } else { Family::RoFormer };
     let mut map = named(map, family);
-    if map["model_type"] != family.model_type() || family != Family::RoFormer {
+    if map["model_type"] != family.model_type() {
         return Ok(map);
     }
     let is_decoder = Fields(&map).boolean("is_decoder", false)?;
-    let has_norms = has("LayerNorm.");
+    let (has_norms, has_output) = (has("LayerNorm."), has("cls.predictions."));
     let mut say = |field: &str, value: Value| {
         map.entry(field).or_insert(value);
     };
+    if family == Family::Bert {
+        say("architectures", vec![if has_output { "BertForMaskedLM" } else { "BertModel" }].into());
+        return Ok(map);
+    }
     if !has_norms {
         say("norm_type", "rms_norm".into());
     }
@@ -78,7 +82,7 @@ fn completed(map: Map<String, Value>, weights: &Weights) -> Result<Map<String, V
     }
     let class = match () {
         // RoFormerV2's output has no tensors of its own.
-        () if has_norms && !has("cls.predictions.") => "RoFormerModel",
+        () if has_norms && !has_output => "RoFormerModel",
         () if is_decoder || is_compared => "RoFormerForCausalLM",
         () => "RoFormerForMaskedLM",
     };

@@ -147,7 +147,8 @@ impl Files<'_> {
             let (shard, shards) = (shard as i64, self.shards);
             return Err(broken(format!("tensor `{tensor}` in file {shard} of {shards}, from 0 on"), AGAIN));
         }
-        let Some(stem) = self.index.file_stem().filter(|_| self.index.extension() == Some(EXTENSION.as_ref()))
+        let Some(stem) =
+            self.index.file_stem().filter(|_| self.index.extension() == Some(EXTENSION.as_ref()))
         else {
             return Err(broken("a table of tensors under another name".into(), "one that ends with .index"));
         };
@@ -193,7 +194,8 @@ fn read(table: &[u8]) -> Result<(u64, Vec<(String, Entry)>), String> {
             has_slices = true;
             return Ok(());
         }
-        let name = str::from_utf8(key).map_err(|_| format!("a name that is not UTF-8, `{}`", table::show(key)))?;
+        let name =
+            str::from_utf8(key).map_err(|_| format!("a name that is not UTF-8, `{}`", table::show(key)))?;
         let entry = entry(value).map_err(|found| format!("tensor `{}`: {found}", brief(name)))?;
         if entries.len() == MOST_TENSORS {
             return Err(format!("more than {MOST_TENSORS} tensors"));

@@ -184,7 +184,8 @@ fn tables_that_claim_more_than_there_can_be() {
     let text = Variable { dtype: 7, len: 0, shape: &[0], ..variable() };
     let value = text.entry().1;
     let name = |number: u32| [&[b'a'; 4000][..], &number.to_be_bytes().map(|byte| b'a' + byte % 26)].concat();
-    let mut names: Vec<Vec<u8>> = (0..20_000).map(|i| [name(i), format!("{i:06}").into_bytes()].concat()).collect();
+    let mut names: Vec<Vec<u8>> =
+        (0..20_000).map(|i| [name(i), format!("{i:06}").into_bytes()].concat()).collect();
     names.sort();
     let entries: Vec<Entry> = names.into_iter().map(|name| (name, value.clone())).collect();
     let bytes = table(&entries);

@@ -64,7 +64,8 @@ fn what_training_leaves_is_left_out() {
     let weights = Weights::of_model(golden("roformer")).unwrap();
     let all = Weights::open(golden("roformer")).unwrap();
     assert_eq!(weights.left_out().len() + weights.len(), all.len());
-    for name in ["global_step", "cls/seq_relationship/output_bias", "bert/embeddings/LayerNorm/gamma/adam_v"] {
+    for name in ["global_step", "cls/seq_relationship/output_bias", "bert/embeddings/LayerNorm/gamma/adam_v"]
+    {
         assert!(weights.left_out().iter().any(|left| left == name), "{name}");
         assert!(all.get(name).is_some(), "{name}");
     }
@@ -233,7 +234,10 @@ fn folders_with_several_checkpoints_or_half_of_one() {
     }
     fs::remove_file(folder.0.join("bert_model.ckpt.data-00001-of-00002")).unwrap();
     let message = Weights::open(&folder.0).unwrap_err().to_string();
-    says(&message, &["in bert_model.ckpt.data-00001-of-00002, which is not there", "download the missing one"]);
+    says(
+        &message,
+        &["in bert_model.ckpt.data-00001-of-00002, which is not there", "download the missing one"],
+    );
     fs::remove_file(folder.0.join("bert_model.ckpt.index")).unwrap();
     let message = Weights::open(&folder.0).unwrap_err().to_string();
     says(&message, &["several checkpoints, a.ckpt.index and b.ckpt.index among them", "move the others"]);
