@@ -50,6 +50,14 @@ fn convert_writes_what_was_in_the_checkpoint() {
             assert_eq!(run(&source), run(target.to_str().unwrap()), "{name}: {command:?}");
         }
     }
+    // A file alone, as TensorFlow names it, or the table.
+    for file in ["bert_model.ckpt", "bert_model.ckpt.index"] {
+        let target = folder.path(file);
+        succeeds(&["convert", &format!("{}/{file}", source("roformer-v2")), &target]);
+        let bits = |folder: &str| fs::read(Path::new(folder).join("model.safetensors")).unwrap();
+        assert_eq!(bits(&target), bits(&folder.path("roformer-v2")));
+        assert_eq!(fs::read_dir(&target).unwrap().count(), 1);
+    }
     for name in ["roformer", "roformer-v2", "bert"] {
         let guess = |model: &str| succeeds(&["fill-mask", "--model", model, "今天[MASK]很好"]);
         assert_eq!(guess(&source(name)), guess(&folder.path(name)), "{name}");

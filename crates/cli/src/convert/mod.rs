@@ -51,7 +51,11 @@ pub struct Arguments {
 
 pub fn run(arguments: Arguments) -> Outcome {
     let Arguments { source, target, pairing, force } = arguments;
-    let source = if source.exists() { source } else { crate::model::find(&source.to_string_lossy(), None)? };
+    // TensorFlow names a checkpoint without an ending.
+    let mut table = source.clone().into_os_string();
+    table.push(".index");
+    let is_there = source.exists() || Path::new(&table).exists();
+    let source = if is_there { source } else { crate::model::find(&source.to_string_lossy(), None)? };
     let is_folder = source.is_dir();
     let weights = Weights::of_model(&source)?;
     // Beside the weights: a file alone says neither what is tied nor how wide a head is.

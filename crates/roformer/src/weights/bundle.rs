@@ -14,8 +14,8 @@ use super::source::Source;
 use super::table;
 use super::tensor::{Dtype, Tensor};
 use super::{LIMIT, Tensors};
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ const VERSION: u64 = 1;
 /// Whether a file is a table, or would be if it were not damaged.
 pub(super) fn is_table(source: &Source) -> Result<bool> {
     let mark = table::MAGIC.len() as u64;
-    let is_named = source.path().extension().is_some_and(|extension| extension == EXTENSION);
+    let is_named = source.path().extension() == Some(EXTENSION.as_ref());
     Ok(is_named || source.len() >= mark && source.map(source.len() - mark, mark)?[..] == table::MAGIC)
 }
 
@@ -54,29 +54,32 @@ pub(super) fn named(path: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(table)).filter(|table| table.is_file())
 }
 
-/// The table in a folder, if there is one.
+/// The table in a folder, if there is one: of the usual name, or the only one that has numbers beside it. (Other programs
+/// call their files `.index` too.)
 pub(super) fn find(folder: &Path) -> Result<Option<PathBuf>> {
+    let usual = folder.join(USUAL);
+    // A link that leads nowhere counts as there: opening it names the file that is missing.
+    if usual.symlink_metadata().is_ok() {
+        return Ok(Some(usual));
+    }
     let failed = |error| Error::io(folder, "read", error);
-    let mut found = Vec::new();
+    let (mut tables, mut data) = (BTreeSet::new(), BTreeSet::new());
     for entry in fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
-        if path.file_name().is_some_and(|name| name == USUAL) {
-            return Ok(Some(path));
-        }
-        if path.extension().is_some_and(|extension| extension == EXTENSION) {
-            found.push(path);
+        if path.extension() == Some(EXTENSION.as_ref()) {
+            tables.insert(path);
+        } else if is_data(&path) {
+            data.insert(path.with_extension(EXTENSION));
         }
     }
-    found.sort();
-    match &found[..] {
-        [one] => Ok(Some(one.clone())),
-        [first, second, ..] => {
-            let name = |path: &Path| brief(&path.file_name().unwrap_or_default().to_string_lossy());
-            let found = format!("several checkpoints, {} and {} among them", name(first), name(second));
-            Err(Error::format(folder, found, format!("one, or {USUAL}; move the others elsewhere")))
-        }
-        [] => Ok(None),
+    let mut found = tables.intersection(&data);
+    let (first, second) = (found.next(), found.next());
+    if let (Some(first), Some(second)) = (first, second) {
+        let name = |path: &Path| brief(&path.file_name().unwrap_or_default().to_string_lossy());
+        let found = format!("several checkpoints, {} and {} among them", name(first), name(second));
+        return Err(Error::format(folder, found, format!("one, or {USUAL}; move the others elsewhere")));
     }
+    Ok(first.cloned())
 }
 
 /// Opens a checkpoint: the files with the numbers, and the tensors in them.

@@ -206,7 +206,7 @@ fn no_byte_can_be_changed_or_cut() {
     let weights = Weights::of_model(&folder.0).unwrap();
     let name = "roformer.encoder.layer.1.output.dense.weight";
     let whole = read(&weights, name);
-    for at in (0..numbers.len()).step_by(7) {
+    for at in (0..numbers.len()).step_by(31) {
         let mut changed = numbers.clone();
         changed[at] ^= 0x10;
         fs::write(&data, &changed).unwrap();
@@ -228,8 +228,9 @@ fn no_byte_can_be_changed_or_cut() {
 fn folders_with_several_checkpoints_or_half_of_one() {
     let folder = copied("roformer-sim");
     // One of the releases' name is what is meant; of two others, nobody knows.
-    for name in ["a.ckpt.index", "b.ckpt.index"] {
-        folder.put(name, "anything");
+    for name in ["a.ckpt", "b.ckpt"] {
+        folder.put(&format!("{name}.index"), "anything");
+        folder.put(&format!("{name}.data-00000-of-00001"), "anything");
         Weights::open(&folder.0).unwrap();
     }
     fs::remove_file(folder.0.join("bert_model.ckpt.data-00001-of-00002")).unwrap();
@@ -243,4 +244,7 @@ fn folders_with_several_checkpoints_or_half_of_one() {
     says(&message, &["several checkpoints, a.ckpt.index and b.ckpt.index among them", "move the others"]);
     fs::remove_file(folder.0.join("b.ckpt.index")).unwrap();
     says(&Weights::open(&folder.0).unwrap_err().to_string(), &["a.ckpt.index: a file of 8 bytes"]);
+    // Another program's file.
+    fs::remove_file(folder.0.join("a.ckpt.data-00000-of-00001")).unwrap();
+    says(&Weights::open(&folder.0).unwrap_err().to_string(), &["no weights in", "bert_model.ckpt.index"]);
 }
