@@ -31,7 +31,7 @@ pub fn message(field: u64, bytes: &[u8]) -> Vec<u8> {
 pub fn checksum(bytes: &[u8]) -> u32 {
     let step = |rest: u32| (rest >> 1) ^ if rest & 1 == 1 { 0x82f6_3b78 } else { 0 };
     let crc = !bytes.iter().fold(!0, |rest, &byte| (0..8).fold(rest ^ u32::from(byte), |rest, _| step(rest)));
-    ((crc >> 15) | (crc << 17)).wrapping_add(0xa282_ead8)
+    crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
 /// The entry under the empty key: how many files there are.
