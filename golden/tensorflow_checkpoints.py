@@ -6,6 +6,7 @@
 The checkpoints are laid out and named as the releases of RoFormer, RoFormerV2, RoFormer-Sim and BERT are: variables of
 bert4keras in `bert_model.ckpt`, sizes in `bert_config.json`, tokens in `vocab.txt`. `converted/` in each folder has what a
 reader should make of them. Files are written by TensorFlow, once by each of the ways that it has for it, and read again by it.
+`outputs.safetensors` has what the models give, computed by TensorFlow in f64 from the variables as they are in the checkpoint.
 """
 
 import hashlib
@@ -26,6 +27,9 @@ CHECKPOINT = "bert_model.ckpt"
 
 WIDTH, HEADS, LAYERS, WIDE = 16, 2, 2, 32
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"今天气很好北京上海是的中国人我你他们在有大小不了"]
+
+IDS = [[2, 7, 4, 9, 3], [2, 5, 28, 1, 3]]
+TYPES = [[0, 0, 0, 1, 1], [0, 0, 0, 1, 1]]
 
 SIZES = {
     "attention_probs_dropout_prob": 0.1,
@@ -145,6 +149,56 @@ def check(prefix, variables):
         assert np.array_equal(np.asarray(reader.get_tensor(name)), np.asarray(numbers)), name
 
 
+def norm(x, variables, name):
+    """A layer norm, or RoFormerV2's, which has no parameters."""
+    if f"{name}/gamma" not in variables:
+        return x / tf.sqrt(tf.reduce_mean(x**2, -1, keepdims=True) + 1e-12)
+    x = x - tf.reduce_mean(x, -1, keepdims=True)
+    x = x / tf.sqrt(tf.reduce_mean(x**2, -1, keepdims=True) + 1e-12)
+    return x * variables[f"{name}/gamma"] + variables[f"{name}/beta"]
+
+
+def dense(x, variables, name):
+    """Keras's Dense: its kernel is `[inputs, outputs]`."""
+    return x @ variables[f"{name}/kernel"] + variables.get(f"{name}/bias", 0)
+
+
+def rotated(x):
+    """Features 2j and 2j + 1 turned by position / 10000^(2j/d); x is `[batch, heads, length, d]`."""
+    length, width = x.shape[2:]
+    angles = np.arange(length)[:, None] * 10000.0 ** (-2 * np.arange(width // 2) / width)
+    cos, sin = np.cos(angles), np.sin(angles)
+    even, odd = x[..., ::2], x[..., 1::2]
+    turned = tf.stack([even * cos - odd * sin, odd * cos + even * sin], -1)
+    return tf.reshape(turned, x.shape)
+
+
+def hidden_states(variables, activation):
+    """The last layer's output for `IDS` and `TYPES`, in f64: the layers of bert4keras, written out."""
+    variables = {name: tf.constant(numbers, tf.float64) for name, numbers in variables.items() if np.ndim(numbers)}
+    table = variables.get("bert/embeddings/position_embeddings")
+    x = tf.gather(variables["bert/embeddings/word_embeddings"], IDS)
+    x += tf.gather(variables["bert/embeddings/token_type_embeddings"], TYPES)
+    x = norm(x if table is None else x + table[: len(IDS[0])], variables, "bert/embeddings/LayerNorm")
+    if "bert/encoder/embedding_hidden_mapping_in/kernel" in variables:
+        x = dense(x, variables, "bert/encoder/embedding_hidden_mapping_in")
+    for layer in range(LAYERS):
+        name = f"bert/encoder/layer_{layer}"
+        shape = [len(IDS), len(IDS[0]), HEADS, WIDTH // HEADS]
+        q, k, v = (
+            tf.transpose(tf.reshape(dense(x, variables, f"{name}/attention/self/{part}"), shape), [0, 2, 1, 3])
+            for part in ["query", "key", "value"]
+        )
+        if table is None:
+            q, k = rotated(q), rotated(k)
+        weights = tf.nn.softmax(q @ tf.transpose(k, [0, 1, 3, 2]) / shape[-1] ** 0.5)
+        heads = tf.reshape(tf.transpose(weights @ v, [0, 2, 1, 3]), x.shape)
+        x = norm(x + dense(heads, variables, f"{name}/attention/output/dense"), variables, f"{name}/attention/output/LayerNorm")
+        wide = activation(dense(x, variables, f"{name}/intermediate/dense"))
+        x = norm(x + dense(wide, variables, f"{name}/output/dense"), variables, f"{name}/output/LayerNorm")
+    return x.numpy()
+
+
 def write(name, save, made, extras=None, config=None, expected=None):
     folder = OUT / name
     (folder / "converted").mkdir(parents=True)
@@ -156,6 +210,8 @@ def write(name, save, made, extras=None, config=None, expected=None):
     (folder / "vocab.txt").write_text("\n".join(TOKENS) + "\n")
     safetensors.numpy.save_file(made.tensors, folder / "converted" / "model.safetensors", {"format": "pt"})
     (folder / "converted" / "config.json").write_text(json.dumps(config | expected, indent=2) + "\n")
+    activation = {"gelu": lambda x: tf.nn.gelu(x, approximate=False), "relu": tf.nn.relu}[config["hidden_act"]]
+    return {f"{name}.last_hidden_state": hidden_states(made.variables, activation)}
 
 
 def write_types():
@@ -200,27 +256,29 @@ def update_manifest():
 
 def main():
     shutil.rmtree(OUT, ignore_errors=True)
+    outputs = {}
     first = model(1, "roformer", embedding=12)
     config = {"embedding_size": 12}
     roformer = {"model_type": "roformer", "architectures": ["RoFormerForMaskedLM"]}
     # The head for the next text is there, and so is what it is read from.
     first.product("bert/pooler/dense", "roformer.pooler.dense", WIDTH, WIDTH)
     pooler = {"add_pooling_layer": True, "pooler_activation": "tanh"}
-    write("roformer", by_saver, first, of_training(first), config, roformer | pooler)
+    outputs |= write("roformer", by_saver, first, of_training(first), config, roformer | pooler)
 
     second = model(2, "roformer", has_parts=False)
     bare = {"norm_type": "rms_norm", "use_bias": False}
-    write("roformer-v2", by_operation, second, config={"hidden_act": "relu"}, expected=roformer | bare)
+    outputs |= write("roformer-v2", by_operation, second, config={"hidden_act": "relu"}, expected=roformer | bare)
 
     sim = model(3, "roformer", has_pooler=True)
     pooler = {"add_pooling_layer": True, "pooler_activation": "linear"}
     expected = roformer | pooler | {"architectures": ["RoFormerForCausalLM"]}
-    write("roformer-sim", in_two_files, sim, expected=expected)
+    outputs |= write("roformer-sim", in_two_files, sim, expected=expected)
 
     bert = model(4, "bert", has_pooler=True, positions=24)
     config = {"max_position_embeddings": 24}
-    write("bert", by_saver, bert, of_training(bert), config, {"model_type": "bert", "architectures": ["BertForMaskedLM"]})
+    outputs |= write("bert", by_saver, bert, of_training(bert), config, {"model_type": "bert", "architectures": ["BertForMaskedLM"]})
 
+    safetensors.numpy.save_file(outputs, OUT / "outputs.safetensors")
     write_types()
     write_partitioned()
     # The name of the latest checkpoint, with the path of this machine.
