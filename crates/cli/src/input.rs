@@ -1,6 +1,7 @@
-//! Reading what the user names: a file, a folder with a `config.json`, or standard input.
+//! Reading what the user names: a file, a folder with a `config.json` or a `bert_config.json`, or standard input.
 
 use crate::error::Failure;
+use roformer::blueprint::Blueprint;
 use rope::config::MAX_CONFIG_BYTES;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,9 @@ use std::path::{Path, PathBuf};
 pub fn config(path: &Path) -> Result<Vec<u8>, Failure> {
     if path == Path::new("-") {
         return limited(std::io::stdin().lock(), "standard input");
+    }
+    if path.is_dir() && has_older(path) {
+        return Ok(Blueprint::config_of(path)?);
     }
     let path: PathBuf = if path.is_dir() { path.join("config.json") } else { path.to_path_buf() };
     let name = path.display().to_string();
@@ -19,6 +23,22 @@ pub fn config(path: &Path) -> Result<Vec<u8>, Failure> {
     }
     let file = std::fs::File::open(&path).map_err(|error| Failure::Input(format!("{name}: {error}")))?;
     limited(file, &name)
+}
+
+/// The configuration beside a file of weights, if there is one.
+pub fn config_beside(weights: &Path) -> Result<Option<Vec<u8>>, Failure> {
+    let path = weights.with_file_name("config.json");
+    let folder = weights.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match () {
+        () if path.exists() => config(&path).map(Some),
+        () if has_older(folder) => Ok(Some(Blueprint::config_of(folder)?)),
+        () => Ok(None),
+    }
+}
+
+/// Whether a folder has a `bert_config.json`, and no `config.json`.
+fn has_older(folder: &Path) -> bool {
+    folder.join("config.json").symlink_metadata().is_err() && folder.join("bert_config.json").exists()
 }
 
 fn limited(reader: impl Read, name: &str) -> Result<Vec<u8>, Failure> {

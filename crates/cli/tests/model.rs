@@ -274,7 +274,7 @@ fn info_says_what_a_folder_holds() {
             "add_cross_attention": false, "tie_word_embeddings": true,
             "position_encoding": "rotary", "attention": "softmax",
             "rope": {"rope_type": "default", "pairing": "interleaved", "base": 10000.0, "head_dim": 8, "rotary_dim": 8},
-            "format": format, "tensors": tensors, "used_tensors": 41, "parameters": parameters,
+            "format": format, "tensors": tensors, "used_tensors": 41, "left_out": 0, "parameters": parameters,
             "dtypes": {dtype: 41}, "bytes": parameters * bytes, "warnings": [],
         });
         assert_eq!(facts, wanted, "{name}");

@@ -18,17 +18,22 @@ use std::path::{Path, PathBuf};
 
 /// Write weights as model.safetensors, in f32
 ///
-/// Reads safetensors and PyTorch's .bin, in one file or several, and writes DST/model.safetensors; with a folder, its
-/// config.json and the files of its tokenizer too. All numbers become f32, whatever they were: exactly, except for f64, which is
-/// rounded. Position tables are left out, because they follow from the configuration, and so are second copies of tied
-/// tensors.
+/// Reads safetensors, PyTorch's .bin and TensorFlow's checkpoints, in one file or several, and writes DST/model.safetensors;
+/// with a folder, its config.json and the files of its tokenizer too. All numbers become f32, whatever they were: exactly,
+/// except for f64, which is rounded. Position tables are left out, because they follow from the configuration, and so are
+/// second copies of tied tensors.
+///
+/// A checkpoint of TensorFlow is read as RoFormer and BERT were released: bert_model.ckpt.index with its data and a
+/// bert_config.json, from which the config.json is made. Names become those of transformers, and what an optimizer keeps is
+/// left out.
 ///
 /// With --pairing the projections of queries and keys are permuted for implementations that rotate other features
 /// together; scores stay what they were. The file says so in its metadata ("rope_pairing"), and converting it again with
 /// the other pairing gives the first bits back. Other programs do not read that entry: they must be told the pairing.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  roformer convert junnyu/roformer_chinese_base converted\n  \
-    roformer convert pytorch_model.bin converted\n  roformer convert DIR half --pairing half")]
+    roformer convert pytorch_model.bin converted\n  \
+    roformer convert chinese_roformer-char_L-12_H-768_A-12 converted\n  roformer convert DIR half --pairing half")]
 pub struct Arguments {
     /// A folder with weights and a config.json, a file of weights, or a name on the hub
     #[arg(value_name = "SRC")]
@@ -46,12 +51,16 @@ pub struct Arguments {
 
 pub fn run(arguments: Arguments) -> Outcome {
     let Arguments { source, target, pairing, force } = arguments;
-    let source = if source.exists() { source } else { crate::model::find(&source.to_string_lossy(), None)? };
+    // TensorFlow names a checkpoint without an ending.
+    let mut table = source.clone().into_os_string();
+    table.push(".index");
+    let is_there = source.exists() || Path::new(&table).exists();
+    let source = if is_there { source } else { crate::model::find(&source.to_string_lossy(), None)? };
     let is_folder = source.is_dir();
     let weights = Weights::of_model(&source)?;
     // Beside the weights: a file alone says neither what is tied nor how wide a head is.
     let beside = weights.path().with_file_name("config.json");
-    let config = if beside.exists() { Some(input::config(&beside)?) } else { None };
+    let config = input::config_beside(weights.path())?;
     let known = config.as_deref().and_then(|bytes| Blueprint::read(bytes, Some(&weights)).ok());
     let known = known.filter(|blueprint| blueprint.family == Family::RoFormer);
     let own = recorded_pairing(weights.path());
@@ -106,10 +115,13 @@ pub fn run(arguments: Arguments) -> Outcome {
         write::whole(&copy, |partial| fs::write(partial, bytes).map_err(|error| unwritten(&copy, &error)))?;
     }
 
-    let left = match weights.len() - names.len() {
+    let mut left = match weights.len() - names.len() {
         0 => String::new(),
         left => format!("; {left} left out: position tables and tied copies"),
     };
+    if !weights.left_out().is_empty() {
+        left += &format!("; {} left out: {}", weights.left_out().len(), crate::info::OF_TRAINING);
+    }
     let mut out = crate::terminal::stdout();
     writeln!(out, "{} tensors as F32 in {}{left}", names.len(), file.display())?;
     if let (Some(pairing), Some(change)) = (result, &change) {

@@ -44,6 +44,9 @@ pub fn run(arguments: Arguments) -> Outcome {
     Ok(())
 }
 
+/// What is left out of a checkpoint of TensorFlow.
+pub const OF_TRAINING: &str = "an optimizer's numbers, step counts, the head for the next text";
+
 /// The fields of a configuration that are reported, under their own names.
 const FIELDS: [&str; 18] = [
     "model_type",
@@ -237,6 +240,7 @@ fn parameters(weights: Option<&Weights>, blueprint: Option<&Blueprint>) -> Map<S
         [
             ("format", json!(weights.map(|weights| format(weights.path())))),
             ("tensors", json!(weights.map(Weights::len))),
+            ("left_out", json!(weights.map(|weights| weights.left_out().len()))),
             ("used_tensors", some(json!(used))),
             ("parameters", some(json!(count))),
             ("dtypes", some(json!(dtypes))),
@@ -249,6 +253,9 @@ fn parameters(weights: Option<&Weights>, blueprint: Option<&Blueprint>) -> Map<S
 /// The kind of file. In a folder weights are found by their names, so these tell.
 fn format(path: &Path) -> &'static str {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+    if name.ends_with(".index") {
+        return "tensorflow";
+    }
     match (name.contains(".bin"), name.ends_with(".index.json")) {
         (false, false) => "safetensors",
         (false, true) => "sharded safetensors",

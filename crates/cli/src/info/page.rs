@@ -56,6 +56,7 @@ pub fn print(out: &mut impl Write, facts: &Value) -> Result<()> {
     }
     let unused = facts["tensors"].as_u64().zip(facts["used_tensors"].as_u64()).map(|(all, used)| all - used);
     let unused = unused.filter(|unused| *unused > 0);
+    let left_out = facts["left_out"].as_u64().filter(|left_out| *left_out > 0);
     let dtypes = facts["dtypes"].as_object().filter(|types| !types.is_empty());
     line(
         "weights",
@@ -64,6 +65,7 @@ pub fn print(out: &mut impl Write, facts: &Value) -> Result<()> {
             dtypes.map(|types| types.keys().cloned().collect::<Vec<_>>().join(" and ")),
             with("tensors", "# tensors"),
             unused.map(|unused| format!("{unused} of them not used: position tables and tied copies")),
+            left_out.map(|left_out| format!("{left_out} more left out: {}", super::OF_TRAINING)),
         ],
     )?;
     let grouped = |field: &str| facts[field].as_u64().map(group);

@@ -2,22 +2,24 @@
 //! goes by it.
 //!
 //! ```text
-//! mod.rs       a blueprint
-//! parts.rs     its parts
-//! check.rs     the sizes that it can have
-//! head.rs      what stands on the last layer
-//! family/      one file per family: its config.json both ways, and its tensor names
-//! names.rs     what a family calls its tensors
-//! arranged.rs  tensors that a family's files keep in another order
-//! tensors.rs   the list of tensors that a blueprint asks for, and the check of a file against it
-//! fields.rs    reading fields of a config.json, with errors that name them
-//! rope.rs      the rotary embedding in a config.json, both ways
+//! mod.rs          a blueprint
+//! parts.rs        its parts
+//! check.rs        the sizes that it can have
+//! head.rs         what stands on the last layer
+//! family/         one file per family: its config.json both ways, and its tensor names
+//! names.rs        what a family calls its tensors
+//! arranged.rs     tensors that a family's files keep in another order
+//! tensors.rs      the list of tensors that a blueprint asks for, and the check of a file against it
+//! fields.rs       reading fields of a config.json, with errors that name them
+//! bert_config.rs  what BERT's first release has in place of a config.json
+//! rope.rs         the rotary embedding in a config.json, both ways
 //! ```
 //!
 //! [`model`](crate::model) walks a blueprint over a device with packed weights and caches; [`network`](crate::network) lays
 //! it out as a graph to be trained. A test holds the two together: for every family and encoding they give the same numbers.
 
 mod arranged;
+mod bert_config;
 mod check;
 mod family;
 pub(crate) mod fields;
@@ -125,10 +127,11 @@ impl Blueprint {
         Self::read(bytes, None)
     }
 
-    /// The blueprint of a folder with a `config.json` and weights, and those weights, checked against it.
+    /// The blueprint of a folder with a `config.json` or a `bert_config.json` and weights, and those weights, checked against
+    /// it.
     pub fn open(folder: impl AsRef<Path>) -> Result<(Self, Weights)> {
         let folder = folder.as_ref();
-        let bytes = fields::read_config(&folder.join("config.json"))?;
+        let bytes = Self::config_of(folder)?;
         // What is wrong with the configuration says more than that there are no weights.
         Self::from_config(&bytes)?;
         let weights = Weights::of_model(folder)?;

@@ -1,7 +1,7 @@
 //! `config.json` → network, tensors → parameters.
 
 use super::{Network, Task};
-use crate::blueprint::fields::{Fields, object, read_config};
+use crate::blueprint::fields::{Fields, object};
 use crate::blueprint::{Blueprint, Direction, Family, HeadKind, Kept, Labels, Named, Part, Summary};
 use crate::encoding::Encoding;
 use crate::error::{Error, Result};
@@ -32,7 +32,7 @@ impl Network {
         read(bytes, None, task, is_causal)
     }
 
-    /// The network of a folder with a `config.json` and weights, to begin from. Its tensors are read by
+    /// The network of a folder with a `config.json` or a `bert_config.json` and weights, to begin from. Its tensors are read by
     /// [`load`](Network::load), once it is built.
     ///
     /// ```no_run
@@ -48,7 +48,7 @@ impl Network {
     /// ```
     pub fn open(folder: impl AsRef<Path>, task: Task, is_causal: Option<bool>) -> Result<(Network, Weights)> {
         let folder = folder.as_ref();
-        let bytes = read_config(&folder.join("config.json"))?;
+        let bytes = Blueprint::config_of(folder)?;
         let weights = Weights::of_model(folder)?;
         Ok((read(&bytes, Some(&weights), task, is_causal)?, weights))
     }

@@ -39,15 +39,14 @@ pub(super) struct Given {
 
 impl Start {
     pub(super) fn read(&self, settings: &Settings) -> Result<Given> {
-        let (path, folder) = match self {
+        let (config, folder) = match self {
             Start::Scratch => return Ok(Given::default()),
-            Start::Config(path) => (path.clone(), None),
+            Start::Config(path) => (read_config(path)?, None),
             Start::Checkpoint(folder) | Start::Stretched(folder, _) => {
-                (folder.join("config.json"), Some(folder.clone()))
+                (Blueprint::config_of(folder)?, Some(folder.clone()))
             }
         };
         let stretch = if let Start::Stretched(_, own) = self { Some(*own) } else { None };
-        let config = read_config(&path)?;
         let is_classifier = folder.is_some() && settings.goal == Goal::Classification;
         let labels = if is_classifier { labels(&config) } else { Vec::new() };
         Ok(Given { config: Some(config), folder, stretch, labels })

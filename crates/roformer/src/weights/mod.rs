@@ -1,4 +1,5 @@
-//! Weights in files: safetensors and PyTorch's `.bin`, one file or many, read on demand and never twice in memory.
+//! Weights in files: safetensors, PyTorch's `.bin` and TensorFlow's checkpoints, one file or many, read on demand and never
+//! twice in memory.
 //!
 //! Opening reads what stands before the numbers (headers, indexes, pickles) and checks all of it. A tensor is mapped when
 //! it is read and unmapped when it has been copied, so that the pages of a file are never in memory beside the whole copy.
@@ -19,19 +20,29 @@
 //! torch.rs        the two layouts that torch.save has written
 //! zip.rs          the archive around the newer one
 //! pickle.rs       reads a pickle and runs nothing
+//! bundle.rs       TensorFlow's checkpoints
+//! table.rs        the table that their index is
+//! proto.rs        the messages in it
+//! crc.rs          the checksums of both
+//! original.rs     the names of their variables, as transformers has them
 //! source.rs       a file and the parts of it that are mapped
 //! tensor.rs       one tensor: where it stands, and its conversion to f32 or f64
 //! write.rs        safetensors out
 //! error.rs        what can go wrong
 //! ```
 
+mod bundle;
+mod crc;
 mod error;
+mod original;
 mod pairing;
 mod pickle;
+mod proto;
 mod safetensors;
 mod shards;
 #[allow(unsafe_code, reason = "maps files")]
 mod source;
+mod table;
 mod tensor;
 mod torch;
 mod write;
@@ -71,26 +82,29 @@ pub struct Weights {
     path: PathBuf,
     files: Vec<Source>,
     tensors: Tensors,
+    is_tensorflow: bool,
+    left_out: Vec<String>,
 }
 
 impl Weights {
     /// Opens a file of weights, an index of several, or a folder that holds one of these: `model.safetensors`,
-    /// `model.safetensors.index.json`, `pytorch_model.bin` or `pytorch_model.bin.index.json`, the first that exists.
+    /// `model.safetensors.index.json`, `pytorch_model.bin` or `pytorch_model.bin.index.json`, the first that exists, or else
+    /// a checkpoint of TensorFlow, `bert_model.ckpt.index` or the only other that there is.
     ///
-    /// What a file is is told by what it holds, not by its name.
+    /// What a file is is told by what it holds, not by its name. A checkpoint of TensorFlow may be named without `.index`,
+    /// as TensorFlow does.
     pub fn open(path: impl AsRef<Path>) -> Result<Weights> {
         let path = path.as_ref();
-        let meta = fs::metadata(path).map_err(|error| Error::io(path, "open", error))?;
-        let file = if meta.is_dir() {
-            // A link that leads nowhere counts as there: opening it names the file that is missing.
-            let found = FILES.iter().map(|name| path.join(name)).find(|file| file.symlink_metadata().is_ok());
-            found.ok_or_else(|| Error::NoWeights { folder: path.into(), looked_for: FILES.join(", ") })?
-        } else {
-            path.to_owned()
+        let file = match fs::metadata(path) {
+            Ok(meta) if meta.is_dir() => in_folder(path)?,
+            Ok(_) => path.to_owned(),
+            Err(error) => bundle::named(path).ok_or_else(|| Error::io(path, "open", error))?,
         };
         let source = Source::open(&file)?;
-        let (files, tensors) = match kind(&source)? {
+        let kind = kind(&source)?;
+        let (files, tensors) = match kind {
             Kind::Index => shards::open(&source)?,
+            Kind::Bundle => bundle::open(&source)?,
             single => {
                 let tensors = read_single(&source, single)?;
                 (vec![source], tensors)
@@ -103,15 +117,34 @@ impl Weights {
                 "the weights of a model; download it again",
             ));
         }
-        Ok(Weights { path: file, files, tensors })
+        let is_tensorflow = matches!(kind, Kind::Bundle);
+        Ok(Weights { path: file, files, tensors, is_tensorflow, left_out: Vec::new() })
     }
 
     /// Opens the weights of a model as [`open`](Self::open) does, under the names that transformers gives today: without the
     /// `module.` that PyTorch's parallel modules put before every name, and with `LayerNorm.weight` and `LayerNorm.bias` for
     /// the older `gamma` and `beta`.
+    ///
+    /// A checkpoint of TensorFlow is taken to have the names of BERT's first release, as bert4keras and the releases of
+    /// RoFormer do: its matrices are read transposed, and what an optimizer keeps is [left out](Self::left_out).
     pub fn of_model(path: impl AsRef<Path>) -> Result<Weights> {
         let weights = Weights::open(path)?;
-        Ok(Weights { tensors: renamed(weights.tensors), ..weights })
+        let (tensors, left_out) = match weights.is_tensorflow {
+            true => original::renamed(weights.tensors),
+            false => (renamed(weights.tensors), Vec::new()),
+        };
+        Ok(Weights { tensors, left_out, ..weights })
+    }
+
+    /// The names, in the file, of what [`of_model`](Self::of_model) left out because no model has it: an optimizer's numbers,
+    /// counts of steps, the head that tells whether a text follows another.
+    pub fn left_out(&self) -> &[String] {
+        &self.left_out
+    }
+
+    /// Whether they are a checkpoint of TensorFlow.
+    pub fn is_tensorflow(&self) -> bool {
+        self.is_tensorflow
     }
 
     /// The file that was opened: the one found in the folder, if a folder was given.
@@ -170,6 +203,10 @@ impl Weights {
             return Ok(());
         }
         let bytes = source.map(tensor.start, tensor.span)?;
+        if tensor.checksum.is_some_and(|checksum| crc::masked(&bytes) != checksum) {
+            let found = format!("damaged numbers of `{}`: their checksum is another", brief(name));
+            return Err(Error::format(source.path(), found, "the file as it was written; download it again"));
+        }
         tensor.copy(&bytes, out);
         Ok(())
     }
@@ -194,6 +231,15 @@ impl Weights {
         };
         Error::Missing { path: self.path.clone(), tensor: name.into(), instead }
     }
+}
+
+/// The file of weights in a folder.
+fn in_folder(folder: &Path) -> Result<PathBuf> {
+    // A link that leads nowhere counts as there: opening it names the file that is missing.
+    let known = FILES.iter().map(|name| folder.join(name)).find(|file| file.symlink_metadata().is_ok());
+    let found = if known.is_some() { known } else { bundle::find(folder)? };
+    let looked_for = || format!("{}, {}", FILES.join(", "), bundle::USUAL);
+    found.ok_or_else(|| Error::NoWeights { folder: folder.into(), looked_for: looked_for() })
 }
 
 /// Tensors under today's names. A name that is taken already stays as it is.
@@ -225,6 +271,8 @@ enum Kind {
     /// PyTorch before 1.6; the first pickle ends here.
     Legacy(usize),
     Index,
+    /// A checkpoint of TensorFlow.
+    Bundle,
 }
 
 /// Tells the kinds apart by their first bytes.
@@ -250,12 +298,17 @@ fn kind(source: &Source) -> Result<Kind> {
         return Err(torch::not_saved(source)?);
     } else if head.trim_ascii_start().first() == Some(&b'{') {
         Kind::Index
+    } else if bundle::is_table(source)? {
+        Kind::Bundle
+    } else if bundle::is_data(source.path()) {
+        let expected = "its .index; pass that file, or the folder";
+        return Err(Error::format(source.path(), "the numbers of a TensorFlow checkpoint alone", expected));
     } else {
         let start = &head[..head.len().min(8)];
         return Err(Error::format(
             source.path(),
             format!("{} bytes that begin with {start:02x?}", source.len()),
-            "safetensors, a file of torch.save, or an index of such files; download it again",
+            "safetensors, a file of torch.save, an index of such files, or that of a TensorFlow checkpoint; download it again",
         ));
     };
     Ok(kind)
@@ -267,7 +320,7 @@ fn read_single(source: &Source, kind: Kind) -> Result<Tensors> {
         Kind::Safetensors => safetensors::read(source),
         Kind::Zip => torch::read_zip(source),
         Kind::Legacy(start) => torch::read_legacy(source, start),
-        Kind::Index => Err(Error::format(
+        Kind::Index | Kind::Bundle => Err(Error::format(
             source.path(),
             "an index",
             "a file with tensors; an index cannot list another index",

@@ -46,6 +46,9 @@ impl fmt::Display for Dtype {
     }
 }
 
+/// Rows of a transposed matrix that are read together: as many f32 as a line of memory has.
+const TOGETHER: usize = 16;
+
 /// A tensor of a file: its shape, its type, and where its numbers stand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tensor {
@@ -60,6 +63,8 @@ pub struct Tensor {
     pub(super) start: u64,
     /// The bytes from the first element to the end of the last one.
     pub(super) span: u64,
+    /// The masked CRC-32C of those, where the file gives one.
+    pub(super) checksum: Option<u32>,
 }
 
 impl Tensor {
@@ -101,7 +106,7 @@ impl Tensor {
                     .zip(&shape)
                     .filter(|(_, size)| **size < 2)
                     .for_each(|(stride, _)| *stride = 0);
-                Ok(Tensor { shape, strides, dtype, len, file: 0, start, span })
+                Ok(Tensor { shape, strides, dtype, len, file: 0, start, span, checksum: None })
             }
             _ => Err(format!(
                 "shape {} with strides {} from element {offset} on reaches past the {room} elements that are there",
@@ -109,6 +114,15 @@ impl Tensor {
                 show(&strides)
             )),
         }
+    }
+
+    /// The same numbers with the two axes of a matrix exchanged; anything but a matrix as it is.
+    pub(super) fn transposed(mut self) -> Tensor {
+        if self.shape.len() == 2 {
+            self.shape.reverse();
+            self.strides.reverse();
+        }
+        self
     }
 
     /// Its size along each axis, the slowest first.
@@ -150,6 +164,22 @@ impl Tensor {
             }
             return;
         };
+        if let [down, along] = self.strides[..]
+            && down < along
+        {
+            // A matrix that stands in the file transposed. Numbers that are neighbours there are fetched together, and used
+            // while they are at hand.
+            for (group, out) in out.chunks_mut(TOGETHER * row).enumerate() {
+                let first = group * TOGETHER * down;
+                for i in 0..row {
+                    let start = first + i * along;
+                    for (r, out) in out.chunks_exact_mut(row).enumerate() {
+                        out[i] = number(elements[start + r * down]);
+                    }
+                }
+            }
+            return;
+        }
         let step = self.strides[outer.len()];
         // Counts through the axes before the last, the fastest last, as the odometer of a car does.
         let mut index = vec![0; outer.len()];
