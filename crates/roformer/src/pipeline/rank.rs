@@ -38,6 +38,10 @@ impl<B: Backend> Pipeline<B> {
     /// Makes a query of a text, for [`nearness`](Self::nearness). The prompt of the options is the query's; where none is asked
     /// for, it is the folder's prompt for queries.
     pub fn query<'a>(&self, text: &str, options: Embed<'a>) -> Result<Query<'a>> {
+        if let (true, Some(dimensions)) = (self.is_cross_encoder(), options.dimensions) {
+            let expected = "none: a cross-encoder scores texts without vectors";
+            return Err(Error::input("the number of dimensions", dimensions, expected));
+        }
         let form = match self.is_cross_encoder() {
             true => Form::Text(format!("{}{text}", self.prompt_text(options.prompt)?)),
             false => {

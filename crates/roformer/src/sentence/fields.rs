@@ -65,7 +65,11 @@ impl Fields {
 
     /// Refuses a field that has another value than is accepted.
     pub fn wrong(&self, field: &str, expected: &str) -> Error {
-        let value = brief(&self.map.get(field).unwrap_or(&Value::Null).to_string());
+        let value = match self.map.get(field) {
+            None => "missing".into(),
+            Some(Value::String(text)) => brief(text),
+            Some(value) => brief(&value.to_string()),
+        };
         broken(&self.path, format!("`{field}` is {value}; expected {expected}"))
     }
 
