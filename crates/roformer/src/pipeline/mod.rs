@@ -148,13 +148,12 @@ impl<B: Backend> Pipeline<B> {
             None => self.tokenizer.encode(text)?,
             Some(pair) => self.tokenizer.encode_pair(text, pair)?,
         };
-        match most {
-            Some(tokens) => encoding.truncate(tokens),
-            None if encoding.len() > MAX_TOKENS => {
-                let expected = format!("at most {MAX_TOKENS}; set `max_tokens` to cut longer texts");
-                return Err(Error::input("the number of tokens of a text", encoding.len(), expected));
-            }
-            None => {}
+        if let Some(tokens) = most {
+            encoding.truncate(tokens);
+        }
+        if self.max_tokens.is_none() && encoding.len() > MAX_TOKENS {
+            let expected = format!("at most {MAX_TOKENS}; set `max_tokens` to cut longer texts");
+            return Err(Error::input("the number of tokens of a text", encoding.len(), expected));
         }
         if encoding.ids.is_empty() {
             return Err(Error::input("the text", "without tokens", "at least one"));

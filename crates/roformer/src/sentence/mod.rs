@@ -29,6 +29,8 @@ pub use settings::Prompts;
 pub use similarity::{Similarity, cosine};
 
 pub(crate) use dense::Product;
+#[cfg(feature = "hub")]
+pub(crate) use modules::{FILE as MODULES, files};
 
 use crate::blueprint::fields::read_config;
 use crate::blueprint::{Blueprint, HeadKind};

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::path::{Component, Path, PathBuf};
 
 /// The file that makes a folder one of sentence-transformers.
-const FILE: &str = "modules.json";
+pub(crate) const FILE: &str = "modules.json";
 
 /// A module.
 pub(super) struct Module {
@@ -77,6 +77,21 @@ fn module(folder: &Path, entry: &Value) -> Result<Module> {
         return Err(wrong(folder, format!("a module lies in {}; {expected}", brief(path))));
     }
     Ok(Module { kind, name: name.to_owned(), path: path.into() })
+}
+
+/// The files of the modules that a folder lists, and those beside them, as far as there are such: for whoever downloads them. What
+/// is wrong with the list is said when the model is opened.
+#[cfg(feature = "hub")]
+pub(crate) fn files(folder: &Path, has: impl Fn(&str) -> bool) -> Vec<String> {
+    let modules = read(folder).ok().flatten().unwrap_or_default();
+    let mut files: Vec<String> = super::settings::names().collect();
+    for path in modules.iter().filter_map(|module| module.path.to_str()).filter(|path| !path.is_empty()) {
+        files.push(format!("{path}/{}", super::CONFIG));
+        let weights = crate::weights::FILES.iter().map(|name| format!("{path}/{name}"));
+        files.extend(weights.into_iter().find(|name| has(name)));
+    }
+    files.retain(|name| has(name));
+    files
 }
 
 /// The transformer, and the modules after it.

@@ -43,6 +43,21 @@ impl Prompts {
     }
 }
 
+const SETTINGS: &str = "config_sentence_transformers.json";
+
+/// The models by which older versions named the file that says how a transformer reads texts; the first is today's.
+const MODELS: [&str; 7] = ["bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"];
+
+fn reading(model: &str) -> String {
+    format!("sentence_{model}_config.json")
+}
+
+/// The files that are read here, beside the model.
+#[cfg(feature = "hub")]
+pub(super) fn names() -> impl Iterator<Item = String> {
+    std::iter::once(SETTINGS.to_owned()).chain(MODELS.into_iter().map(reading))
+}
+
 /// `config_sentence_transformers.json`.
 pub(super) struct Settings {
     fields: Fields,
@@ -51,7 +66,7 @@ pub(super) struct Settings {
 
 impl Settings {
     pub fn read(folder: &Path) -> Result<Settings> {
-        let fields = Fields::read_if_there(&folder.join("config_sentence_transformers.json"))?;
+        let fields = Fields::read_if_there(&folder.join(SETTINGS))?;
         let is_cross_encoder = match fields.text("model_type")? {
             None | Some("SentenceTransformer") => false,
             Some("CrossEncoder") => true,
@@ -111,9 +126,8 @@ pub(super) struct Reading {
 
 impl Reading {
     pub fn read(transformer: &Path, is_cross_encoder: bool) -> Result<Reading> {
-        let older = ["roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"];
-        for model in std::iter::once("bert").chain(older) {
-            let fields = Fields::read_if_there(&transformer.join(format!("sentence_{model}_config.json")))?;
+        for name in MODELS.map(reading) {
+            let fields = Fields::read_if_there(&transformer.join(name))?;
             if !fields.is_empty() {
                 return Self::from_fields(&fields, is_cross_encoder);
             }
