@@ -1,25 +1,32 @@
 """Folders of sentence-transformers, and what the library makes of them.
 
     python golden/sentence_transformers_folders.py
+    python golden/sentence_transformers_folders.py --sweep target/release/roformer [--count 30]
 
 Makes `sentence-transformers/`: small models with random weights, saved by
 SentenceTransformer and CrossEncoder or, for forms that they no longer write,
 by hand. `cases.json` lists calls of `encode` and `rank`, and
 `outputs.safetensors` has their results. The folders are loaded again for that,
 as a user would, and run in f64; the script stops where f32 differs by more
-than 2e-6.
+than 2e-6. The sweep saves random folders and compares what `roformer embed` and
+`roformer rank` make of them.
 """
 
+import argparse
 import json
 import shutil
+import subprocess
+import tempfile
 from pathlib import Path
 from unittest import mock
 
+import numpy
 import safetensors.torch
 import torch
 import transformers
-from sentence_transformers import CrossEncoder, SentenceTransformer, models
+from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers import __version__ as version
+from sentence_transformers.sentence_transformer import modules as models
 from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers.models import WordLevel
 from transformers import BertTokenizer, PreTrainedTokenizerFast
@@ -274,10 +281,104 @@ def ranked(folder):
     return {"folder": folder, "ranked": rows}
 
 
+# ----------------------------------------------------------------------- sweep
+
+
+def random_texts(random):
+    parts = [*WORDS, *LETTERS, *TEXTS[:9], " ", " ", " ", "[MASK]", "É", "ß", "\u0130"]
+    return [" ".join(random.choice(parts, random.integers(0, 20))) for _ in range(20)] + TEXTS
+
+
+def draw(random, seed, folder):
+    """A random folder, and what is asked of it."""
+    kind = str(random.choice(["Bert", "Roberta", "XLMRoberta", "RoFormer", "Llama", "Qwen3"]))
+    is_small = bool(random.integers(2))
+    tokenizer, fields = pieces_tokenizer(do_lower_case=is_small), {}
+    if "Roberta" in kind:
+        tokenizer, fields = roberta_tokenizer(), {"type_vocab_size": 1, "max_position_embeddings": 42}
+    if kind in ("Llama", "Qwen3"):
+        tokenizer, fields = decoder_tokenizer(), {"head_dim": 8, "num_key_value_heads": 2}
+        tokenizer.padding_side = str(random.choice(["left", "right"]))
+    if kind == "RoFormer":
+        fields["embedding_size"] = 32
+    torch.manual_seed(seed)
+    model = getattr(transformers, f"{kind}Model")(config(kind, tokenizer, **fields))
+    # RoFormer's table of positions is no parameter.
+    tables = {name: table.clone() for name, table in model.state_dict().items() if "embed_positions" in name}
+    with_random_weights(model, seed).load_state_dict(tables, strict=False)
+    model.save_pretrained(folder / "part")
+    tokenizer.save_pretrained(folder / "part")
+
+    modes = list(models.Pooling.POOLING_MODES)
+    chosen = [str(mode) for mode in random.choice(modes, random.integers(1, 4))]
+    pooling = models.Pooling(32, chosen, include_prompt=bool(random.integers(2)))
+    modules, width = [models.Transformer(str(folder / "part")), pooling], 32 * len(chosen)
+    for _ in range(random.integers(0, 3)):
+        activation = random.choice([torch.nn.Tanh, torch.nn.Identity, torch.nn.ReLU, torch.nn.GELU, torch.nn.SiLU])()
+        modules.append(random_dense(seed, width, 24, activation, bias=bool(random.integers(2))))
+        width = 24
+    if random.integers(2):
+        modules.insert(int(random.integers(2, len(modules) + 1)), models.Normalize())
+    prompts = {"query": "query: ", "document": "the sea: ", "other": str(random.choice(WORDS))}
+    default = str(random.choice(["query", "other", ""])) or None
+    alike = str(random.choice(["cosine", "dot", "euclidean", "manhattan"]))
+    options = {"prompts": prompts, "default_prompt_name": default, "similarity_fn_name": alike}
+    SentenceTransformer(modules=modules, device="cpu", **options).save_pretrained(
+        str(folder / "saved"), create_model_card=False, safe_serialization=bool(random.integers(2))
+    )
+    if random.integers(2):
+        small = {"max_seq_length": int(random.integers(4, 30)), "do_lower_case": bool(random.integers(2))}
+        write(folder / "saved/sentence_bert_config.json", small)
+    return f"{kind} {chosen} {len(modules)} modules"
+
+
+def asked(binary, folder, command, texts, *arguments):
+    # Lines of JSON: a text may hold a break.
+    lines = "\n".join(json.dumps({"text": text}) for text in texts)
+    command = [binary, command, "--model", str(folder), "--json", "--jsonl", "--input", "-", *arguments]
+    done = subprocess.run(command, input=lines, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}: {done.stderr}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def sweep(arguments):
+    worst, count = (0.0, ""), 0
+    for seed in range(arguments.count):
+        random = numpy.random.default_rng(seed)
+        texts = random_texts(random)
+        with tempfile.TemporaryDirectory() as name:
+            what, folder = draw(random, seed, Path(name)), Path(name) / "saved"
+            model = SentenceTransformer(str(folder), device="cpu")
+            cases = [({}, []), ({"prompt_name": "other"}, ["--prompt-name", "other"]), ({"prompt": "a sea "}, ["--prompt", "a sea "])]
+            cases.append(({"truncate_dim": 5, "normalize_embeddings": True}, ["--dimensions", "5", "--normalize"]))
+            for options, flags in cases:
+                wanted = model.encode(texts, **options)
+                given = asked(arguments.sweep, folder, "embed", texts, *flags)
+                got = numpy.array([row["embedding"] for row in given])
+                error = float((abs(got - wanted) / numpy.maximum(1, abs(wanted))).max())
+                worst, count = max(worst, (error, f"{seed}: {what} {options}")), count + len(texts)
+            query = texts[0]
+            scores = model.similarity(model.encode_query([query]), model.encode_document(texts))[0]
+            rows = asked(arguments.sweep, folder, "rank", texts, "--top-k", str(len(texts)), query)
+            got = {row["line"] - 1: row["score"] for row in rows}
+            error = max(abs(got[n] - score) / max(1, abs(score)) for n, score in enumerate(scores.tolist()))
+            worst = max(worst, (error, f"{seed}: {what} rank"))
+        print(f"{seed}: {what}: worst so far {worst[0]:.1e}", flush=True)
+    print(f"{count} vectors of {arguments.count} folders, the worst off by {worst[0]:.1e} ({worst[1]})")
+    assert worst[0] < 1e-5, worst
+
+
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sweep", metavar="BINARY")
+    parser.add_argument("--count", type=int, default=30)
+    arguments = parser.parse_args()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     torch.set_num_threads(1)
+    if arguments.sweep:
+        return sweep(arguments)
     shutil.rmtree(OUT, ignore_errors=True)
     make_folders()
     tidy()
