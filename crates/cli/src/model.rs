@@ -28,7 +28,7 @@ pub struct ModelOptions {
 pub struct Reader {
     #[command(flatten)]
     model: ModelOptions,
-    /// Cut texts to N tokens, the model's own such as [CLS] included [default: nothing is cut]
+    /// Cut texts to N tokens, the model's own such as [CLS] included [default: what a folder of sentence-transformers says, else nothing is cut]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     truncate: Option<u32>,
 }

@@ -272,7 +272,7 @@ fn info_says_what_a_folder_holds() {
             "head_dim": 8, "intermediate_size": 37, "hidden_act": "gelu", "vocab_size": 40, "embedding_size": 16,
             "type_vocab_size": 2, "max_position_embeddings": 48, "rotary_value": false, "is_decoder": false,
             "add_cross_attention": false, "tie_word_embeddings": true,
-            "position_encoding": "rotary", "attention": "softmax",
+            "position_encoding": "rotary", "attention": "softmax", "sentence_transformers": null,
             "rope": {"rope_type": "default", "pairing": "interleaved", "base": 10000.0, "head_dim": 8, "rotary_dim": 8},
             "format": format, "tensors": tensors, "used_tensors": 41, "left_out": 0, "parameters": parameters,
             "dtypes": {dtype: 41}, "bytes": parameters * bytes, "warnings": [],

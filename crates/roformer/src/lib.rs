@@ -2,7 +2,7 @@
 //!
 //! A [`blueprint`] describes a Transformer; [`model::Model`] runs one and [`network::Network`] trains one. They stand on
 //! [`rope`], which computes the rotation, on [`engine`], whose [`ops`], [`attention`] and [`graph`] know nothing of models, and
-//! on [`weights`]. [`Pipeline`] takes text and gives answers; [`tokenizer`] and [`hub`] are its other parts. [`advice`] is
+//! on [`weights`]. [`Pipeline`] takes text and gives answers; [`tokenizer`], [`sentence`] and [`hub`] are its other parts. [`advice`] is
 //! about stretching a model's context, [`inspect`] about what a configuration does.
 
 #![deny(unsafe_code)]
@@ -18,6 +18,7 @@ pub mod inspect;
 pub mod model;
 pub mod network;
 pub mod pipeline;
+pub mod sentence;
 pub mod tokenizer;
 pub mod train;
 pub mod weights;

@@ -41,7 +41,7 @@ fn many_texts_give_what_each_gives_alone_in_their_order() {
         ("tiny-classifier", None),
     ] {
         let pipeline = open(model);
-        let options = Embed { pooling, normalize: pooling.is_none() };
+        let options = Embed { pooling, normalize: pooling.is_none(), ..Embed::default() };
         let all = pipeline.embed_all(&texts, options);
         assert_eq!(all.len(), texts.len());
         for (text, vector) in texts.iter().zip(all) {
@@ -215,7 +215,7 @@ fn what_a_model_cannot_do_it_refuses_by_name() {
     refused(mlm.answer("a", "b"), &["answer", "RoFormerForQuestionAnswering"]);
     refused(mlm.generate("a", &options, |_| {}), &["generate", "RoFormerForCausalLM"]);
     refused(gpt.paraphrase("a", 3, &options), &["paraphrases", "RoFormer-Sim"]);
-    let pooler = Embed { pooling: Some(Pooling::Pooler), normalize: false };
+    let pooler = Embed { pooling: Some(Pooling::Pooler), ..Embed::default() };
     refused(mlm.embed("好", pooler), &["pooler", "cls or mean"]);
     refused(Pipeline::load("no such model"), &["no such model"]);
 }

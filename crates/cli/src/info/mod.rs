@@ -1,6 +1,7 @@
 //! `roformer info`: what a model's folder holds, from its config.json and the headers of its weights. No weight is read.
 
 mod page;
+mod sentence;
 
 use crate::convert::is_left_out;
 use crate::error::{Failure, Outcome};
@@ -9,6 +10,7 @@ use crate::model;
 use clap::Args;
 use roformer::blueprint::{Blueprint, Family, HeadKind, Mixing};
 use roformer::encoding::{Encoding, Rotary};
+use roformer::sentence::Recipe;
 use roformer::weights::recorded_pairing;
 use roformer::weights::{self, Weights};
 use rope::{HfConfig, HfLayer, HfOptions, Pairing};
@@ -21,7 +23,8 @@ use std::path::Path;
 ///
 /// Its head and sizes, its rotary embedding, and the number, types and bytes of its parameters: the tensors that the model
 /// uses, without position tables and second copies of tied tensors. For models other than RoFormer, what config.json and
-/// the weights say.
+/// the weights say. Of a folder of sentence-transformers, what is done with a text: pooling and the modules after it, prompts,
+/// how vectors are compared, and the longest text.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  roformer info junnyu/roformer_chinese_base\n  roformer info DIR --json")]
 pub struct Arguments {
@@ -71,6 +74,12 @@ const FIELDS: [&str; 18] = [
 
 /// The stable interface: one object, with null for what is not known.
 fn facts(folder: &Path) -> Result<Map<String, Value>, Failure> {
+    let mut warnings = Vec::new();
+    let recipe = Recipe::read(folder).unwrap_or_else(|error| {
+        warnings.push(format!("cannot be run here: {error}"));
+        Recipe { transformer: folder.to_owned(), ..Recipe::default() }
+    });
+    let folder = &recipe.transformer;
     let bytes = input::config(folder)?;
     let fail =
         |message: String| Failure::Input(format!("{}: {message}", folder.join("config.json").display()));
@@ -78,7 +87,6 @@ fn facts(folder: &Path) -> Result<Map<String, Value>, Failure> {
     if !config.is_object() {
         return Err(fail("not a JSON object".into()));
     }
-    let mut warnings = Vec::new();
     let weights = match Weights::of_model(folder) {
         Ok(weights) => Some(weights),
         Err(error @ weights::Error::NoWeights { .. }) => {
@@ -144,6 +152,8 @@ fn facts(folder: &Path) -> Result<Map<String, Value>, Failure> {
         facts.insert("head_dim".into(), rope["head_dim"].clone());
     }
     facts.insert("rope".into(), rope);
+    let width = blueprint.as_ref().map(|blueprint| blueprint.width);
+    facts.insert("sentence_transformers".into(), sentence::facts(&recipe, width));
     facts.extend(parameters(weights.as_ref(), blueprint.as_ref()));
     facts.insert("warnings".into(), warnings.into());
     Ok(facts)

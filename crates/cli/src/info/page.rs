@@ -1,5 +1,6 @@
 //! The page that `roformer info` prints for people, from the facts of the JSON object.
 
+use super::sentence;
 use serde_json::Value;
 use std::io::{Result, Write};
 
@@ -54,6 +55,9 @@ pub fn print(out: &mut impl Write, facts: &Value) -> Result<()> {
             }
         }
     }
+    for (name, parts) in sentence::lines(&facts["sentence_transformers"]) {
+        line(name, parts)?;
+    }
     let unused = facts["tensors"].as_u64().zip(facts["used_tensors"].as_u64()).map(|(all, used)| all - used);
     let unused = unused.filter(|unused| *unused > 0);
     let left_out = facts["left_out"].as_u64().filter(|left_out| *left_out > 0);
@@ -92,7 +96,7 @@ fn rope(rope: &Value, rotary_value: bool) -> Vec<Option<String>> {
 }
 
 /// A value as text, if it is one. It may come from the file: no control characters reach the terminal.
-fn show(value: &Value) -> Option<String> {
+pub(super) fn show(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.chars().take(400).map(printable).collect()),
         Value::Number(number) => Some(number.to_string()),

@@ -1,5 +1,6 @@
 //! `roformer embed`: the vectors of texts.
 
+use super::vectors::VectorOptions;
 use super::{ONE, show, texts};
 use crate::device::{DeviceOptions, on_device};
 use crate::error::Outcome;
@@ -15,6 +16,10 @@ use std::path::PathBuf;
 
 /// Turn texts into vectors
 ///
+/// A folder of sentence-transformers says itself how: its pooling, its Dense and Normalize modules, its prompts and the longest
+/// text are used as that library uses them. What is given here goes before. --dimensions cuts vectors after the folder's own
+/// modules; --normalize comes last.
+///
 /// With --output the vectors become the rows of one matrix, written as they come: f32, `embeddings` in a safetensors file.
 /// With --keep-going the row of a text that cannot be used is NaN, so that rows stay where their texts are.
 ///
@@ -23,16 +28,20 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  roformer embed --model junnyu/roformer_chinese_sim_char_base --json '今天天气不错'\n  \
-    roformer embed --model DIR --pooling cls --normalize --input texts.txt --output vectors.npy"
+    roformer embed --model DIR --pooling cls --normalize --input texts.txt --output vectors.npy\n  \
+    roformer embed --model DIR --prompt-name query 'how do I get to the airport?'"
 )]
 pub struct Arguments {
     #[command(flatten)]
     reader: Reader,
     #[command(flatten)]
     device: DeviceOptions,
-    /// How the vectors of a text's tokens become one [default: pooler if the model has one, else mean]
+    /// How the vectors of a text's tokens become one [default: what the model's folder says, else pooler if the model has one,
+    /// else mean]
     #[arg(long, value_name = "HOW")]
     pooling: Option<How>,
+    #[command(flatten)]
+    vectors: VectorOptions,
     /// Scale vectors to length 1
     #[arg(long)]
     normalize: bool,
@@ -53,6 +62,14 @@ enum How {
     Cls,
     /// The mean over all tokens
     Mean,
+    /// The largest of all tokens, number by number
+    Max,
+    /// The sum over all tokens, divided by the square root of how many they are
+    MeanSqrt,
+    /// The mean over all tokens, each counted as often as its place says, from one on
+    Weighted,
+    /// The vector of the last token
+    Last,
     /// The model's own pooler, which RoFormer-Sim has
     Pooler,
 }
@@ -62,6 +79,10 @@ impl From<How> for Pooling {
         match how {
             How::Cls => Pooling::Cls,
             How::Mean => Pooling::Mean,
+            How::Max => Pooling::Max,
+            How::MeanSqrt => Pooling::MeanSqrt,
+            How::Weighted => Pooling::Weighted,
+            How::Last => Pooling::Last,
             How::Pooler => Pooling::Pooler,
         }
     }
@@ -72,12 +93,13 @@ pub fn run(arguments: Arguments) -> Outcome {
 }
 
 fn run_on<B: Backend>(device: B, arguments: Arguments) -> Outcome {
-    let Arguments { reader, pooling, normalize, output, options, texts, .. } = arguments;
+    let Arguments { reader, pooling, vectors, normalize, output, options, texts, .. } = arguments;
     let source = options.open(texts, ONE, "roformer embed --model MODEL '今天天气不错'")?;
     let pipeline = reader.open(device)?;
-    let width = pipeline.model().blueprint().width;
+    let embed = Embed { pooling: pooling.map(Pooling::from), normalize, ..vectors.embed() };
+    // What is wrong with the options is wrong for every text: said once, and before a file is made.
+    let width = pipeline.dimensions(&embed)?;
     let rows = output.as_deref().map(|path| Rows::create(path, width)).transpose()?;
-    let embed = Embed { pooling: pooling.map(Pooling::from), normalize };
     let mut task = Embedding { pipeline, embed, rows, json: options.json };
     let tally = text::run(&options, source, &mut task)?;
     super::warn_of_unknown(&task.pipeline);
@@ -92,9 +114,9 @@ fn run_on<B: Backend>(device: B, arguments: Arguments) -> Outcome {
     tally.outcome()
 }
 
-struct Embedding<B: Backend> {
+struct Embedding<'a, B: Backend> {
     pipeline: Pipeline<B>,
-    embed: Embed,
+    embed: Embed<'a>,
     /// The file, if vectors go there.
     rows: Option<Rows>,
     json: bool,
@@ -108,7 +130,7 @@ struct Body<'a> {
 /// How many numbers of a vector are shown to people.
 const SHOWN: usize = 5;
 
-impl<B: Backend> Task for Embedding<B> {
+impl<B: Backend> Task for Embedding<'_, B> {
     type Output = Vec<f32>;
 
     fn work(&mut self, records: &[Record]) -> Vec<roformer::Result<Vec<f32>>> {

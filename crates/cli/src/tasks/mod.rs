@@ -11,6 +11,7 @@
 //! generate.rs    what follows a text, or says the same
 //! tokenize.rs    the tokens of a text
 //! show.rs        how results look for people
+//! vectors.rs     prompts and dimensions, for the commands that make vectors
 //! ```
 
 pub mod answer;
@@ -22,6 +23,7 @@ pub mod rank;
 mod show;
 pub mod similarity;
 pub mod tokenize;
+mod vectors;
 
 use crate::long::say;
 use crate::text::{Fields, Record};

@@ -1,5 +1,6 @@
 //! `roformer rank`: the documents nearest to a query.
 
+use super::vectors::VectorOptions;
 use super::{ONE, show, texts};
 use crate::device::{DeviceOptions, on_device};
 use crate::error::{Failure, Outcome};
@@ -8,7 +9,7 @@ use crate::text::{self, Record, Task};
 use clap::Args;
 use roformer::Pipeline;
 use roformer::ops::Backend;
-use roformer::pipeline::{Embed, cosine};
+use roformer::pipeline::Query;
 use serde::Serialize;
 use serde_json::Value;
 use std::cmp::Ordering;
@@ -19,7 +20,11 @@ use std::io::{BufWriter, Write};
 ///
 /// Documents are the texts after the query, or the lines of --input. The best come first, with the numbers of their lines;
 /// where scores are equal, the earlier document comes first. However many documents there are, only the best are kept in
-/// memory. The score is that of `roformer similarity`.
+/// memory. The score is that of `roformer similarity`; where a folder of sentence-transformers has prompts for queries and for
+/// documents, they are put before them. --prompt and --prompt-name are about the query alone.
+///
+/// A cross-encoder, which is a classifier with a single label, reads the query with each document, and its score is what it says
+/// of the two.
 ///
 /// --json prints one object per document: {"line", "score", "text"}. Fields of JSON Lines: text, and optionally id, which comes
 /// back with the result.
@@ -37,6 +42,8 @@ pub struct Arguments {
     #[arg(long, value_name = "K", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     top_k: u32,
     #[command(flatten)]
+    vectors: VectorOptions,
+    #[command(flatten)]
     options: text::Options,
     /// The text to look for
     #[arg(value_name = "QUERY")]
@@ -51,10 +58,10 @@ pub fn run(arguments: Arguments) -> Outcome {
 }
 
 fn run_on<B: Backend>(device: B, arguments: Arguments) -> Outcome {
-    let Arguments { reader, top_k, options, query, texts, .. } = arguments;
+    let Arguments { reader, top_k, vectors, options, query, texts, .. } = arguments;
     let source = options.open(texts, ONE, "roformer rank --model MODEL QUERY '香蕉怎么卖' '去机场怎么走'")?;
     let pipeline = reader.open(device)?;
-    let query = pipeline.embed(&query, Embed::default()).map_err(|error| match Failure::from(error) {
+    let query = pipeline.query(&query, vectors.embed()).map_err(|error| match Failure::from(error) {
         Failure::Input(message) => Failure::Input(format!("the query: {message}")),
         other => other,
     })?;
@@ -82,9 +89,9 @@ fn run_on<B: Backend>(device: B, arguments: Arguments) -> Outcome {
     tally.outcome()
 }
 
-struct Rank<B: Backend> {
+struct Rank<'a, B: Backend> {
     pipeline: Pipeline<B>,
-    query: Vec<f32>,
+    query: Query<'a>,
     top_k: usize,
     /// The best so far, the worst of them on top.
     best: BinaryHeap<Document>,
@@ -120,12 +127,11 @@ impl PartialEq for Document {
 
 impl Eq for Document {}
 
-impl<B: Backend> Task for Rank<B> {
+impl<B: Backend> Task for Rank<'_, B> {
     type Output = f32;
 
     fn work(&mut self, records: &[Record]) -> Vec<roformer::Result<f32>> {
-        let vectors = self.pipeline.embed_all(&texts(records), Embed::default()).into_iter();
-        vectors.map(|vector| Ok(cosine(&self.query, &vector?))).collect()
+        self.pipeline.nearness(&self.query, &texts(records))
     }
 
     fn print(&mut self, _: &mut dyn Write, record: &Record, score: f32) -> Outcome {

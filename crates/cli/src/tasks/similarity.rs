@@ -1,5 +1,6 @@
 //! `roformer similarity`: how alike two texts are.
 
+use super::vectors::VectorOptions;
 use super::{pairs, show};
 use crate::device::{DeviceOptions, on_device};
 use crate::error::Outcome;
@@ -8,13 +9,14 @@ use crate::text::{self, Fields, Record, Task};
 use clap::Args;
 use roformer::Pipeline;
 use roformer::ops::Backend;
+use roformer::pipeline::Embed;
 use serde::Serialize;
 use std::io::Write;
 
 /// Say how alike two texts are
 ///
-/// The score is the cosine of the texts' vectors, from -1 to 1: by the model's pooler if it has one, else of the means over
-/// all tokens. RoFormer-Sim is trained for this.
+/// The score is the cosine of the texts' vectors, from -1 to 1, or what a folder of sentence-transformers has in its place: their
+/// product, or a distance, negative. The vectors are those of `roformer embed`. RoFormer-Sim is trained for this.
 ///
 /// --json prints one object per pair: {"score"}. Fields of JSON Lines: a, b, and optionally id, which comes back with the
 /// result. A line of text has the two with a tab between them.
@@ -29,6 +31,8 @@ pub struct Arguments {
     #[command(flatten)]
     device: DeviceOptions,
     #[command(flatten)]
+    vectors: VectorOptions,
+    #[command(flatten)]
     options: text::Options,
     /// Two texts, or several pairs of them
     #[arg(value_name = "A B")]
@@ -42,15 +46,18 @@ pub fn run(arguments: Arguments) -> Outcome {
 }
 
 fn run_on<B: Backend>(device: B, arguments: Arguments) -> Outcome {
-    let Arguments { reader, options, texts, .. } = arguments;
+    let Arguments { reader, vectors, options, texts, .. } = arguments;
     let source =
         options.open(texts, PAIR, "roformer similarity --model MODEL '今天天气不错' '今天天气很好'")?;
-    let mut task = Similarity { pipeline: reader.open(device)?, json: options.json };
+    let (pipeline, embed) = (reader.open(device)?, vectors.embed());
+    pipeline.dimensions(&embed)?;
+    let mut task = Similarity { pipeline, embed, json: options.json };
     text::run(&options, source, &mut task)?.outcome()
 }
 
-struct Similarity<B: Backend> {
+struct Similarity<'a, B: Backend> {
     pipeline: Pipeline<B>,
+    embed: Embed<'a>,
     json: bool,
 }
 
@@ -59,11 +66,11 @@ struct Body {
     score: f32,
 }
 
-impl<B: Backend> Task for Similarity<B> {
+impl<B: Backend> Task for Similarity<'_, B> {
     type Output = f32;
 
     fn work(&mut self, records: &[Record]) -> Vec<roformer::Result<f32>> {
-        self.pipeline.similarity_all(&pairs(records))
+        self.pipeline.similarity_all(&pairs(records), self.embed)
     }
 
     fn print(&mut self, out: &mut dyn Write, record: &Record, score: f32) -> Outcome {

@@ -120,9 +120,16 @@ impl Repo {
         if pointer.symlink_metadata().is_ok() {
             fs::remove_file(pointer)?;
         }
+        let parent = pointer.parent().unwrap_or(&self.folder);
+        fs::create_dir_all(parent)?;
         #[cfg(unix)]
-        if std::os::unix::fs::symlink(Path::new("../../blobs").join(etag), pointer).is_ok() {
-            return Ok(());
+        {
+            // One step up for each folder that the link lies in: modules have some of their own.
+            let inner = parent.strip_prefix(&self.folder).unwrap_or(Path::new("snapshots/commit"));
+            let up: PathBuf = inner.components().map(|_| "..").collect();
+            if std::os::unix::fs::symlink(up.join("blobs").join(etag), pointer).is_ok() {
+                return Ok(());
+            }
         }
         // Not every file system has links, and Windows keeps the symbolic ones to administrators.
         let blob = self.blobs().join(etag);

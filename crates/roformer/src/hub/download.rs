@@ -2,6 +2,7 @@
 
 use super::cache::{CONFIG, Held, Repo, VOCABULARY, is_commit, shards};
 use super::transfer::Client;
+use crate::sentence::{self, MODULES};
 use crate::weights::FILES;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -66,6 +67,10 @@ pub(super) fn fetch(client: &Client<'_>, repo: &Repo, held: Held) -> Result<Path
         } else if VOCABULARY.contains(&name) {
             repo.mark_missing(commit, name).map_err(disk)?;
         }
+    }
+    if names.contains(MODULES) {
+        get(MODULES)?;
+        sentence::files(&folder, |name| names.contains(name)).iter().try_for_each(|name| get(name))?;
     }
     get(weights)?;
     if weights.ends_with(".json") {

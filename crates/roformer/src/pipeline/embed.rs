@@ -1,116 +1,202 @@
-//! Vectors of texts, and what is near what.
+//! Vectors of texts, made as the model's folder says.
 
 use super::batch::{Row, nowhere};
 use super::{Pipeline, only};
 use crate::error::{Error, Result};
 use crate::ops::Backend;
+use crate::sentence::{Pooling, Product, Similarity, Step};
 use crate::tokenizer::Encoding;
 
-/// How the vectors of tokens become one of the text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pooling {
-    /// The vector of the first token, `[CLS]`.
-    Cls,
-    /// The mean over all tokens, `[CLS]` and `[SEP]` included.
-    Mean,
-    /// The model's own pooler, which RoFormer-Sim has.
-    Pooler,
-}
-
-/// How texts are embedded.
+/// How texts are embedded. What is not given is as the folder of the model says, if it is one of sentence-transformers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Embed {
-    /// The pooling; the model's pooler if it is not given, or the mean where there is none.
+pub struct Embed<'a> {
+    /// The pooling; else the folder's, else the model's pooler, or the mean where there is none.
     pub pooling: Option<Pooling>,
-    /// Whether vectors are scaled to length 1.
+    /// Whether vectors are scaled to length 1, after all else.
     pub normalize: bool,
+    /// What stands before a text.
+    pub prompt: Prompt<'a>,
+    /// How many numbers of a vector are kept, the first ones; else as many as the folder says, else all.
+    pub dimensions: Option<usize>,
 }
 
-/// A text and how near it is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ranked {
-    /// Which of the texts.
-    pub index: usize,
-    /// Its cosine with the query.
-    pub score: f32,
+/// What stands before a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Prompt<'a> {
+    /// The folder's default prompt, if it has one.
+    #[default]
+    Usual,
+    /// The folder's prompt for queries, if it has one.
+    Query,
+    /// The folder's prompt for what queries look for, if it has one.
+    Document,
+    /// The folder's prompt of this name.
+    Named(&'a str),
+    /// This text.
+    Text(&'a str),
+}
+
+/// A module after the pooling, with its weights.
+pub(super) enum Layer {
+    Dense(Product),
+    Normalize,
+}
+
+impl Layer {
+    pub fn load(step: &Step) -> Result<Layer> {
+        Ok(match step {
+            Step::Dense(dense) => Layer::Dense(dense.load()?),
+            Step::Normalize => Layer::Normalize,
+        })
+    }
+}
+
+/// What is done with the texts of one call.
+struct Plan<'a> {
+    poolings: Vec<Pooling>,
+    prompt: &'a str,
+    /// Tokens of the prompt that are not pooled.
+    skipped: usize,
+    dimensions: usize,
+    normalize: bool,
 }
 
 impl<B: Backend> Pipeline<B> {
-    /// The vector of a text, `[hidden]`.
+    /// The vector of a text, `[dimensions]`.
     pub fn embed(&self, text: &str, options: Embed) -> Result<Vec<f32>> {
         only(self.embed_all(&[text], options))
     }
 
     /// The vectors of many texts.
     pub fn embed_all(&self, texts: &[impl AsRef<str> + Sync], options: Embed) -> Vec<Result<Vec<f32>>> {
-        let has_pooler = self.model.blueprint().pooler.is_some();
-        let pooling = options.pooling.unwrap_or(if has_pooler { Pooling::Pooler } else { Pooling::Mean });
-        self.each(self.encode_all(texts), nowhere, |_: &Encoding, row: Row| {
-            let width = self.model.blueprint().width;
-            let mut vector = match pooling {
-                Pooling::Cls => row.hidden[..width].to_vec(),
-                Pooling::Mean => mean(row.hidden, width),
-                Pooling::Pooler => match row.pooled {
-                    Some(pooled) => pooled.to_vec(),
-                    None => {
-                        return Err(Error::input(
-                            "the pooling",
-                            "pooler",
-                            "cls or mean: this model has no pooler (RoFormer-Sim has one)",
-                        ));
-                    }
-                },
-            };
-            if options.normalize {
-                let length = vector.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
-                if length > 0.0 {
-                    vector.iter_mut().for_each(|x| *x = (f64::from(*x) / length) as f32);
-                }
+        let Ok(plan) = self.plan(&options) else {
+            // No text can be used, and each has its own error.
+            return texts.iter().map(|_| self.plan(&options).map(|_| Vec::new())).collect();
+        };
+        let encodings = match plan.prompt {
+            "" => self.encode_all(texts),
+            prompt => {
+                let texts: Vec<String> =
+                    texts.iter().map(|text| format!("{prompt}{}", text.as_ref())).collect();
+                self.encode_all(&texts)
             }
-            Ok(vector)
-        })
+        };
+        self.each(encodings, nowhere, |_: &Encoding, row: Row| self.vector(&plan, row))
     }
 
-    /// How alike two texts are: the cosine of their vectors.
+    /// How many numbers a vector has that is made so.
+    pub fn dimensions(&self, options: &Embed) -> Result<usize> {
+        Ok(self.plan(options)?.dimensions)
+    }
+
+    /// How vectors of this model are compared.
+    pub fn similarity_function(&self) -> Similarity {
+        self.recipe.vectors.as_ref().map_or(Similarity::default(), |vectors| vectors.similarity)
+    }
+
+    /// The text of a prompt.
+    pub(super) fn prompt_text<'a>(&'a self, prompt: Prompt<'a>) -> Result<&'a str> {
+        let prompts = &self.recipe.prompts;
+        match prompt {
+            Prompt::Usual => Ok(prompts.usual()),
+            Prompt::Query => Ok(prompts.known("query")),
+            Prompt::Document => Ok(prompts.known("document")),
+            Prompt::Named(name) => prompts.get(name),
+            Prompt::Text(text) => Ok(text),
+        }
+    }
+
+    fn plan<'a>(&'a self, options: &Embed<'a>) -> Result<Plan<'a>> {
+        let vectors = self.recipe.vectors.as_ref();
+        let poolings = match (options.pooling, vectors) {
+            (Some(pooling), _) => vec![pooling],
+            (None, Some(vectors)) => vectors.poolings.clone(),
+            (None, None) if self.model.blueprint().pooler.is_some() => vec![Pooling::Pooler],
+            (None, None) => vec![Pooling::Mean],
+        };
+        let prompt = self.prompt_text(options.prompt)?;
+        let skipped = match vectors {
+            Some(vectors) if !vectors.includes_prompt && !prompt.is_empty() => self.prompt_tokens(prompt)?,
+            _ => 0,
+        };
+        let width = self.width(poolings.len() * self.model.blueprint().width)?;
+        let dimensions = match (options.dimensions, vectors.and_then(|vectors| vectors.dimensions)) {
+            (Some(dimensions), _) if dimensions == 0 || dimensions > width => {
+                let expected = format!("from 1 to {width}, which a vector of this model has");
+                return Err(Error::input("the number of dimensions", dimensions, expected));
+            }
+            (Some(dimensions), _) => dimensions,
+            (None, folder) => folder.map_or(width, |dimensions| dimensions.min(width)),
+        };
+        Ok(Plan { poolings, prompt, skipped, dimensions, normalize: options.normalize })
+    }
+
+    /// How many tokens of a text are those of the prompt before it. What ends a text does not count.
+    fn prompt_tokens(&self, prompt: &str) -> Result<usize> {
+        let mut encoding = self.tokenizer.encode(prompt)?;
+        if let Some(tokens) = self.max_tokens.or(self.recipe.longest) {
+            encoding.truncate(tokens);
+        }
+        let ends = encoding.ids.last().is_some_and(|&id| self.tokenizer.is_special(id));
+        Ok(encoding.len() - usize::from(ends))
+    }
+
+    /// The numbers of a vector after the modules, from those before them.
+    fn width(&self, mut width: usize) -> Result<usize> {
+        for layer in &self.layers {
+            if let Layer::Dense(dense) = layer {
+                width = dense.width_of(width)?;
+            }
+        }
+        Ok(width)
+    }
+
+    /// The vector of a text, from what the model made of it.
+    fn vector(&self, plan: &Plan, row: Row) -> Result<Vec<f32>> {
+        let mut vector = Vec::new();
+        for &pooling in &plan.poolings {
+            match (pooling, row.pooled) {
+                (Pooling::Pooler, Some(pooled)) => vector.extend_from_slice(pooled),
+                _ => vector.extend(pooling.pool(row.hidden, self.model.blueprint().width, plan.skipped)?),
+            }
+        }
+        for layer in &self.layers {
+            match layer {
+                Layer::Dense(dense) => vector = dense.apply(&vector)?,
+                Layer::Normalize => normalize(&mut vector),
+            }
+        }
+        // Cut after the folder's own scaling and before the caller's: so it is in sentence-transformers.
+        vector.truncate(plan.dimensions);
+        if plan.normalize {
+            normalize(&mut vector);
+        }
+        Ok(vector)
+    }
+
+    /// How alike two texts are: their vectors, compared as the folder of the model says, or by their cosine.
     pub fn similarity(&self, a: &str, b: &str) -> Result<f32> {
-        only(self.similarity_all(&[(a, b)]))
+        only(self.similarity_all(&[(a, b)], Embed::default()))
     }
 
     /// The same for many pairs.
     pub fn similarity_all(
         &self,
         pairs: &[(impl AsRef<str> + Sync, impl AsRef<str> + Sync)],
+        options: Embed,
     ) -> Vec<Result<f32>> {
         let texts: Vec<&str> = pairs.iter().flat_map(|(a, b)| [a.as_ref(), b.as_ref()]).collect();
-        let mut vectors = self.embed_all(&texts, Embed::default()).into_iter();
+        let mut vectors = self.embed_all(&texts, options).into_iter();
         let pair = || Some((vectors.next()?, vectors.next()?));
-        std::iter::from_fn(pair).map(|(a, b)| Ok(cosine(&a?, &b?))).collect()
-    }
-
-    /// Texts by how near they are to a query, the nearest first.
-    pub fn rank(&self, query: &str, texts: &[impl AsRef<str> + Sync]) -> Result<Vec<Ranked>> {
-        let query = self.embed(query, Embed::default())?;
-        let vectors = self.embed_all(texts, Embed::default()).into_iter().enumerate();
-        let ranked = vectors.map(|(index, vector)| Ok(Ranked { index, score: cosine(&query, &vector?) }));
-        let mut ranked = ranked.collect::<Result<Vec<_>>>()?;
-        ranked.sort_by(|a, b| b.score.total_cmp(&a.score));
-        Ok(ranked)
+        let function = self.similarity_function();
+        std::iter::from_fn(pair).map(|(a, b)| Ok(function.of(&a?, &b?))).collect()
     }
 }
 
-/// The mean of rows, in f64.
-fn mean(rows: &[f32], width: usize) -> Vec<f32> {
-    let mut total = vec![0.0f64; width];
-    for row in rows.chunks_exact(width) {
-        total.iter_mut().zip(row).for_each(|(total, &x)| *total += f64::from(x));
+/// Scales a vector to length 1, unless it is zero.
+fn normalize(vector: &mut [f32]) {
+    let length = vector.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+    if length > 0.0 {
+        vector.iter_mut().for_each(|x| *x = (f64::from(*x) / length) as f32);
     }
-    let count = (rows.len() / width) as f64;
-    total.iter().map(|total| (total / count) as f32).collect()
-}
-
-/// The cosine of the angle between two vectors; 0 where one of them is 0.
-pub fn cosine(a: &[f32], b: &[f32]) -> f32 {
-    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum::<f64>();
-    let lengths = (dot(a, a) * dot(b, b)).sqrt();
-    if lengths > 0.0 { (dot(a, b) / lengths) as f32 } else { 0.0 }
 }

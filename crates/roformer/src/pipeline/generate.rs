@@ -1,8 +1,8 @@
 //! Text that follows a text: token after token with a cache; and RoFormer-Sim's paraphrases.
 
 use super::Pipeline;
-use super::embed::{Embed, cosine};
 use super::sample::choose;
+use super::{Embed, cosine};
 use crate::error::{Error, Result};
 use crate::model::{Cache, Call, HeadKind, Input, Scores};
 use crate::ops::Backend;

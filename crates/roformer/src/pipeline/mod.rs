@@ -19,19 +19,24 @@ mod classify;
 mod embed;
 mod fill_mask;
 mod generate;
+mod rank;
 mod sample;
 
+pub use crate::sentence::{Pooling, cosine};
 pub use answer::Answer;
 pub use classify::{Label, TokenLabel};
-pub use embed::{Embed, Pooling, Ranked, cosine};
+pub use embed::{Embed, Prompt};
 pub use fill_mask::Guess;
 pub use generate::{Generate, Paraphrase};
+pub use rank::{Query, Ranked};
 
 use crate::error::{Error, Result};
 use crate::hub;
 use crate::model::{HeadKind, Model};
 use crate::ops::{Backend, Cpu};
+use crate::sentence::Recipe;
 use crate::tokenizer::{Encoding, Tokenizer, Unknown};
+use embed::Layer;
 use rayon::prelude::*;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,6 +45,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Pipeline<B: Backend = Cpu> {
     model: Model<f32, B>,
     tokenizer: Tokenizer,
+    /// What the folder says is done with texts, and the modules after the pooling, with their weights.
+    recipe: Recipe,
+    layers: Vec<Layer>,
     max_tokens: Option<usize>,
     /// Tokens of texts so far, and those of them that are unknown.
     seen: [AtomicU64; 2],
@@ -68,15 +76,26 @@ impl<B: Backend> Pipeline<B> {
 
     /// Loads a model as [`open`](Pipeline::open) does, to run on a device.
     pub fn open_on(device: B, folder: impl AsRef<Path>) -> Result<Self> {
-        let folder = folder.as_ref();
+        let recipe = Recipe::read(folder)?;
+        let folder = &recipe.transformer;
         let tokenizer = || {
-            let tokenizer = Tokenizer::load(folder)?;
+            let tokenizer = match recipe.lowers_case {
+                true => Tokenizer::load_lowercased(folder)?,
+                false => Tokenizer::load(folder)?,
+            };
             tokenizer.prepare();
             Ok(tokenizer)
         };
         let (model, tokenizer): (_, Result<Tokenizer>) =
             rayon::join(|| Model::load_on(device, folder), tokenizer);
-        Self::new(model?, tokenizer?)
+        let pipeline = Self::new(model?, tokenizer?)?;
+        let layers = recipe.vectors.iter().flat_map(|vectors| &vectors.steps).map(Layer::load);
+        let pipeline = Pipeline { layers: layers.collect::<Result<_>>()?, recipe, ..pipeline };
+        if pipeline.recipe.vectors.is_some() {
+            // A module that does not fit those before it is refused now and not with the first text.
+            pipeline.dimensions(&Embed::default())?;
+        }
+        Ok(pipeline)
     }
 
     /// From its parts.
@@ -87,11 +106,12 @@ impl<B: Backend> Pipeline<B> {
             let expected = format!("at most the {vocabulary} of the model: they do not belong together");
             return Err(Error::input("the tokenizer's vocabulary", tokens, expected));
         }
-        Ok(Pipeline { model, tokenizer, max_tokens: None, seen: Default::default() })
+        let (recipe, layers) = (Recipe::default(), Vec::new());
+        Ok(Pipeline { model, tokenizer, recipe, layers, max_tokens: None, seen: Default::default() })
     }
 
-    /// Cuts texts to this many tokens, `[CLS]` and `[SEP]` included. Without it nothing is cut, and a text of more than
-    /// 65,536 tokens is an error.
+    /// Cuts texts to this many tokens, `[CLS]` and `[SEP]` included. Without it texts are cut where a folder of
+    /// sentence-transformers says so; else nothing is cut, and a text of more than 65,536 tokens is an error.
     pub fn max_tokens(self, tokens: usize) -> Self {
         Pipeline { max_tokens: Some(tokens), ..self }
     }
@@ -106,25 +126,34 @@ impl<B: Backend> Pipeline<B> {
         &self.tokenizer
     }
 
+    /// What the folder of the model says is done with texts.
+    pub fn recipe(&self) -> &Recipe {
+        &self.recipe
+    }
+
     /// How many tokens of the texts so far the vocabulary did not have.
     pub fn unknown(&self) -> Unknown {
         let [tokens, unknown] = [0, 1].map(|index: usize| self.seen[index].load(Ordering::Relaxed));
         Unknown { tokens, unknown }
     }
 
-    /// The tokens of a text, or of two, cut where asked.
+    /// The tokens of a text, or of two, cut where asked or where the folder says.
     fn encode(&self, text: &str, pair: Option<&str>) -> Result<Encoding> {
+        self.encode_cut(text, pair, self.max_tokens.or(self.recipe.longest))
+    }
+
+    /// The same, cut to so many tokens.
+    fn encode_cut(&self, text: &str, pair: Option<&str>, most: Option<usize>) -> Result<Encoding> {
         let mut encoding = match pair {
             None => self.tokenizer.encode(text)?,
             Some(pair) => self.tokenizer.encode_pair(text, pair)?,
         };
-        match self.max_tokens {
-            Some(tokens) => encoding.truncate(tokens),
-            None if encoding.len() > MAX_TOKENS => {
-                let expected = format!("at most {MAX_TOKENS}; set `max_tokens` to cut longer texts");
-                return Err(Error::input("the number of tokens of a text", encoding.len(), expected));
-            }
-            None => {}
+        if let Some(tokens) = most {
+            encoding.truncate(tokens);
+        }
+        if self.max_tokens.is_none() && encoding.len() > MAX_TOKENS {
+            let expected = format!("at most {MAX_TOKENS}; set `max_tokens` to cut longer texts");
+            return Err(Error::input("the number of tokens of a text", encoding.len(), expected));
         }
         if encoding.ids.is_empty() {
             return Err(Error::input("the text", "without tokens", "at least one"));

@@ -12,13 +12,14 @@ use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::BertNormalizer;
 use tokenizers::{AddedToken, AddedVocabulary, Model};
 
-pub(super) fn load(folder: &Path) -> Result<Tokenizer> {
+/// `lowers` says that letters are made small, whatever the files say.
+pub(super) fn load(folder: &Path, lowers: bool) -> Result<Tokenizer> {
     let damaged = |_| broken(folder, "a damaged tokenizer; download it again");
-    foreign::run(LIMIT as usize, || load_trusting(folder)).map_err(damaged)?
+    foreign::run(LIMIT as usize, || load_trusting(folder, lowers)).map_err(damaged)?
 }
 
 /// The same, as far as the tokenizers crate does not panic.
-fn load_trusting(folder: &Path) -> Result<Tokenizer> {
+fn load_trusting(folder: &Path, lowers: bool) -> Result<Tokenizer> {
     if !folder.is_dir() {
         return Err(broken(
             folder,
@@ -59,6 +60,7 @@ fn load_trusting(folder: &Path) -> Result<Tokenizer> {
     };
     match (kind, json, &parsed) {
         (Some(Kind::File), Some(bytes), Some(file)) => {
+            let bytes = if lowers { lowered(file) } else { bytes };
             let load = || from_file(&json_path, &bytes, file, &settings);
             let damaged = |reason: Option<String>| {
                 let reason = reason.unwrap_or_else(|| "not a tokenizer (damaged); download it again".into());
@@ -69,13 +71,18 @@ fn load_trusting(folder: &Path) -> Result<Tokenizer> {
         (kind, ..) => {
             let vocabulary = vocabulary()?;
             let by_words = if vocabulary.has_words() { Kind::RoFormer } else { Kind::Bert };
-            from_vocabulary(kind.unwrap_or(by_words), vocabulary, &settings)
+            from_vocabulary(kind.unwrap_or(by_words), vocabulary, &settings, lowers)
         }
     }
 }
 
 /// A WordPiece by one of our two rules.
-fn from_vocabulary(kind: Kind, vocabulary: Vocabulary, settings: &Settings) -> Result<Tokenizer> {
+fn from_vocabulary(
+    kind: Kind,
+    vocabulary: Vocabulary,
+    settings: &Settings,
+    lowers: bool,
+) -> Result<Tokenizer> {
     let Vocabulary { path, ids } = vocabulary;
     for role in ["unk_token", "cls_token", "sep_token"] {
         let Some(token) = settings.name(role)? else {
@@ -107,7 +114,9 @@ fn from_vocabulary(kind: Kind, vocabulary: Vocabulary, settings: &Settings) -> R
     let mut map = WordPiece::read_bytes(b"").map_err(failed)?;
     map.extend(ids);
     let model = WordPiece::builder().vocab(map).unk_token(unknown).build().map_err(failed)?;
-    let normalizer = BertNormalizer::new(true, chinese, settings.flag("strip_accents")?, lower);
+    // Accents go with capitals only where the files have it so.
+    let accents = settings.flag("strip_accents")?.or(Some(lower));
+    let normalizer = BertNormalizer::new(true, chinese, accents, lower || lowers);
     let added =
         additions(settings, &model, model.get_vocab_size() as u64, |token| model.token_to_id(token), &path)?;
     let mut vocabulary = AddedVocabulary::new();
@@ -116,6 +125,18 @@ fn from_vocabulary(kind: Kind, vocabulary: Vocabulary, settings: &Settings) -> R
     inner.with_normalizer(Some(normalizer)).map_err(failed)?;
     inner.with_pre_tokenizer(Some(words)).with_added_vocabulary(vocabulary);
     finish(kind, Rule::Pieces(Box::new(inner)), &path, settings)
+}
+
+/// A file of a tokenizer that makes letters small before its own normalizer.
+fn lowered(file: &Map<String, Value>) -> Vec<u8> {
+    let small = serde_json::json!({ "type": "Lowercase" });
+    let steps = match file.get("normalizer") {
+        None | Some(Value::Null) => vec![small],
+        Some(own) => vec![small, own.clone()],
+    };
+    let mut file = file.clone();
+    file.insert("normalizer".into(), serde_json::json!({ "type": "Sequence", "normalizers": steps }));
+    Value::Object(file).to_string().into_bytes()
 }
 
 /// The file as it is.

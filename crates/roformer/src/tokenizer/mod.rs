@@ -144,7 +144,12 @@ impl Tokenizer {
     /// - none: [`Kind::File`] if there is a `tokenizer.json` and `config.json` is not a RoFormer's; otherwise
     ///   [`Kind::RoFormer`] if the vocabulary has words of two or more Chinese characters, and [`Kind::Bert`] if not.
     pub fn load(dir: impl AsRef<Path>) -> Result<Self> {
-        load::load(dir.as_ref())
+        load::load(dir.as_ref(), false)
+    }
+
+    /// The same, with letters made small before anything else is done with a text, whatever the files say.
+    pub(crate) fn load_lowercased(dir: impl AsRef<Path>) -> Result<Self> {
+        load::load(dir.as_ref(), true)
     }
 
     /// The rule that it follows.
@@ -287,6 +292,11 @@ impl Tokenizer {
     /// The id that a decoder's text ends with, where `tokenizer_config.json` names it.
     pub fn eos_id(&self) -> Option<u32> {
         self.roles[6]
+    }
+
+    /// Whether a token is special, by its name or as an added one.
+    pub fn is_special(&self, id: u32) -> bool {
+        self.special.contains(&id)
     }
 
     /// The largest id plus one, added tokens included: what a model's vocabulary must hold at least.

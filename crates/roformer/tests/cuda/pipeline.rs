@@ -95,7 +95,7 @@ fn vectors() {
         ] {
             let (processor, pipeline) = open(gpu, files);
             for &pooling in poolings {
-                let options = Embed { pooling: Some(pooling), normalize: true };
+                let options = Embed { pooling: Some(pooling), normalize: true, ..Embed::default() };
                 let all = |vectors: Vec<Result<Vec<f32>>>| -> Vec<f32> {
                     vectors.into_iter().flat_map(Result::unwrap).collect()
                 };

@@ -285,3 +285,40 @@ fn the_environment_names_the_hub_and_the_token() {
     let token = home.0.join("token");
     is_whole(Path::new(&in_environment(&[hub_is, cache_is, ("HF_TOKEN_PATH", token.to_str().unwrap())])));
 }
+
+/// The modules of sentence-transformers lie in folders of their own, and come with the model.
+#[test]
+fn modules_are_downloaded() {
+    let modules = br#"[{"path": "", "type": "sentence_transformers.models.Transformer"},
+        {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+        {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]"#;
+    let (hub, cache) = (
+        Hub::new(&[
+            ("config.json", CONFIG),
+            ("model.safetensors", &weights()),
+            ("vocab.txt", VOCABULARY),
+            ("modules.json", modules),
+            ("sentence_bert_config.json", br#"{"max_seq_length": 9}"#),
+            ("1_Pooling/config.json", br#"{"pooling_mode": "max"}"#),
+            ("2_Dense/config.json", br#"{"in_features": 3, "out_features": 2}"#),
+            ("2_Dense/pytorch_model.bin", b"weights"),
+            ("2_Dense/notes.txt", b"not needed"),
+            ("onnx/model.onnx", b"not needed"),
+        ]),
+        Folder::new(),
+    );
+    let folder = find(MODEL, &options(&hub, &cache)).unwrap();
+    let recipe = roformer::sentence::Recipe::read(&folder).unwrap();
+    let vectors = recipe.vectors.unwrap();
+    assert_eq!((recipe.longest, vectors.poolings), (Some(9), vec![roformer::pipeline::Pooling::Max]));
+    assert_eq!(fs::read(folder.join("2_Dense/pytorch_model.bin")).unwrap(), b"weights");
+    assert!(!folder.join("2_Dense/notes.txt").exists() && !folder.join("onnx").exists());
+    #[cfg(unix)]
+    {
+        let link = fs::read_link(folder.join("1_Pooling/config.json")).unwrap();
+        assert!(link.starts_with("../../../blobs"), "{}", link.display());
+    }
+    hub.seen();
+    assert_eq!(find(MODEL, &options(&hub, &cache)).unwrap(), folder);
+    assert!(hub.seen().is_empty(), "all of it is there");
+}
