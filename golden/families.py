@@ -24,9 +24,6 @@ import numpy
 import safetensors.torch
 import torch
 import transformers
-# Now, because a module that is first imported while `wide` is at work takes what that puts in place of f32 for good.
-import transformers.masking_utils
-import transformers.modeling_utils
 
 import families_configs as configs
 import manifest
@@ -68,7 +65,7 @@ def with_hashed_weights(model, case):
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         safetensors.torch.save_file(tensors, Path(folder) / "model.safetensors", {"format": "pt"})
-        return type(model).from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).float().eval()
+        return type(model).from_pretrained(folder, attn_implementation="eager").eval()
 
 
 def with_random_weights(model, seed):
@@ -133,8 +130,9 @@ def widened(model):
 
 def run_wide(model, inputs):
     """The same in f64, softmax and norms too."""
+    twin = widened(model)
     with wide():
-        return run(widened(model), inputs)
+        return run(twin, inputs)
 
 
 def measured(low, high, mask):

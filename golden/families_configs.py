@@ -206,6 +206,18 @@ def neox(random):
     return config | {"rotary_pct": float(random.choice([0.25, 0.5, 1.0])), "rotary_emb_base": 5000}
 
 
+def mpt(random):
+    config = sizes(random)
+    return {
+        "d_model": config["hidden_size"],
+        "n_heads": config["num_attention_heads"],
+        "n_layers": config["num_hidden_layers"],
+        "max_seq_len": 64,
+        "tie_word_embeddings": flag(random),
+        "attn_config": {"softmax_scale": 0.3 if flag(random) else None},
+    } | {field: config[field] for field in ["vocab_size", "num_labels", "pad_token_id"]}
+
+
 DECODER_HEADS = ("ForCausalLM", "Model", "ForSequenceClassification", "ForTokenClassification")
 GPT_HEADS = DECODER_HEADS + ("ForQuestionAnswering",)
 
@@ -225,6 +237,7 @@ FAMILIES = {
     "Phi3": (phi3, DECODER_HEADS),
     "Glm4": (glm4, DECODER_HEADS),
     "Gemma2": (gemma, DECODER_HEADS),
+    "Mpt": (mpt, GPT_HEADS),
     "Gemma3": (gemma3, ("ForCausalLM", "TextModel", "TextForSequenceClassification")),
 }
 # Where the configuration's class is not the family's name.
@@ -265,7 +278,7 @@ FILES = {"tiny-bert": ("Bert", "ForMaskedLM", 40), "tiny-roberta": ("Roberta", "
 
 def small(config):
     """The same model with less to store."""
-    limits = {"num_hidden_layers": 2, "n_layer": 2, "intermediate_size": 12, "n_inner": 12, "vocab_size": 19}
+    limits = {"num_hidden_layers": 2, "n_layer": 2, "n_layers": 2, "intermediate_size": 12, "n_inner": 12, "vocab_size": 19}
     least = {field: min(config[field], most) for field, most in limits.items() if config.get(field)}
     kinds = {"layer_types": config["layer_types"][:2]} if "layer_types" in config else {}
     return config | least | kinds | {"num_labels": max(2, config["num_labels"])}

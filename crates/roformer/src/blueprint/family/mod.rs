@@ -9,6 +9,7 @@ mod gemma;
 mod gpt;
 mod llama;
 mod modernbert;
+mod mpt;
 mod nomic;
 mod own;
 mod plain;
@@ -67,13 +68,15 @@ pub enum Family {
     NomicBert,
     /// EuroBERT: Llama read both ways.
     EuroBert,
+    /// MPT: norms before blocks, ALiBi.
+    Mpt,
     /// PyTorch's `TransformerEncoder` with norms first, GELU and biases, which comparisons train; no `config.json` names it.
     Plain,
 }
 
 impl Family {
     /// Those that a `config.json` can name.
-    const NAMED: [Family; 20] = [
+    const NAMED: [Family; 21] = [
         Family::RoFormer,
         Family::Bert,
         Family::Roberta,
@@ -94,6 +97,7 @@ impl Family {
         Family::ModernBert,
         Family::NomicBert,
         Family::EuroBert,
+        Family::Mpt,
     ];
 
     /// Its `model_type`.
@@ -119,6 +123,7 @@ impl Family {
             Family::ModernBert => "modernbert",
             Family::NomicBert => "nomic_bert",
             Family::EuroBert => "eurobert",
+            Family::Mpt => "mpt",
             Family::Plain => "plain",
         }
     }
@@ -146,6 +151,7 @@ impl Family {
             Family::ModernBert => "ModernBert",
             Family::NomicBert => "NomicBert",
             Family::EuroBert => "EuroBert",
+            Family::Mpt => "Mpt",
             Family::Plain => "Plain",
         }
     }
@@ -174,7 +180,7 @@ impl Family {
             Family::RoFormer => ("hidden_dropout_prob", 0.1),
             family if family.is_bert() => ("hidden_dropout_prob", 0.1),
             Family::Gpt2 => ("resid_pdrop", 0.1),
-            Family::GptJ => ("resid_pdrop", 0.0),
+            Family::GptJ | Family::Mpt => ("resid_pdrop", 0.0),
             _ => ("attention_dropout", 0.0),
         }
     }
@@ -206,6 +212,7 @@ impl Family {
             Family::Phi3 => &llama::PHI3,
             Family::Glm4 => &llama::GLM4,
             Family::EuroBert => &llama::EUROBERT,
+            Family::Mpt => &mpt::NAMES,
             Family::Llama | Family::Mistral | Family::Qwen2 | Family::Qwen3 | Family::MiniMind => {
                 &llama::NAMES
             }
@@ -221,6 +228,15 @@ impl Family {
                 "heads" => return "n_head",
                 "inner width" => return "n_inner",
                 "positions" => return "n_positions",
+                _ => {}
+            }
+        }
+        if self == Family::Mpt {
+            match part {
+                "width" => return "d_model",
+                "layers" => return "n_layers",
+                "heads" => return "n_heads",
+                "positions" => return "max_seq_len",
                 _ => {}
             }
         }
@@ -260,6 +276,7 @@ pub(super) fn read(mut map: Map<String, Value>, weights: Option<&Weights>) -> Re
         }
         Family::ModernBert => modernbert::read(&fields, weights)?,
         Family::NomicBert => nomic::read(&fields, weights)?,
+        Family::Mpt => mpt::read(&fields, weights)?,
         Family::Gpt2 | Family::GptJ | Family::GptNeoX => gpt::read(&fields, family, weights)?,
         Family::Gemma2 | Family::Gemma3 => gemma::read(&fields, family, weights)?,
         _ => llama::read(&fields, family, weights)?,
@@ -353,6 +370,7 @@ impl Blueprint {
             family if family.is_bert() => bert::write(self, longest, dropout),
             Family::ModernBert => modernbert::write(self, longest, dropout),
             Family::NomicBert => nomic::write(self, longest, dropout),
+            Family::Mpt => mpt::write(self, longest, dropout),
             Family::Gpt2 | Family::GptJ | Family::GptNeoX => gpt::write(self, longest, dropout),
             Family::Gemma2 | Family::Gemma3 => gemma::write(self, longest, dropout),
             Family::Plain => {
@@ -404,11 +422,14 @@ impl Blueprint {
                 let is_learned = self.family.is_bert() || self.family == Family::Gpt2;
                 return is_learned && *learned == Learned { merge: Merge::Add, offset };
             }
+            Encoding::Alibi(_) => return self.family == Family::Mpt,
             _ => return false,
         };
         match self.family {
             Family::RoFormer => *rotary == Rotary { values: rotary.values, ..Rotary::default() },
-            family if family.is_bert() || matches!(family, Family::Plain | Family::Gpt2) => false,
+            family if family.is_bert() || matches!(family, Family::Plain | Family::Gpt2 | Family::Mpt) => {
+                false
+            }
             family => {
                 let is_partial =
                     matches!(family, Family::GptJ | Family::GptNeoX | Family::Glm4 | Family::Phi3);
