@@ -36,6 +36,10 @@ impl Blueprint {
             return wrong("embedding", self.embedding.to_string(), expected);
         }
         if let Mixing::Linear(form) = self.mixing {
+            if self.local.as_ref().is_some_and(|local| local.window.is_some()) {
+                let expected = "softmax: linear attention knows no window";
+                return Err(Error::input("the attention", "linear, in a model with a window", expected));
+            }
             self.encoding.check_linear()?;
             self.check_features(form)?;
         }
