@@ -1,8 +1,10 @@
 //! GPUs, if there are any, and numbers to give them.
 
 use half::bf16;
+use roformer::blueprint::Blueprint;
 use roformer::engine::Result;
 use roformer::ops::{Arithmetic, Backend, Cuda};
+use serde_json::{Value, json};
 use std::sync::OnceLock;
 
 /// The first GPU in each arithmetic, with an order of work of its own for each test; none, said aloud, where there is none, or a
@@ -74,3 +76,42 @@ macro_rules! compare {
     }};
 }
 pub(crate) use compare;
+
+/// Small models of the families beside RoFormer and Llama, with windows that are shorter than the texts.
+pub fn families() -> Vec<Blueprint> {
+    let grouped = json!({"num_key_value_heads": 2, "head_dim": 16});
+    let gemma = json!({
+        "num_key_value_heads": 2, "head_dim": 16, "sliding_window": 9, "query_pre_attn_scalar": 20,
+        "layer_types": ["sliding_attention", "full_attention"],
+        "attn_logit_softcapping": null, "final_logit_softcapping": null,
+    });
+    let read = |(model_type, more): (&str, Value)| {
+        // All names that sizes have: a family reads its own.
+        let mut config = json!({
+            "model_type": model_type, "vocab_size": 90, "intermediate_size": 70,
+            "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 128,
+            "n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 128,
+            "d_model": 48, "n_layers": 2, "n_heads": 4, "max_seq_len": 128,
+        });
+        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        Blueprint::from_config(config.to_string().as_bytes()).unwrap()
+    };
+    [
+        ("bert", json!({"architectures": ["BertForMaskedLM"]})),
+        ("roberta", json!({"architectures": ["RobertaForMaskedLM"]})),
+        ("modernbert", json!({"local_attention": 16, "architectures": ["ModernBertForMaskedLM"]})),
+        ("nomic_bert", json!({"architectures": ["NomicBertForMaskedLM"]})),
+        ("eurobert", json!({"mlp_bias": true})),
+        ("gpt2", json!({})),
+        ("gptj", json!({"rotary_dim": 6})),
+        ("gpt_neox", json!({"rotary_pct": 0.5})),
+        ("mpt", json!({})),
+        ("mistral", json!({"sliding_window": 20, "num_key_value_heads": 2})),
+        ("phi3", json!({"sliding_window": 70})),
+        ("glm4", grouped),
+        ("gemma2", gemma.clone()),
+        ("gemma3_text", gemma),
+    ]
+    .map(read)
+    .into()
+}

@@ -1,6 +1,6 @@
 //! Whole models: RoFormer, RoFormerV2, RoFormer-Sim's prefix, decoders with and without caches.
 
-use crate::common::gpus;
+use crate::common::{families, gpus};
 use roformer::blueprint::{Blueprint, Direction, Features, HeadKind, Mixing};
 use roformer::encoding::Encoding;
 use roformer::model::{Call, Encoded, Hashed, Input, Model, Output, Scores};
@@ -199,6 +199,26 @@ fn small_models() {
         let mask: Vec<bool> = (0..18).map(|i| i != 17).collect();
         let input = Input { ids: &ids, batch: 2, token_types: None, mask: Some(&mask) };
         same("small", gpu, &model.forward(&input).unwrap(), &processor.forward(&input).unwrap());
+    }
+}
+
+/// Every family, longer than its window, with padding.
+#[test]
+fn every_family() {
+    for gpu in &gpus() {
+        for blueprint in families() {
+            let what = blueprint.family.model_type();
+            let (processor, model) = both(gpu, blueprint);
+            let ids: Vec<u32> = ids(2 * 100, 88).iter().map(|id| id + 2).collect();
+            let mask: Vec<bool> = (0..ids.len()).map(|token| token < 180).collect();
+            let input = Input { ids: &ids, batch: 2, token_types: None, mask: Some(&mask) };
+            // Rows of padding are no one's business.
+            let real = |output: Output<f32>| output.last_hidden_state[..180 * 48].to_vec();
+            let (expected, got) = (processor.forward(&input).unwrap(), model.forward(&input).unwrap());
+            close(what, gpu, &real(got), &real(expected));
+            let input = Input { ids: &ids[..77], batch: 1, token_types: None, mask: None };
+            same(what, gpu, &model.forward(&input).unwrap(), &processor.forward(&input).unwrap());
+        }
     }
 }
 

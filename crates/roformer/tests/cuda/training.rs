@@ -1,7 +1,7 @@
 //! Training steps against the CPU's: losses, what the last layer gives, all gradients, and twenty steps.
 
-use crate::common::gpus;
-use roformer::blueprint::{Blueprint, Dims, Direction, LinearForm, Mixing};
+use crate::common::{families, gpus};
+use roformer::blueprint::{Blueprint, Dims, Direction, HeadKind, LinearForm, Mixing};
 use roformer::encoding::Encoding;
 use roformer::graph::{Batch, FeatureMap, IGNORE, mix};
 use roformer::network::{Network, Task};
@@ -206,6 +206,19 @@ fn every_encoding() {
             let network = network(encoding).with(|own| own.direction = Direction::Both);
             compare(&format!("{name}, both ways"), &network, [2, 21], false);
         }
+    }
+}
+
+/// Texts that are longer than the windows, and shorter.
+#[test]
+fn every_family() {
+    for blueprint in families() {
+        let what = blueprint.family.model_type();
+        // A padding token within a text would stand at no position.
+        let blueprint = Blueprint { padding: None, head: HeadKind::None, ..blueprint };
+        let network = Network { blueprint, dropout: 0.0, task: Task::Language };
+        compare(what, &network, [2, 90], false);
+        compare(what, &network, [3, 12], true);
     }
 }
 

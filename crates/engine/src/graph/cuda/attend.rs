@@ -14,10 +14,6 @@ impl<T: Real> Softmax<T> {
         let Attend { joined, batch, heads, key_heads, head_dim, is_causal, window, dropout, ref terms } =
             self.attend;
         let length = joined.rows / batch;
-        if window.is_some_and(|window| window < length) {
-            let why = format!("a window of {window:?} in texts of {length} tokens: train on the CPU");
-            return Err(crate::error::Error::Device(why));
-        }
         let place = lowering.place(joined);
         let [bias, query, key, value] = [&terms.bias, &terms.query, &terms.key, &terms.value];
         let mut rows = |term: &Option<TableTerm>, is_bias: bool| {
@@ -47,6 +43,7 @@ impl<T: Real> Softmax<T> {
             key_heads,
             head_dim,
             is_causal,
+            window: window.filter(|&window| window < length),
             scale: terms.scale.unwrap_or_else(|| 1.0 / (head_dim as f64).sqrt()) as f32,
             joined: place.span,
             out: lowering.make(self.out, place.storage),

@@ -43,6 +43,8 @@ pub(crate) struct Attention {
     pub head_dim: usize,
     /// Whether a token sees only what came before.
     pub is_causal: bool,
+    /// From how many places away on a token is not seen.
+    pub window: Option<usize>,
     /// The factor of scores.
     pub scale: f32,
     /// Queries, keys and values side by side, `[batch · length, (heads + 2 · key_heads) · head_dim]`.
@@ -244,11 +246,12 @@ struct Arguments {
     is_wide: u32,
     is_dropping: u32,
     threshold: u32,
+    window: u32,
     scale: f32,
     keep: f32,
 }
 
-const _: () = assert!(size_of::<RowArguments>() == 32 && size_of::<Arguments>() == 280);
+const _: () = assert!(size_of::<RowArguments>() == 32 && size_of::<Arguments>() == 288);
 
 /// A size that attention's kernels take.
 pub(super) fn narrow(value: usize) -> Result<u32> {
@@ -314,6 +317,8 @@ fn arguments(gpu: &Launcher, work: &Attention, gradients: Option<&Gradients>) ->
         is_wide: 0,
         is_dropping: (work.dropout > 0.0).into(),
         threshold: dropout::threshold(work.dropout),
+        // One that is wider than the text is none.
+        window: narrow(work.window.filter(|&window| window < length).unwrap_or(0))?,
         scale: work.scale,
         keep: (1.0 / (1.0 - work.dropout)) as f32,
     };

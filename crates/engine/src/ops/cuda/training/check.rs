@@ -88,6 +88,7 @@ pub(super) fn plain_attention(arithmetic: Arithmetic) -> Attention {
         key_heads: 1,
         head_dim: 8,
         is_causal: false,
+        window: None,
         scale: 1.0,
         joined: Span::NOTHING,
         out: Span::NOTHING,

@@ -129,7 +129,7 @@ impl Kernels {
     }
 }
 
-/// Whether these kernels compute an attention: in `bf16`, without vectors by distance, with rows at multiples of 16 bytes.
+/// Whether these kernels compute an attention: in `bf16`, without vectors by distance or a window, with rows at multiples of 16 bytes.
 pub(crate) fn fits(attention: &Attention) -> bool {
     let Attention { head_dim, joined, out, content, position, query, key, value, .. } = *attention;
     let has_others = !content.is_nothing()
@@ -139,6 +139,7 @@ pub(crate) fn fits(attention: &Attention) -> bool {
         || value.is_some();
     attention.arithmetic == Arithmetic::Bf16
         && !has_others
+        && attention.window.is_none()
         && head_dim.is_multiple_of(8)
         && (8..=128).contains(&head_dim)
         && [joined, out].iter().all(|span| span.is_aligned(16))

@@ -24,6 +24,7 @@ struct Case {
     key_heads: usize,
     head_dim: usize,
     is_causal: bool,
+    window: Option<usize>,
     /// A bit for each of [`NAMES`].
     terms: u32,
     /// Whether heads share the tables.
@@ -144,7 +145,7 @@ fn on_processor(case: &Case, numbers: &Numbers) -> Given {
         mask: Mask {
             keys: Some(&mask),
             reach: if case.is_causal { Reach::Causal } else { Reach::All },
-            window: None,
+            window: case.window,
         },
         terms: attention::Terms {
             scale: Some(f64::from(scale(case))),
@@ -257,6 +258,7 @@ impl Storing {
             key_heads,
             head_dim,
             is_causal: case.is_causal,
+            window: case.window,
             scale: scale(case),
             joined: joined.span(),
             out: out.span(),
@@ -337,6 +339,7 @@ const CASE: Case = Case {
     key_heads: 1,
     head_dim: 32,
     is_causal: false,
+    window: None,
     terms: 0,
     is_shared: false,
     dropout: 0.0,
@@ -350,6 +353,9 @@ fn lengths_and_heads() {
         for length in [1, 3, 20, 33, 40, 64, 65, 130, 257] {
             for (terms, is_causal) in [(0, false), (0, true), (63, false), (63, true)] {
                 gpu.check(Case { length, terms, is_causal, ..CASE });
+                for window in [Some(1), Some(7), Some(40), Some(100)] {
+                    gpu.check(Case { length, terms, is_causal, window, ..CASE });
+                }
                 gpu.check(Case { length, terms, is_causal, hidden: Hidden::Holes, dropout: 0.2, ..CASE });
             }
         }

@@ -44,6 +44,7 @@ struct Work {
     u32 is_causal, is_bf16;
     u32 is_wide;  // vectors begin at multiples of 4 numbers
     u32 is_dropping, threshold;
+    u32 window;  // tokens as far away as this or further are not seen; 0: none is too far
     float scale, keep;
 };
 
@@ -195,11 +196,23 @@ template <int N> __device__ inline u64 there(const Work &work, u32 sequence, u32
     return count < 64 ? word & ((1ull << count) - 1) : word;
 }
 
+// The first token within the window of another, and the one behind the last.
+__device__ inline u32 window_start(const Work &work, u32 token) {
+    return work.window && token + 1 > work.window ? token + 1 - work.window : 0;
+}
+__device__ inline u32 window_end(const Work &work, u32 token) {
+    return work.window ? min(work.length, token + work.window) : work.length;
+}
+
 // Of those, the ones that a query sees.
 __device__ inline u64 within(const Work &work, u64 word, u32 query, u32 key) {
     if (query >= work.length) return 0;
-    if (!work.is_causal || query >= key + 63) return word;
-    return query < key ? 0 : word & ((2ull << (query - key)) - 1);
+    if (work.is_causal && query < key + 63) word = query < key ? 0 : word & ((2ull << (query - key)) - 1);
+    if (!work.window) return word;
+    u32 start = window_start(work, query), end = window_end(work, query);
+    if (end <= key || start >= key + 64) return 0;
+    if (end - key < 64) word &= (1ull << (end - key)) - 1;
+    return start > key ? word & ~0ull << (start - key) : word;
 }
 
 constexpr u64 GAMMA = 0x9E3779B97F4A7C15ull;

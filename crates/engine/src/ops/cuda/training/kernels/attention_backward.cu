@@ -64,8 +64,15 @@ template <int N, int D, bool TERMS, int SIDE> __device__ inline void backward(co
     if (SIDE != BOTH) fixed = index % work.tiles, index /= work.tiles;
     u32 heads = SIDE == BY_QUERIES ? work.heads : work.key_heads, sequence = index / heads;
     u32 head = index % heads, key_head = SIDE == BY_QUERIES ? head / group : head;
-    u32 start = SIDE == BY_KEYS && work.is_causal ? fixed : 0;
-    u32 each = (SIDE == BY_QUERIES && work.is_causal ? fixed + 1 : work.tiles) - start;
+    // The tiles that this one meets: a window is as far on either side.
+    u32 start = 0, end = work.tiles;
+    if (SIDE != BOTH) {
+        start = window_start(work, fixed * S::ROWS) / S::ROWS;
+        end = (window_end(work, fixed * S::ROWS + S::ROWS - 1) + S::ROWS - 1) / S::ROWS;
+        if (work.is_causal && SIDE == BY_KEYS) start = fixed;
+        if (work.is_causal && SIDE == BY_QUERIES) end = fixed + 1;
+    }
+    u32 each = end - start;
     u64 first = (u64)sequence * work.length;
     u32 width = width_of(work), row = work.heads * work.head_dim, value_head = work.heads + work.key_heads + key_head;
     Dropping dropping(work);
@@ -76,7 +83,7 @@ template <int N, int D, bool TERMS, int SIDE> __device__ inline void backward(co
     for (u32 step = 0; step < (SIDE == BY_QUERIES ? each : each * group); step++) {
         if (SIDE != BY_QUERIES) head = key_head * group + step / each;
         u32 query = (SIDE == BY_QUERIES ? fixed : start + step % each) * S::ROWS;
-        u32 key = (SIDE == BY_QUERIES ? step : fixed) * S::ROWS;
+        u32 key = (SIDE == BY_QUERIES ? start + step : fixed) * S::ROWS;
         u32 queries = min((u32)S::ROWS, work.length - query), keys = min((u32)S::ROWS, work.length - key);
         u64 word = there<N>(work, sequence, key);
         if (SIDE != BOTH && !word) continue;

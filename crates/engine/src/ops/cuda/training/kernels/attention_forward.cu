@@ -20,8 +20,9 @@ template <int N, int D, bool TERMS> __device__ inline void forward(const Work &w
 #pragma unroll
     for (int i = 0; i < N; i++) largest[i] = -INFINITY;
     bool is_first = true;
-    u32 end = work.is_causal ? min(query + S::ROWS, work.length) : work.length;
-    for (u32 key = 0; key < end; key += S::ROWS) {
+    u32 end = window_end(work, query + S::ROWS - 1);
+    if (work.is_causal) end = min(end, query + S::ROWS);
+    for (u32 key = window_start(work, query) / S::ROWS * S::ROWS; key < end; key += S::ROWS) {
         u64 word = there<N>(work, sequence, key);
         if (!word) continue;
         u32 count = min((u32)S::ROWS, work.length - key);

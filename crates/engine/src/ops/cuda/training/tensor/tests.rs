@@ -118,6 +118,7 @@ impl Inputs {
             key_heads,
             head_dim,
             is_causal: self.case.is_causal,
+            window: None,
             scale: (1.0 / (head_dim as f64).sqrt()) as f32,
             joined: joined.span(),
             out: out.span(),
