@@ -13,10 +13,12 @@ def rows(path):
 before, peers, after = (rows(path) for path in sys.argv[1:4])
 shapes = [(row["batch"], row["length"]) for row in before]
 at = lambda list, shape: next(row for row in list if (row["batch"], row["length"]) == shape)
+failed = [row for row in peers if row["what"] == "failed"]
+peers = [row for row in peers if row["what"] == "forward"]
 names = list(dict.fromkeys(row["peer"] for row in peers))
 model = next(line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name"))
 commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-print(f"# RoFormer-base's forward pass beside its peers\n\n- machine: {model}; {sys.argv[4]} threads; roformer {commit}")
+print(f"# A forward pass of {sys.argv[5]} beside its peers\n\n- machine: {model}; {sys.argv[4]} threads; roformer {commit}")
 print(f"- milliseconds, medians; Python {platform.python_version()}\n")
 print("| | " + " | ".join(f"{batch}×{length}" for batch, length in shapes) + " |")
 print("|---|" + "--:|" * len(shapes))
@@ -32,3 +34,5 @@ fastest = lambda shape: min(at([r for r in peers if r["peer"] == name], shape)["
 print("| fastest f32 peer / ours | " + " | ".join(f"{fastest(s) / at(before, s)['ms']:.2f}" for s in shapes) + " |")
 print(f"\nPeak memory of ours: {at(after, shapes[2])['peak_mb']:.0f} MB at {shapes[2][0]}×{shapes[2][1]}, "
       f"weights {before[0]['weights_mb']:.0f} MB.")
+for row in failed:
+    print(f"\nNot measured: {row['peer']}: {row['why']}")

@@ -1,14 +1,15 @@
 //! `roformer bench model`.
 
-use super::timing::model::{self, Sample};
+use super::timing::model::{self, Sample, Timed};
 use crate::device::{Choice, Dtype};
 use crate::error::{Failure, Outcome};
 use clap::Args;
 use serde_json::json;
 use std::io::Write;
 
-/// Run RoFormer-base (random weights, f32) at 1×16, 1×128, 8×128, 2×512 and 1×1024
+/// Run RoFormer-base, or a model of another family (random weights, f32), at 1×16, 1×128, 8×128, 2×512 and 1×1024
 ///
+/// BERT and ModernBERT run at 1×4096 too, where ModernBERT's windows tell; Qwen3-Embedding at the first three.
 /// Each line is a median. `gflops` counts the multiplications and additions of all products; `peak_gflops` is what a loop
 /// that does nothing else reaches on the same threads. A text's result in a batch is checked to be what it is alone.
 ///
@@ -16,11 +17,14 @@ use std::io::Write;
 /// hidden states copied back. The first and the last text of each shape are checked against the CPU's result.
 #[derive(Args)]
 #[command(
-    after_help = "Example:\n  roformer bench model --threads 2 --json > model.jsonl\n  roformer bench model --device cuda --dtype bf16"
+    after_help = "Example:\n  roformer bench model --threads 2 --json > model.jsonl\n  roformer bench model --family modernbert\n  roformer bench model --device cuda --dtype bf16"
 )]
 pub struct Arguments {
     #[command(flatten)]
     options: super::Options,
+    /// The model
+    #[arg(long, value_enum, default_value_t = Timed::Roformer)]
+    family: Timed,
     /// Where to run: cpu, cuda, or cuda:N for GPU N
     #[arg(long, value_name = "DEVICE", default_value = "cpu", value_parser = device)]
     device: Choice,
@@ -38,10 +42,15 @@ fn device(text: &str) -> Result<Choice, String> {
 }
 
 pub fn run(arguments: Arguments) -> Outcome {
-    let Arguments { options, device, dtype } = arguments;
+    let Arguments { options, family, device, dtype } = arguments;
     match (device, dtype) {
+        (Choice::Cuda(_), _) if family != Timed::Roformer => {
+            let why =
+                format!("--family is {}; expected roformer: others are timed on the CPU", family.title());
+            Err(Failure::Input(why))
+        }
         (Choice::Cuda(number), dtype) => options.run(|json| measure_cuda(number, dtype, json)),
-        (_, Dtype::F32) => options.run(measure),
+        (_, Dtype::F32) => options.run(|json| measure(family, json)),
         _ => {
             Err(Failure::Input("--dtype is not f32; expected f32: the CPU computes in no other type".into()))
         }
@@ -107,15 +116,15 @@ fn print_cuda(out: &mut impl Write, line: &model::cuda::Line, json: bool) -> std
     out.flush()
 }
 
-fn measure(json: bool) -> Outcome {
+fn measure(family: Timed, json: bool) -> Outcome {
     let mut out = std::io::stdout().lock();
     if !json {
-        writeln!(out, "RoFormer-base, f32, {} threads", rayon::current_num_threads())?;
+        writeln!(out, "{}, f32, {} threads", family.title(), rayon::current_num_threads())?;
         let titles = ["batch", "length", "ms", "(quartiles)", "GFLOP/s", "of peak", "tokens/s", "peak MB"];
         let [a, b, c, d, e, f, g, h] = titles;
         writeln!(out, "{a:>5} {b:>6} {c:>9} {d:>19} {e:>8} {f:>8} {g:>9} {h:>8}")?;
     }
-    super::each(|report| model::run(report), |sample| print(&mut out, sample, json))
+    super::each(|report| model::run(family, report), |sample| print(&mut out, sample, json))
 }
 
 fn print(out: &mut impl Write, sample: &Sample, json: bool) -> std::io::Result<()> {

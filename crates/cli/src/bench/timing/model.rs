@@ -1,4 +1,4 @@
-//! `roformer bench model`: RoFormer-base's forward pass beside what the chip can do.
+//! `roformer bench model`: the forward pass of a model of a family's usual size beside what the chip can do.
 
 #[cfg(feature = "cuda")]
 pub mod cuda;
@@ -10,8 +10,58 @@ use roformer::model::{Hashed, Input, Model};
 use roformer::ops::gemm;
 use roformer::{Error, Result};
 
-/// Batch and length of each line.
-pub const SHAPES: [(usize, usize); 5] = [(1, 16), (1, 128), (8, 128), (2, 512), (1, 1024)];
+/// A model that is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Timed {
+    /// RoFormer-base with a vocabulary of 12,000
+    Roformer,
+    /// BERT-base, with positions for the longest text
+    Bert,
+    /// ModernBERT-base
+    Modernbert,
+    /// Qwen3-Embedding of 0.6 thousand million parameters
+    Qwen3Embedding,
+}
+
+impl Timed {
+    /// What it is called.
+    pub fn title(self) -> &'static str {
+        match self {
+            Timed::Roformer => "RoFormer-base",
+            Timed::Bert => "BERT-base",
+            Timed::Modernbert => "ModernBERT-base",
+            Timed::Qwen3Embedding => "Qwen3-Embedding-0.6B",
+        }
+    }
+
+    /// Its configuration.
+    pub fn config(self) -> &'static str {
+        match self {
+            Timed::Roformer => r#"{"model_type": "roformer", "vocab_size": 12000}"#,
+            Timed::Bert => {
+                r#"{"model_type": "bert", "max_position_embeddings": 4096, "architectures": ["BertModel"]}"#
+            }
+            Timed::Modernbert => r#"{"model_type": "modernbert", "architectures": ["ModernBertModel"]}"#,
+            Timed::Qwen3Embedding => {
+                r#"{"model_type": "qwen3", "architectures": ["Qwen3Model"], "vocab_size": 151669, "hidden_size": 1024,
+                    "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
+                    "intermediate_size": 3072, "rope_theta": 1000000, "tie_word_embeddings": true}"#
+            }
+        }
+    }
+
+    /// Batch and length of each line.
+    pub fn shapes(self) -> &'static [(usize, usize)] {
+        match self {
+            Timed::Roformer => &SHAPES[..5],
+            Timed::Bert | Timed::Modernbert => &SHAPES,
+            Timed::Qwen3Embedding => &SHAPES[..3],
+        }
+    }
+}
+
+/// Batches and lengths; the last shows what windows save.
+const SHAPES: [(usize, usize); 6] = [(1, 16), (1, 128), (8, 128), (2, 512), (1, 1024), (1, 4096)];
 
 /// One line of the benchmark.
 #[derive(Clone, Debug)]
@@ -38,12 +88,14 @@ pub struct Sample {
 
 /// Measures every shape on the current rayon pool; `report` sees each line as it comes. A result that differs between the
 /// shapes' texts and one text alone is an error.
-pub fn run(mut report: impl FnMut(Sample)) -> Result<()> {
-    let blueprint = Blueprint::from_config(br#"{"model_type": "roformer", "vocab_size": 12000}"#)?;
-    let (hidden, wide, layers) = (blueprint.width, blueprint.wide, blueprint.layers);
+pub fn run(timed: Timed, mut report: impl FnMut(Sample)) -> Result<()> {
+    let blueprint = Blueprint::from_config(timed.config().as_bytes())?;
+    let hidden = blueprint.width;
     let model = Model::<f32>::from_parameters(blueprint, &Hashed)?;
-    let weights_mb = (model.layer_bytes() + 12_002 * hidden * 4) as f64 / 1e6;
-    for (batch, length) in SHAPES {
+    let blueprint = model.blueprint();
+    let tables = blueprint.vocabulary + blueprint.types;
+    let weights_mb = (model.layer_bytes() + tables * hidden * 4) as f64 / 1e6;
+    for &(batch, length) in timed.shapes() {
         let ids: Vec<u32> = (0..batch * length).map(|i| (i * 7919 % 12_000) as u32).collect();
         let input = Input { ids: &ids, batch, token_types: None, mask: None };
         let first = model.forward(&input)?.last_hidden_state;
@@ -61,15 +113,13 @@ pub fn run(mut report: impl FnMut(Sample)) -> Result<()> {
             outcome?;
         }
         let tokens = (batch * length) as f64;
-        let products = 2.0 * tokens * (layers * (4 * hidden * hidden + 2 * hidden * wide)) as f64;
-        let attention = 4.0 * tokens * (length * hidden * layers) as f64;
         let time = median(&times);
         report(Sample {
             batch,
             length,
             ms: time * 1e3,
             quartiles: (quantile(&times, 0.25) * 1e3, quantile(&times, 0.75) * 1e3),
-            gflops: (products + attention) / time / 1e9,
+            gflops: operations(blueprint, batch, length) / time / 1e9,
             peak_gflops: peak(),
             tokens_s: tokens / time,
             peak_mb: peak_memory(),
@@ -77,6 +127,19 @@ pub fn run(mut report: impl FnMut(Sample)) -> Result<()> {
         });
     }
     Ok(())
+}
+
+/// Multiplications and additions of all products of a forward pass. Of a layer with a window, those of the keys within it.
+fn operations(blueprint: &Blueprint, batch: usize, length: usize) -> f64 {
+    let (query, key) = (blueprint.heads * blueprint.head_dim, blueprint.key_heads * blueprint.head_dim);
+    let wide = blueprint.wide * if blueprint.is_gated { 3 } else { 2 };
+    let products = blueprint.layers * blueprint.width * (2 * query + 2 * key + wide);
+    let seen = |layer: usize| {
+        let local = blueprint.local.as_ref().filter(|local| local.layers[layer]);
+        local.and_then(|local| local.window).map_or(length, |window| length.min(2 * window - 1))
+    };
+    let pairs: usize = (0..blueprint.layers).map(seen).sum();
+    (batch * length) as f64 * (2 * products + 4 * pairs * query) as f64
 }
 
 /// What a loop of multiplications and additions reaches on all threads, in GFLOP/s: the median of a few runs.
