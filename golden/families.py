@@ -2,12 +2,15 @@
 
     python golden/families.py                        makes the data in `families/`
     python golden/families.py --sweep target/release/roformer [--count 30] [FAMILY ...]
+    python golden/families.py --hand-over target/release/roformer [FAMILY ...]
 
 The cases are those of `families_configs.py`. The data are the outputs of
 transformers' classes, run in f64 and in f32, with weights from an integer hash
 of their names, so that they are not stored. The sweep saves random models with
 `save_pretrained`, as safetensors and as PyTorch files, and compares what
-`roformer forward` makes of the folders.
+`roformer forward` makes of the folders. The last trains a small model of each
+family for three steps with `roformer train`, loads what that hands over in
+transformers, where no tensor may be missing or left over, and compares both.
 """
 
 import argparse
@@ -274,9 +277,39 @@ def sweep(arguments):
         assert worst[0] <= 1, worst
 
 
+# -------------------------------------------------------------------- hand-over
+
+
+def hand_over(arguments):
+    for family in arguments.families:
+        case = next(case for case in (configs.draw(family, n) for n in range(100)) if "LM" in case.head)
+        config = json.loads(build(case).config.to_json_string()) | {"vocab_size": 300}
+        tokenizer = ["wordpiece", "--vocab-size", "200"] if "Masked" in case.head else ["characters"]
+        task = "masked" if "Masked" in case.head else "causal"
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "config.json").write_text(json.dumps(config))
+            command = [arguments.hand_over, "train", "--config", f"{folder}/config.json", "--data", "golden/README.md",
+                       "--task", task, "--steps", "3", "--block", "20", "--batch", "4", "--tokenizer", *tokenizer,
+                       "--out", f"{folder}/out"]
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                raise SystemExit(f"{' '.join(command)}: {done.stderr}")
+            model, info = getattr(transformers, case.family + case.head).from_pretrained(
+                f"{folder}/out/last", attn_implementation="eager", output_loading_info=True)
+            assert not any(info.values()), info
+            ids = torch.arange(5, 24).reshape(1, -1)
+            given = torch.tensor(forward(arguments.hand_over, f"{folder}/out/last", {"input_ids": ids})["logits"])
+        with torch.no_grad():
+            exact = model.eval()(input_ids=ids).logits
+        difference = (given.reshape(exact.shape) - exact).abs().max() / exact.abs().max()
+        print(f"{family}: handed over, {difference:.1e} from what transformers makes of it")
+        assert difference < 5e-6
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--sweep", metavar="BINARY")
+    parser.add_argument("--hand-over", metavar="BINARY")
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("families", nargs="*", default=list(configs.FAMILIES))
     arguments = parser.parse_args()
@@ -285,6 +318,8 @@ def main():
     torch.set_num_threads(1)
     if arguments.sweep:
         return sweep(arguments)
+    if arguments.hand_over:
+        return hand_over(arguments)
     OUT.mkdir(exist_ok=True)
     tensors = {}
     cases = [make_case(configs.draw(family, n), tensors) for family in configs.FAMILIES for n in range(STORED)]

@@ -8,7 +8,7 @@ use crate::error::{Failure, Outcome};
 use crate::input;
 use crate::model;
 use clap::Args;
-use roformer::blueprint::{Blueprint, Family, HeadKind, Mixing};
+use roformer::blueprint::{Blueprint, Family, HeadKind, Mixing, Nearest};
 use roformer::encoding::{Encoding, Rotary};
 use roformer::sentence::Recipe;
 use roformer::weights::recorded_pairing;
@@ -106,6 +106,12 @@ fn facts(folder: &Path) -> Result<Map<String, Value>, Failure> {
     };
     for error in blueprint.as_ref().err().into_iter().chain(&checked) {
         warnings.push(format!("cannot be run here: {error}"));
+    }
+    let is_unknown = blueprint
+        .as_ref()
+        .is_err_and(|error| matches!(error, roformer::Error::Config { field, .. } if field == "model_type"));
+    if let (true, Some(weights)) = (is_unknown, &weights) {
+        warnings.extend(Nearest::find(&bytes, weights).map(|nearest| nearest.to_string()));
     }
     let blueprint = blueprint.ok();
 

@@ -10,6 +10,7 @@
 //! names.rs        what a family calls its tensors
 //! arranged.rs     tensors that a family's files keep in another order
 //! tensors.rs      the list of tensors that a blueprint asks for, and the check of a file against it
+//! nearest.rs      which family a model of an unknown one is most like
 //! fields.rs       reading fields of a config.json, with errors that name them
 //! bert_config.rs  what BERT's first release has in place of a config.json
 //! rope.rs         the rotary embedding in a config.json, both ways
@@ -25,6 +26,7 @@ mod family;
 pub(crate) mod fields;
 mod head;
 mod names;
+mod nearest;
 mod parts;
 mod rope;
 mod tensors;
@@ -35,6 +37,7 @@ pub use family::Family;
 pub(crate) use family::positions_table;
 pub use head::{HeadKind, Judged, Labels, Problem, Summary, SummaryOf};
 pub(crate) use names::{Names, POSITIONS};
+pub use nearest::Nearest;
 pub use parts::{
     Biases, Dims, Direction, Features, LinearForm, Local, Mixing, NormKind, NormPlace, Norms, Output,
 };

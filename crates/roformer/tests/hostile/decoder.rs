@@ -76,6 +76,24 @@ fn what_a_decoder_does_not_support_is_named() {
     }
 }
 
+/// Tensors of another family may have the same names: its class in `architectures` tells them apart.
+#[test]
+fn a_class_of_another_family_is_refused() {
+    for (model_type, class) in [
+        ("eurobert", "LlamaForCausalLM"),
+        ("llama", "EuroBertForMaskedLM"),
+        ("mistral", "LlamaForCausalLM"),
+        ("nomic_bert", "BertForMaskedLM"),
+        ("bert", "RobertaForMaskedLM"),
+        ("roformer", "BertModel"),
+        ("modernbert", "RoFormerModel"),
+        ("gpt2", "GPTJForCausalLM"),
+    ] {
+        let config = json!({"model_type": model_type, "architectures": [class], "hidden_size": 24, "num_attention_heads": 3});
+        refused(read(&config), &["architectures", class], &config);
+    }
+}
+
 /// Which layers have a window, and how far back a token sees through all of them, whole or step by step.
 #[test]
 fn a_window_is_how_far_a_token_sees() {

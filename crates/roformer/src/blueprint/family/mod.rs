@@ -76,7 +76,7 @@ pub enum Family {
 
 impl Family {
     /// Those that a `config.json` can name.
-    const NAMED: [Family; 21] = [
+    pub(super) const NAMED: [Family; 21] = [
         Family::RoFormer,
         Family::Bert,
         Family::Roberta,
@@ -347,6 +347,11 @@ fn head(fields: &Fields, family: Family, kinds: &[HeadKind]) -> Result<Option<He
     let Some(name) = name else { return Err(fields.error("architectures", "a list of names")) };
     match kinds.iter().find(|&&kind| family.class_of(kind) == name) {
         Some(&kind) => Ok(Some(kind)),
+        // A class of another family: its tensors may have the same names, and would give other numbers.
+        None if is_of_another(family, name) => {
+            let expected = format!("a class of {}, as model_type says", family.model_type());
+            Err(fields.error("architectures", expected))
+        }
         // Heads that RoFormer has elsewhere (pre-training, say) stand on layers that are the same.
         None if family.is_encoder() => Ok(None),
         None => {
@@ -355,6 +360,12 @@ fn head(fields: &Fields, family: Family, kinds: &[HeadKind]) -> Result<Option<He
             Err(fields.error("architectures", format!("one of {}", known.join(", "))))
         }
     }
+}
+
+/// Whether the name of a class is that of another family's.
+fn is_of_another(family: Family, name: &str) -> bool {
+    let is_class = |family: Family| HeadKind::CLASSES.iter().any(|&(kind, _)| family.class_of(kind) == name);
+    !name.starts_with(family.class()) && Family::NAMED.into_iter().any(is_class)
 }
 
 impl Blueprint {
