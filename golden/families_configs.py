@@ -172,8 +172,13 @@ def gemma(random):
     return config | {"attn_logit_softcapping": None, "final_logit_softcapping": None}
 
 
+def gemma2(random):
+    caps = {"attn_logit_softcapping": 0.7, "final_logit_softcapping": 0.9}
+    return gemma(random) | (caps if flag(random) else {})
+
+
 def gemma3(random):
-    return gemma(random) | {"use_bidirectional_attention": flag(random)}
+    return gemma(random) | {"final_logit_softcapping": 1.5 if flag(random) else None,"use_bidirectional_attention": flag(random)}
 
 
 def gpt(random):
@@ -236,7 +241,7 @@ FAMILIES = {
     "Qwen3": (qwen3, DECODER_HEADS),
     "Phi3": (phi3, DECODER_HEADS),
     "Glm4": (glm4, DECODER_HEADS),
-    "Gemma2": (gemma, DECODER_HEADS),
+    "Gemma2": (gemma2, DECODER_HEADS),
     "Mpt": (mpt, GPT_HEADS),
     "Gemma3": (gemma3, ("ForCausalLM", "TextModel", "TextForSequenceClassification")),
 }
@@ -281,7 +286,9 @@ def small(config):
     limits = {"num_hidden_layers": 2, "n_layer": 2, "n_layers": 2, "intermediate_size": 12, "n_inner": 12, "vocab_size": 19}
     least = {field: min(config[field], most) for field, most in limits.items() if config.get(field)}
     kinds = {"layer_types": config["layer_types"][:2]} if "layer_types" in config else {}
-    return config | least | kinds | {"num_labels": max(2, config["num_labels"])}
+    # There is no way back through capped scores.
+    caps = {field: None for field in config if "softcapping" in field}
+    return config | least | kinds | caps | {"num_labels": max(2, config["num_labels"])}
 
 
 def gradient_cases():

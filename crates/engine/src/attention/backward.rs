@@ -32,6 +32,7 @@ impl<T: Real> Attention<'_, T> {
         workspace: &mut Workspace<T>,
     ) -> bool {
         self.check();
+        assert!(self.terms.cap.is_none(), "no way back through capped scores");
         let Shape { batch, queries, keys, heads, key_heads, head_dim } = self.shape;
         let results = batch * queries * heads * head_dim;
         assert!(dout.len() == results && out.len() == results, "the shape of an attention");

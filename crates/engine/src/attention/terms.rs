@@ -41,6 +41,8 @@ pub struct Bias<'a, T> {
 pub struct Terms<'a, T> {
     /// The factor of scores; 1/√head_dim if there is none.
     pub scale: Option<f64>,
+    /// c: scores become c·tanh(s/c), so that none is larger. There is no way back through it.
+    pub cap: Option<f64>,
     /// u `[heads, head_dim]`, added to queries where they meet keys (XLNet).
     pub content: Option<&'a [T]>,
     /// v `[heads, head_dim]`, added to queries where they meet the query table (XLNet). Nothing without that table.
@@ -57,7 +59,16 @@ pub struct Terms<'a, T> {
 
 impl<T> Default for Terms<'_, T> {
     fn default() -> Self {
-        Terms { scale: None, content: None, position: None, bias: None, query: None, key: None, value: None }
+        Terms {
+            scale: None,
+            cap: None,
+            content: None,
+            position: None,
+            bias: None,
+            query: None,
+            key: None,
+            value: None,
+        }
     }
 }
 

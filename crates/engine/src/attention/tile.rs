@@ -3,7 +3,7 @@
 use super::band::Band;
 use super::terms::{Attention, Table};
 use crate::ops::multiply::{Strided, Threads, multiply};
-use crate::ops::{Memory, Real};
+use crate::ops::{Activation, Memory, Real};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -285,6 +285,15 @@ impl<'a, T: Real> Attention<'a, T> {
             for (i, row) in scores.chunks_exact_mut(KEYS).take(tile.queries).enumerate() {
                 let biases = &biases[tile.queries - 1 - i..][..tile.keys];
                 row.iter_mut().zip(biases).for_each(|(score, &bias)| *score += bias);
+            }
+        }
+        if let Some(cap) = self.terms.cap {
+            let (cap, inverse) = (T::of(cap), T::of(1.0 / cap));
+            for row in scores.chunks_exact_mut(KEYS).take(tile.queries) {
+                let row = &mut row[..tile.keys];
+                row.iter_mut().for_each(|score| *score *= inverse);
+                Activation::Tanh.apply(row);
+                row.iter_mut().for_each(|score| *score *= cap);
             }
         }
         self.hide(tile, scores);

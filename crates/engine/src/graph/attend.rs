@@ -123,6 +123,7 @@ impl<T: Real> Softmax<T> {
             },
             terms: attention::Terms {
                 scale: terms.scale,
+                cap: None,
                 content: terms.content.map(|value| values.get(value)),
                 position: terms.position.map(|value| values.get(value)),
                 bias: bias.map(|term| Bias { values: values.get(term.table), index: &term.index }),

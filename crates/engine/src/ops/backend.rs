@@ -188,6 +188,8 @@ pub trait Backend: Send + Sync {
 pub struct Terms<'a, M> {
     /// The factor of scores; 1/√head_dim if there is none.
     pub scale: Option<f64>,
+    /// c: scores become c·tanh(s/c).
+    pub cap: Option<f64>,
     /// u `[heads, head_dim]`
     pub content: Option<&'a M>,
     /// v `[heads, head_dim]`
@@ -215,16 +217,25 @@ pub struct TermRows<'a, M> {
 
 impl<M> Default for Terms<'_, M> {
     fn default() -> Self {
-        Terms { scale: None, content: None, position: None, bias: None, query: None, key: None, value: None }
+        Terms {
+            scale: None,
+            cap: None,
+            content: None,
+            position: None,
+            bias: None,
+            query: None,
+            key: None,
+            value: None,
+        }
     }
 }
 
 impl<M> Terms<'_, M> {
     /// Whether there is none but a factor of scores, so that an attention is the plain one.
     pub fn is_empty(&self) -> bool {
-        let Terms { scale: _, content, position, bias, query, key, value } = self;
+        let Terms { scale: _, cap, content, position, bias, query, key, value } = self;
         let tables = [bias, query, key, value];
-        content.is_none() && position.is_none() && tables.iter().all(|table| table.is_none())
+        cap.is_none() && content.is_none() && position.is_none() && tables.iter().all(|table| table.is_none())
     }
 }
 

@@ -304,6 +304,7 @@ pub(super) fn host_terms<'a, T: Real>(
     };
     attention::Terms {
         scale: terms.scale,
+        cap: terms.cap,
         content: terms.content.map(|vector| &**vector),
         position: terms.position.map(|vector| &**vector),
         bias: terms.bias.as_ref().map(|rows| Bias { values: rows.values, index: rows.index }),

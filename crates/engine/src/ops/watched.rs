@@ -79,7 +79,8 @@ fn weights<T: Real>(
                     });
                     let tables = meet(&terms.query, &position, head, entry)
                         + meet(&terms.key, &key_numbers, head, entry);
-                    scale * (dot(&content, k) + tables) + bias
+                    let score = scale * (dot(&content, k) + tables) + bias;
+                    terms.cap.map_or(score, |cap| cap * (score / cap).tanh())
                 };
                 let scores: Vec<f64> = (0..keys).map(score).collect();
                 let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);

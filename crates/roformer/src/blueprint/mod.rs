@@ -81,6 +81,8 @@ pub struct Blueprint {
     pub is_parallel: bool,
     /// What scores of attention are multiplied by, where it is not 1/√head_dim.
     pub scale: Option<f64>,
+    /// What scores of attention are bounded by, softly: c·tanh(score/c).
+    pub score_cap: Option<f64>,
     /// What embeddings are multiplied by.
     pub embedding_scale: f64,
     /// The norms.
@@ -174,6 +176,7 @@ impl Blueprint {
             activation: Activation::Gelu,
             is_parallel: false,
             scale: None,
+            score_cap: None,
             embedding_scale: 1.0,
             norms: Norms {
                 kind: NormKind::Layer,
@@ -199,6 +202,7 @@ impl Blueprint {
                 transform_has_bias: true,
                 transforms_all: false,
                 has_bias: false,
+                cap: None,
             },
             pooler: None,
             head: HeadKind::None,

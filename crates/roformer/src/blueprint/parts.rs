@@ -157,7 +157,7 @@ impl Features {
 }
 
 /// The output of a language model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Output {
     /// Whether it shares the word embeddings.
     pub is_tied: bool,
@@ -169,4 +169,6 @@ pub struct Output {
     pub transforms_all: bool,
     /// Whether it has a bias.
     pub has_bias: bool,
+    /// What its scores are bounded by, softly: c·tanh(score/c).
+    pub cap: Option<f64>,
 }

@@ -187,7 +187,13 @@ impl<T: Real, B: Backend> Head<T, B> {
             }
         };
         let list = device.list(&scores, shape.iter().product());
-        let scores = list.map_err(Error::for_want_of("the scores"))?;
+        let mut scores = list.map_err(Error::for_want_of("the scores"))?;
+        if let (Some(cap), true) = (blueprint.output.cap, blueprint.head.is_language_model()) {
+            let (cap, inverse) = (T::of(cap), T::of(1.0 / cap));
+            scores.iter_mut().for_each(|score| *score *= inverse);
+            Activation::Tanh.apply(&mut scores);
+            scores.iter_mut().for_each(|score| *score *= cap);
+        }
         Ok(Some(Logits { scores, shape }))
     }
 }

@@ -417,6 +417,7 @@ impl<T: Real, B: Backend> Layer<T, B> {
         let shape = Shape { batch, queries: length, keys: past + length, heads, key_heads, head_dim: dim };
         let mut terms = pass.tables.terms(index, length, past + length);
         terms.scale = terms.scale.or(blueprint.scale);
+        terms.cap = blueprint.score_cap;
         let mask = Mask { window: blueprint.window_of(index), ..pass.mask };
         device
             .attend(&shape, [fused(0), keys, values], &mask, &terms, context, attention)

@@ -169,6 +169,7 @@ impl<T: Real, B: Backend> Tables<T, B> {
         let layer = &self.layers[layer];
         Terms {
             scale: layer.scale,
+            cap: None,
             content: layer.content.as_ref(),
             position: layer.position.as_ref(),
             bias: self.rows(&layer.bias, queries, keys),

@@ -120,6 +120,7 @@ fn run<T: Real>(case: &Case, dout: &[f64]) -> (Vec<f64>, [Vec<f64>; 9]) {
         mask: case.mask(),
         terms: Terms {
             scale: None,
+            cap: None,
             content: values[3].as_deref(),
             position: values[4].as_deref(),
             bias: values[BIAS].as_deref().map(|values| Bias { values, index: &index[0] }),

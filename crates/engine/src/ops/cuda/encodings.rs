@@ -53,6 +53,8 @@ struct Termed {
     tables: [RowArguments; 4],
     sizes: Sizes,
     scale: f32,
+    /// 0: none.
+    cap: f32,
 }
 
 const _: () =
@@ -148,6 +150,7 @@ impl Cuda {
             tables,
             sizes: Sizes::new(shape, reach, window)?,
             scale: terms.scale.unwrap_or_else(|| 1.0 / (head_dim as f64).sqrt()) as f32,
+            cap: terms.cap.unwrap_or(0.0) as f32,
         };
         let blocks = batch * heads * queries;
         narrow(blocks)?;

@@ -129,6 +129,7 @@ pub(super) fn read(fields: &Fields, family: Family, weights: Option<&Weights>) -
             has_bias: true,
             transform_has_bias: true,
             transforms_all: false,
+            cap: None,
         },
         pooler: pooler(fields, head, has_pooler)?,
         head,

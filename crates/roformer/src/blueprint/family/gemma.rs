@@ -52,12 +52,9 @@ pub(super) fn read(fields: &Fields, family: Family, weights: Option<&Weights>) -
         () if has("score.weight") => HeadKind::SequenceClassification,
         () => HeadKind::CausalLm,
     };
-    for field in ["attn_logit_softcapping", "final_logit_softcapping"] {
-        let is_silent = !fields.0.contains_key(field) && !is_third;
-        if is_silent || fields.get(field).is_some() {
-            return Err(fields.error(field, "null: scores that are capped are not supported"));
-        }
-    }
+    // Gemma 2's class caps where the file is silent; Gemma 3's passes over the cap of attention.
+    let score_cap = cap(fields, "attn_logit_softcapping", 50.0, is_third)?.filter(|_| !is_third);
+    let output_cap = cap(fields, "final_logit_softcapping", 30.0, is_third)?;
     let is_both = fields.boolean("use_bidirectional_attention", false)?;
     // The file says how many tokens the window has in all where it is on both sides.
     let window = match fields.0.get("sliding_window") {
@@ -94,6 +91,7 @@ pub(super) fn read(fields: &Fields, family: Family, weights: Option<&Weights>) -
         is_gated: true,
         activation: fields.activation("hidden_activation", "gelu_pytorch_tanh")?,
         scale: (scalar != global.head_dim()).then(|| (scalar as f64).powf(-0.5)),
+        score_cap,
         embedding_scale: (width as f64).sqrt(),
         norms: Norms {
             kind: NormKind::RmsLessOne,
@@ -108,13 +106,29 @@ pub(super) fn read(fields: &Fields, family: Family, weights: Option<&Weights>) -
         encoding: Encoding::Rotary(Rotary::of(&global)),
         local: Some(Local { layers: are_local, window, encoding: local }),
         longest: fields.positions(if is_third { 131_072 } else { 8192 }),
-        output: Output { is_tied: fields.boolean("tie_word_embeddings", true)?, ..parts.output },
+        output: Output {
+            is_tied: fields.boolean("tie_word_embeddings", true)?,
+            cap: output_cap,
+            ..parts.output
+        },
         head: head(fields, family, if is_third { &HEADS[..3] } else { &HEADS })?.unwrap_or_else(found),
         judged: Judged::Last,
         labels: fields.labels()?,
         ends: fields.token_ids("eos_token_id")?,
         ..parts
     })
+}
+
+/// A soft cap: a number, or none where the file says null.
+fn cap(fields: &Fields, field: &str, usual: f64, is_third: bool) -> Result<Option<f64>> {
+    match fields.0.get(field) {
+        None => Ok((!is_third).then_some(usual)),
+        Some(Value::Null) => Ok(None),
+        Some(cap) => match cap.as_f64().filter(|&cap| cap > 0.0 && cap.is_finite()) {
+            Some(cap) => Ok(Some(cap)),
+            None => Err(fields.error(field, "a number above 0, or null")),
+        },
+    }
 }
 
 pub(super) fn write(blueprint: &Blueprint, longest: usize, dropout: f64) -> Map<String, Value> {
@@ -135,8 +149,8 @@ pub(super) fn write(blueprint: &Blueprint, longest: usize, dropout: f64) -> Map<
         "attention_dropout": dropout,
         "max_position_embeddings": longest,
         "sliding_window": window,
-        "attn_logit_softcapping": null,
-        "final_logit_softcapping": null,
+        "attn_logit_softcapping": blueprint.score_cap,
+        "final_logit_softcapping": blueprint.output.cap,
         "use_bidirectional_attention": is_both,
     }));
     all.extend(write_layer_types(blueprint));

@@ -116,6 +116,7 @@ pub(super) fn read(fields: &Fields, weights: Option<&Weights>) -> Result<Bluepri
             transform_has_bias: fields.boolean("classifier_bias", false)?,
             transforms_all: true,
             has_bias: fields.boolean("decoder_bias", true)?,
+            cap: None,
         },
         head: head(fields, family, &HEADS)?.unwrap_or_else(found),
         judged,

@@ -125,6 +125,7 @@ pub(super) fn read(fields: &Fields, weights: Option<&Weights>) -> Result<Bluepri
             has_bias: !has_plain_output,
             transform_has_bias: true,
             transforms_all: false,
+            cap: None,
         },
         pooler,
         head: named.unwrap_or_else(found),

@@ -34,6 +34,7 @@ struct Termed {
     TermRows bias, query, key, value;
     u32 queries, keys, heads, key_heads, head_dim, words, reach, window;
     float scale;
+    float cap;  // scores become cap·tanh(score / cap); 0: they stay
 };
 
 constexpr u32 THREADS = 128;
@@ -105,6 +106,7 @@ template <typename T> __device__ inline void attend_terms(const Termed &work) {
             score = work.scale * sum;
             if (work.bias.values)
                 score += widen(((const T *)work.bias.values)[(u64)head * work.bias.rows + work.bias.index[entry]]);
+            if (work.cap != 0) score = work.cap * tanhf(score / work.cap);
         }
         float most = fmaxf(largest, largest_of_block(score, parts));
         // Where nothing has been seen yet, any number does.

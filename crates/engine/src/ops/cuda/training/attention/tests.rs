@@ -149,6 +149,7 @@ fn on_processor(case: &Case, numbers: &Numbers) -> Given {
         },
         terms: attention::Terms {
             scale: Some(f64::from(scale(case))),
+            cap: None,
             content: term(0),
             position: term(1),
             bias: term(2).map(|values| Bias { values, index: &index[0] }),
