@@ -27,6 +27,7 @@ import transformers
 # Now, because a module that is first imported while `wide` is at work takes what that puts in place of f32 for good.
 import transformers.masking_utils
 import transformers.modeling_utils
+from transformers.models.t5.modeling_t5 import T5Attention
 
 import families_configs as configs
 import manifest
@@ -212,10 +213,19 @@ def make_gradients(case, tensors):
 
 def make_files():
     """Small models as transformers saves them."""
-    for name, (family, head, rows) in configs.FILES.items():
-        config = configs.SIZES | {"max_position_embeddings": rows}
+    for name, (family, head, config) in configs.FILES.items():
         case = configs.Case(name, family, head, config, batch=1, length=1, pad=None, types=False)
         with_hashed_weights(build(case), case).save_pretrained(OUT / name)
+
+
+def make_buckets():
+    """T5's buckets of the distances to 200, by the place of the key less that of the query, as they are in f32."""
+    rule, places = T5Attention._relative_position_bucket, torch.arange(-200, 201)
+    rows = []
+    for buckets, furthest in configs.BUCKETS:
+        both, causal = (rule(places, is_both, buckets, furthest).tolist() for is_both in (True, False))
+        rows.append({"buckets": buckets, "furthest": furthest, "both": both, "causal": causal})
+    (OUT / "t5_buckets.json").write_text("[\n{}\n]\n".format(",\n".join(map(line, rows))))
 
 
 # ------------------------------------------------------------------------ sweep
@@ -294,6 +304,7 @@ def main():
     parts = [",\n".join(map(line, rows)) for rows in (cases, gradients)]
     (OUT / "cases.json").write_text('{{"cases":[\n{}\n],"gradients":[\n{}\n]}}\n'.format(*parts))
     make_files()
+    make_buckets()
     (OUT / "outputs.safetensors").write_bytes(safetensors.torch.save(tensors))
     worst = max((row["deviation"] / row["largest"], case["name"]) for case in cases for row in case["outputs"].values())
     print(f"{len(cases)} cases; f32 within {worst[0]:.1e} of f64 ({worst[1]})")

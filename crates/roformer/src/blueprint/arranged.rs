@@ -1,5 +1,5 @@
 //! Tensors that a family's files keep in another order than the one they are worked on: products with their inputs first,
-//! queries, keys and values head by head, weights of norms less 1.
+//! queries, keys and values head by head, biases by buckets before heads, weights of norms less 1.
 
 use super::names::Queries;
 use super::{Blueprint, NormKind};
@@ -30,6 +30,9 @@ impl Blueprint {
             end.and_then(|end| end.strip_suffix(part)).is_some_and(|start| start.ends_with('.'))
         };
         match names.queries {
+            _ if !names.buckets.is_empty() && name.strip_suffix(".weight") == Some(names.buckets) => {
+                Arrangement::Transposed
+            }
             _ if !name.starts_with(names.layer) && self.norms.kind != NormKind::RmsLessOne => {
                 Arrangement::Same
             }

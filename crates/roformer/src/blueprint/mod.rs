@@ -34,7 +34,7 @@ pub use arranged::Kept;
 pub use family::Family;
 pub(crate) use family::positions_table;
 pub use head::{HeadKind, Judged, Labels, Problem, Summary, SummaryOf};
-pub(crate) use names::{Names, POSITIONS};
+pub(crate) use names::{BUCKETS, Names, POSITIONS};
 pub use parts::{
     Biases, Dims, Direction, Features, LinearForm, Local, Mixing, NormKind, NormPlace, Norms, Output,
 };

@@ -131,6 +131,11 @@ fn read(bytes: &[u8], weights: Option<&Weights>, task: Task, is_causal: Option<b
         let value = format!("causal, for a {}", family.model_type());
         return Err(Error::input("task", value, "one for models that are read both ways, such as masked"));
     }
+    if family == Family::T5 && matches!(task, Task::Language | Task::Text(_)) {
+        let value = "language, or classes of texts, for a t5";
+        let expected = "similarity, or classes of tokens: T5 writes and judges texts with a decoder, which is not trained";
+        return Err(Error::input("task", value, expected));
+    }
     if !family.is_encoder() && is_causal == Some(false) {
         let value = format!("asked to see ahead as a {}", family.model_type());
         return Err(Error::input("the network", value, "causal: all that load such a model run it so"));

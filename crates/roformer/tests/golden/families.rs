@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Hashed weights as a family's files would keep them.
-struct Stored<'a>(&'a Blueprint);
+pub struct Stored<'a>(pub &'a Blueprint);
 
 impl<T: Real> Parameters<T> for Stored<'_> {
     fn read(&self, name: &str, shape: &[usize], out: &mut [T]) -> roformer::Result<()> {
@@ -28,7 +28,7 @@ fn is_less_one(blueprint: &Blueprint, name: &str) -> bool {
 }
 
 /// The model of a case, with the pooler that a bare model of transformers has.
-fn model(json: &Value) -> Model<f32> {
+pub fn model(json: &Value) -> Model<f32> {
     let mut config = json["config"].clone();
     if !json["outputs"]["pooler_output"].is_null() {
         config["add_pooling_layer"] = true.into();

@@ -11,6 +11,10 @@ fn every_checkpoint_begins_every_task_and_is_handed_over() {
     for name in FOLDERS {
         let before = Model::load(folder(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         for task in TASKS {
+            // What is refused by name: `hostile`.
+            if before.blueprint().family == Family::T5 && matches!(task, Task::Language | Task::Text(_)) {
+                continue;
+            }
             let what = format!("{name}, {task:?}");
             let (mut laid, loaded) =
                 open(&folder(name), task).unwrap_or_else(|error| panic!("{what}: {error}"));

@@ -13,6 +13,7 @@ mod nomic;
 mod own;
 mod plain;
 mod roformer;
+mod t5;
 
 pub(crate) use roformer::positions_table;
 
@@ -67,13 +68,15 @@ pub enum Family {
     NomicBert,
     /// EuroBERT: Llama read both ways.
     EuroBert,
+    /// T5's encoder: norms of the mean square before blocks, no biases, a bias by buckets of distances.
+    T5,
     /// PyTorch's `TransformerEncoder` with norms first, GELU and biases, which comparisons train; no `config.json` names it.
     Plain,
 }
 
 impl Family {
     /// Those that a `config.json` can name.
-    const NAMED: [Family; 20] = [
+    const NAMED: [Family; 21] = [
         Family::RoFormer,
         Family::Bert,
         Family::Roberta,
@@ -94,6 +97,7 @@ impl Family {
         Family::ModernBert,
         Family::NomicBert,
         Family::EuroBert,
+        Family::T5,
     ];
 
     /// Its `model_type`.
@@ -119,6 +123,7 @@ impl Family {
             Family::ModernBert => "modernbert",
             Family::NomicBert => "nomic_bert",
             Family::EuroBert => "eurobert",
+            Family::T5 => "t5",
             Family::Plain => "plain",
         }
     }
@@ -146,6 +151,7 @@ impl Family {
             Family::ModernBert => "ModernBert",
             Family::NomicBert => "NomicBert",
             Family::EuroBert => "EuroBert",
+            Family::T5 => "T5",
             Family::Plain => "Plain",
         }
     }
@@ -155,6 +161,7 @@ impl Family {
         match (self, head) {
             (Family::Gpt2, HeadKind::CausalLm) => "GPT2LMHeadModel".into(),
             (Family::Gemma3, HeadKind::CausalLm) => "Gemma3ForCausalLM".into(),
+            (Family::T5, HeadKind::None) => "T5EncoderModel".into(),
             _ => format!("{}{}", self.class(), head.class()),
         }
     }
@@ -175,14 +182,15 @@ impl Family {
             family if family.is_bert() => ("hidden_dropout_prob", 0.1),
             Family::Gpt2 => ("resid_pdrop", 0.1),
             Family::GptJ => ("resid_pdrop", 0.0),
+            Family::T5 => ("dropout_rate", 0.1),
             _ => ("attention_dropout", 0.0),
         }
     }
 
     /// Whether its models are encoders, made to be read both ways.
     pub fn is_encoder(self) -> bool {
-        matches!(self, Family::RoFormer | Family::ModernBert | Family::NomicBert | Family::EuroBert)
-            || self.is_bert()
+        let others = [Family::ModernBert, Family::NomicBert, Family::EuroBert, Family::T5];
+        self == Family::RoFormer || self.is_bert() || others.contains(&self)
     }
 
     /// Whether it is BERT or one of those that have its layers.
@@ -206,6 +214,7 @@ impl Family {
             Family::Phi3 => &llama::PHI3,
             Family::Glm4 => &llama::GLM4,
             Family::EuroBert => &llama::EUROBERT,
+            Family::T5 => &t5::ENCODER,
             Family::Llama | Family::Mistral | Family::Qwen2 | Family::Qwen3 | Family::MiniMind => {
                 &llama::NAMES
             }
@@ -221,6 +230,18 @@ impl Family {
                 "heads" => return "n_head",
                 "inner width" => return "n_inner",
                 "positions" => return "n_positions",
+                _ => {}
+            }
+        }
+        if self == Family::T5 {
+            match part {
+                "width" => return "d_model",
+                "layers" => return "num_layers",
+                "heads" => return "num_heads",
+                "head width" => return "d_kv",
+                "inner width" => return "d_ff",
+                "positions" => return "n_positions",
+                "query width" => return "num_heads · d_kv",
                 _ => {}
             }
         }
@@ -262,6 +283,7 @@ pub(super) fn read(mut map: Map<String, Value>, weights: Option<&Weights>) -> Re
         Family::NomicBert => nomic::read(&fields, weights)?,
         Family::Gpt2 | Family::GptJ | Family::GptNeoX => gpt::read(&fields, family, weights)?,
         Family::Gemma2 | Family::Gemma3 => gemma::read(&fields, family, weights)?,
+        Family::T5 => t5::read(&fields, weights)?,
         _ => llama::read(&fields, family, weights)?,
     };
     let blueprint = own.apply(blueprint)?;
@@ -355,6 +377,7 @@ impl Blueprint {
             Family::NomicBert => nomic::write(self, longest, dropout),
             Family::Gpt2 | Family::GptJ | Family::GptNeoX => gpt::write(self, longest, dropout),
             Family::Gemma2 | Family::Gemma3 => gemma::write(self, longest, dropout),
+            Family::T5 => t5::write(self, longest, dropout),
             Family::Plain => {
                 let expected = "RoFormer's or Llama's form: transformers has no class for it";
                 return Err(Error::input("the network", "PyTorch's plain encoder", expected));
@@ -404,11 +427,14 @@ impl Blueprint {
                 let is_learned = self.family.is_bert() || self.family == Family::Gpt2;
                 return is_learned && *learned == Learned { merge: Merge::Add, offset };
             }
+            Encoding::T5(t5) => return self.family == Family::T5 && !t5.is_scaled,
             _ => return false,
         };
         match self.family {
             Family::RoFormer => *rotary == Rotary { values: rotary.values, ..Rotary::default() },
-            family if family.is_bert() || matches!(family, Family::Plain | Family::Gpt2) => false,
+            family if family.is_bert() || matches!(family, Family::Plain | Family::Gpt2 | Family::T5) => {
+                false
+            }
             family => {
                 let is_partial =
                     matches!(family, Family::GptJ | Family::GptNeoX | Family::Glm4 | Family::Phi3);
