@@ -222,8 +222,13 @@ def t5(random):
         "layer_norm_epsilon": float(random.choice([1e-6, 1e-5])),
         "num_labels": int(random.integers(1, 5)),
         "pad_token_id": int(random.integers(0, 3)),
+        "num_decoder_layers": int(random.integers(1, 5)),
+        "tie_word_embeddings": flag(random),
     }
 
+
+# Classes of T5 that have a decoder.
+T5_WRITERS = ("ForConditionalGeneration", "Model")
 
 DECODER_HEADS = ("ForCausalLM", "Model", "ForSequenceClassification", "ForTokenClassification")
 GPT_HEADS = DECODER_HEADS + ("ForQuestionAnswering",)
@@ -245,7 +250,7 @@ FAMILIES = {
     "Glm4": (glm4, DECODER_HEADS),
     "Gemma2": (gemma, DECODER_HEADS),
     "Gemma3": (gemma3, ("ForCausalLM", "TextModel", "TextForSequenceClassification")),
-    "T5": (t5, ("EncoderModel", "ForTokenClassification")),
+    "T5": (t5, ("EncoderModel", "ForConditionalGeneration", "ForTokenClassification") + T5_WRITERS),
 }
 # Where the configuration's class is not the family's name.
 CONFIGS = {"Gemma3": "Gemma3TextConfig"}
@@ -287,6 +292,7 @@ FILES = {
     "tiny-bert": ("Bert", "ForMaskedLM", SIZES | {"max_position_embeddings": 40}),
     "tiny-roberta": ("Roberta", "Model", SIZES | {"max_position_embeddings": 42}),
     "tiny-t5-encoder": ("T5", "EncoderModel", T5_SIZES),
+    "tiny-t5": ("T5", "ForConditionalGeneration", T5_SIZES | {"num_decoder_layers": 3, "decoder_start_token_id": 0}),
 }
 
 

@@ -2,7 +2,7 @@
 //! queries, keys and values head by head, biases by buckets before heads, weights of norms less 1.
 
 use super::names::Queries;
-use super::{Blueprint, NormKind};
+use super::{Blueprint, Names, NormKind};
 use crate::error::{Error, Result};
 use crate::model::Parameters;
 use crate::ops::{Memory, Real};
@@ -29,8 +29,11 @@ impl Blueprint {
             let end = name.strip_suffix(".weight").or(name.strip_suffix(".bias"));
             end.and_then(|end| end.strip_suffix(part)).is_some_and(|start| start.ends_with('.'))
         };
+        let is_buckets =
+            |names: &Names| !names.buckets.is_empty() && name.strip_suffix(".weight") == Some(names.buckets);
         match names.queries {
-            _ if !names.buckets.is_empty() && name.strip_suffix(".weight") == Some(names.buckets) => {
+            _ if is_buckets(names) => Arrangement::Transposed,
+            _ if self.encoder.as_ref().is_some_and(|encoder| is_buckets(encoder.family.names())) => {
                 Arrangement::Transposed
             }
             _ if !name.starts_with(names.layer) && self.norms.kind != NormKind::RmsLessOne => {

@@ -90,6 +90,8 @@ pub struct Blueprint {
     pub direction: Direction,
     /// Whether layers also attend to another model's output.
     pub has_cross_attention: bool,
+    /// The encoder whose output that is, where it comes with the model; it has the same word embeddings.
+    pub encoder: Option<Box<Blueprint>>,
     /// The position encoding.
     pub encoding: Encoding,
     /// Whether codes of positions are added before the embeddings are normed; else they come last.
@@ -104,6 +106,8 @@ pub struct Blueprint {
     pub mixing: Mixing,
     /// The output of a language model.
     pub output: Output,
+    /// What hidden states are multiplied by before it.
+    pub output_scale: f64,
     /// The activation of the pooler, where there is one.
     pub pooler: Option<Activation>,
     /// What stands on the last layer.
@@ -116,6 +120,8 @@ pub struct Blueprint {
     pub summary: Summary,
     /// The tokens that end a text, as far as the file says.
     pub ends: Vec<u32>,
+    /// The token that a text begins with which a decoder with an encoder writes.
+    pub start: u32,
 }
 
 impl Blueprint {
@@ -184,6 +190,7 @@ impl Blueprint {
             has_head_norms: false,
             direction: Direction::Both,
             has_cross_attention: false,
+            encoder: None,
             encoding: Encoding::Rotary(Rotary::default()),
             codes_first: false,
             padding: None,
@@ -197,12 +204,14 @@ impl Blueprint {
                 transforms_all: false,
                 has_bias: false,
             },
+            output_scale: 1.0,
             pooler: None,
             head: HeadKind::None,
             judged: Judged::Token,
             labels: Labels::default(),
             summary: Summary::default(),
             ends: Vec::new(),
+            start: 0,
         }
     }
 
@@ -296,6 +305,7 @@ impl Blueprint {
             true => vocabulary * embedding,
             false => 0,
         };
-        vocabulary * embedding + output + layers * width * (attention + feed_forward)
+        let encoder = self.encoder.as_ref().map_or(0, |encoder| encoder.numbers());
+        vocabulary * embedding + output + layers * width * (attention + feed_forward) + encoder
     }
 }

@@ -70,6 +70,8 @@ pub enum Family {
     EuroBert,
     /// T5's encoder: norms of the mean square before blocks, no biases, a bias by buckets of distances.
     T5,
+    /// T5's decoder, which comes with an encoder and attends to what that gives; it shares its `config.json`.
+    T5Decoder,
     /// PyTorch's `TransformerEncoder` with norms first, GELU and biases, which comparisons train; no `config.json` names it.
     Plain,
 }
@@ -123,7 +125,7 @@ impl Family {
             Family::ModernBert => "modernbert",
             Family::NomicBert => "nomic_bert",
             Family::EuroBert => "eurobert",
-            Family::T5 => "t5",
+            Family::T5 | Family::T5Decoder => "t5",
             Family::Plain => "plain",
         }
     }
@@ -151,7 +153,7 @@ impl Family {
             Family::ModernBert => "ModernBert",
             Family::NomicBert => "NomicBert",
             Family::EuroBert => "EuroBert",
-            Family::T5 => "T5",
+            Family::T5 | Family::T5Decoder => "T5",
             Family::Plain => "Plain",
         }
     }
@@ -162,6 +164,7 @@ impl Family {
             (Family::Gpt2, HeadKind::CausalLm) => "GPT2LMHeadModel".into(),
             (Family::Gemma3, HeadKind::CausalLm) => "Gemma3ForCausalLM".into(),
             (Family::T5, HeadKind::None) => "T5EncoderModel".into(),
+            (Family::T5Decoder, HeadKind::CausalLm) => "T5ForConditionalGeneration".into(),
             _ => format!("{}{}", self.class(), head.class()),
         }
     }
@@ -182,7 +185,7 @@ impl Family {
             family if family.is_bert() => ("hidden_dropout_prob", 0.1),
             Family::Gpt2 => ("resid_pdrop", 0.1),
             Family::GptJ => ("resid_pdrop", 0.0),
-            Family::T5 => ("dropout_rate", 0.1),
+            Family::T5 | Family::T5Decoder => ("dropout_rate", 0.1),
             _ => ("attention_dropout", 0.0),
         }
     }
@@ -215,6 +218,7 @@ impl Family {
             Family::Glm4 => &llama::GLM4,
             Family::EuroBert => &llama::EUROBERT,
             Family::T5 => &t5::ENCODER,
+            Family::T5Decoder => &t5::DECODER,
             Family::Llama | Family::Mistral | Family::Qwen2 | Family::Qwen3 | Family::MiniMind => {
                 &llama::NAMES
             }
@@ -233,9 +237,10 @@ impl Family {
                 _ => {}
             }
         }
-        if self == Family::T5 {
+        if matches!(self, Family::T5 | Family::T5Decoder) {
             match part {
                 "width" => return "d_model",
+                "layers" if self == Family::T5Decoder => return "num_decoder_layers",
                 "layers" => return "num_layers",
                 "heads" => return "num_heads",
                 "head width" => return "d_kv",
@@ -377,7 +382,7 @@ impl Blueprint {
             Family::NomicBert => nomic::write(self, longest, dropout),
             Family::Gpt2 | Family::GptJ | Family::GptNeoX => gpt::write(self, longest, dropout),
             Family::Gemma2 | Family::Gemma3 => gemma::write(self, longest, dropout),
-            Family::T5 => t5::write(self, longest, dropout),
+            Family::T5 | Family::T5Decoder => t5::write(self, longest, dropout),
             Family::Plain => {
                 let expected = "RoFormer's or Llama's form: transformers has no class for it";
                 return Err(Error::input("the network", "PyTorch's plain encoder", expected));
@@ -427,14 +432,15 @@ impl Blueprint {
                 let is_learned = self.family.is_bert() || self.family == Family::Gpt2;
                 return is_learned && *learned == Learned { merge: Merge::Add, offset };
             }
-            Encoding::T5(t5) => return self.family == Family::T5 && !t5.is_scaled,
+            Encoding::T5(t5) => {
+                return matches!(self.family, Family::T5 | Family::T5Decoder) && !t5.is_scaled;
+            }
             _ => return false,
         };
         match self.family {
             Family::RoFormer => *rotary == Rotary { values: rotary.values, ..Rotary::default() },
-            family if family.is_bert() || matches!(family, Family::Plain | Family::Gpt2 | Family::T5) => {
-                false
-            }
+            Family::Plain | Family::Gpt2 | Family::T5 | Family::T5Decoder => false,
+            family if family.is_bert() => false,
             family => {
                 let is_partial =
                     matches!(family, Family::GptJ | Family::GptNeoX | Family::Glm4 | Family::Phi3);
@@ -449,8 +455,13 @@ impl Blueprint {
     fn check_written(&self, config: &Value) -> Result<()> {
         let read = Blueprint::from_config(config.to_string().as_bytes())?;
         // What is said elsewhere: by the caller, or by the tokenizer.
-        let read =
-            Blueprint { longest: self.longest, labels: self.labels.clone(), ends: self.ends.clone(), ..read };
+        let longest = self.encoder.as_ref().map(|encoder| encoder.longest);
+        let encoder = read.encoder.map(|encoder| {
+            let longest = longest.unwrap_or(encoder.longest);
+            Box::new(Blueprint { longest, ..*encoder })
+        });
+        let (labels, ends) = (self.labels.clone(), self.ends.clone());
+        let read = Blueprint { longest: self.longest, labels, ends, encoder, ..read };
         let parts = [
             ("the encoding", format!("{:?}", self.encoding), read.encoding == self.encoding),
             ("the attention", format!("{:?}", self.mixing), read.mixing == self.mixing),
