@@ -49,8 +49,7 @@ const ROUNDS: usize = 4;
 
 impl<B: Backend> Pipeline<B> {
     /// Continues a text; RoFormer-Sim instead writes another that says the same, and a model with an encoder, such as T5, what
-    /// it was trained to. What is new is handed to `on_text` piece by
-    /// piece as it comes, and returned as a whole.
+    /// it was trained to. What is new is handed to `on_text` piece by piece as it comes, and returned as a whole.
     pub fn generate(&self, text: &str, options: &Generate, mut on_text: impl FnMut(&str)) -> Result<String> {
         let prompt = self.prompt(text, options)?;
         let mut shown = String::new();

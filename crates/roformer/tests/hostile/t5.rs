@@ -25,6 +25,7 @@ fn what_a_t5_does_not_have_is_named() {
         (json!({"feed_forward_proj": 5}), &["feed_forward_proj", "5"]),
         (json!({"dense_act_fn": "mish"}), &["dense_act_fn", "mish"]),
         (json!({"is_gated_act": "yes"}), &["is_gated_act", "yes"]),
+        (json!({"is_decoder": true}), &["is_decoder", "true"]),
         (json!({"d_kv": 0}), &["d_kv", "0"]),
         (json!({"d_kv": LIMIT}), &["num_heads · d_kv"]),
         (json!({"d_model": -1}), &["d_model", "-1"]),

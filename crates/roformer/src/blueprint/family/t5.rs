@@ -63,7 +63,7 @@ pub(super) const DECODER: Names = Names {
     ..ENCODER
 };
 
-/// The classes that are read, with their heads; the second name of the third is that of its first versions.
+/// The classes that are read, with their heads; `T5WithLMHeadModel` is what the one before it was called at first.
 const CLASSES: [(&str, Family, HeadKind); 5] = [
     ("T5EncoderModel", Family::T5, HeadKind::None),
     ("T5ForTokenClassification", Family::T5, HeadKind::TokenClassification),
@@ -76,7 +76,11 @@ pub(super) fn read(fields: &Fields, weights: Option<&Weights>) -> Result<Bluepri
     let (family, head) = class(fields, weights)?;
     let encoder = encoder(fields, if family == Family::T5 { head } else { HeadKind::None })?;
     if family == Family::T5 {
-        return Ok(encoder);
+        // The class would run such an encoder as a decoder, and attend to nothing.
+        return match fields.boolean("is_decoder", false)? {
+            true => Err(fields.error("is_decoder", "false, for an encoder alone")),
+            false => Ok(encoder),
+        };
     }
     // Older files say by one field whether the output is that of the embeddings and whether it is scaled; newer ones say the
     // second apart, and the tensors say the first.
