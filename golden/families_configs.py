@@ -223,6 +223,30 @@ def mpt(random):
     } | {field: config[field] for field in ["vocab_size", "num_labels", "pad_token_id"]}
 
 
+def t5(random):
+    """Few buckets, so that the distances of short texts share some; a width of heads that follows from nothing."""
+    buckets = int(random.integers(4, 20))
+    return {
+        "d_model": int(random.integers(3, 40)),
+        "d_kv": int(random.integers(1, 12)),
+        "d_ff": int(random.integers(5, 60)),
+        "num_heads": int(random.integers(1, 5)),
+        "num_layers": int(random.integers(1, 5)),
+        "vocab_size": int(random.integers(20, 90)),
+        "relative_attention_num_buckets": buckets,
+        "relative_attention_max_distance": buckets // 2 + int(random.integers(1, 20)),
+        "feed_forward_proj": str(random.choice(["relu", "gelu", "gated-gelu", "gated-silu", "gelu_new"])),
+        "layer_norm_epsilon": float(random.choice([1e-6, 1e-5])),
+        "num_labels": int(random.integers(1, 5)),
+        "pad_token_id": int(random.integers(0, 3)),
+        "num_decoder_layers": int(random.integers(1, 5)),
+        "tie_word_embeddings": flag(random),
+    }
+
+
+# Classes of T5 that have a decoder.
+T5_WRITERS = ("ForConditionalGeneration", "Model")
+
 DECODER_HEADS = ("ForCausalLM", "Model", "ForSequenceClassification", "ForTokenClassification")
 GPT_HEADS = DECODER_HEADS + ("ForQuestionAnswering",)
 
@@ -244,6 +268,7 @@ FAMILIES = {
     "Gemma2": (gemma2, DECODER_HEADS),
     "Mpt": (mpt, GPT_HEADS),
     "Gemma3": (gemma3, ("ForCausalLM", "TextModel", "TextForSequenceClassification")),
+    "T5": (t5, ("EncoderModel", "ForConditionalGeneration", "ForTokenClassification") + T5_WRITERS),
 }
 # Where the configuration's class is not the family's name.
 CONFIGS = {"Gemma3": "Gemma3TextConfig"}
@@ -277,13 +302,26 @@ def draw(family, number):
 SIZES = {"hidden_size": 12, "num_attention_heads": 3, "num_hidden_layers": 2, "intermediate_size": 14}
 SIZES |= {"vocab_size": 17, "max_position_embeddings": 12, "type_vocab_size": 2, "num_labels": 3}
 
-# Folders: the family, the head, and the rows of its table of positions, for texts of 40 tokens.
-FILES = {"tiny-bert": ("Bert", "ForMaskedLM", 40), "tiny-roberta": ("Roberta", "Model", 42)}
+T5_SIZES = {"d_model": 12, "d_kv": 5, "d_ff": 14, "num_heads": 3, "num_layers": 2, "vocab_size": 17}
+T5_SIZES |= {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 10, "feed_forward_proj": "gated-gelu"}
+
+# Folders: the family, the head, and the configuration, for texts of 40 tokens.
+FILES = {
+    "tiny-bert": ("Bert", "ForMaskedLM", SIZES | {"max_position_embeddings": 40}),
+    "tiny-roberta": ("Roberta", "Model", SIZES | {"max_position_embeddings": 42}),
+    "tiny-t5-encoder": ("T5", "EncoderModel", T5_SIZES),
+    "tiny-t5": ("T5", "ForConditionalGeneration", T5_SIZES | {"num_decoder_layers": 3, "decoder_start_token_id": 0}),
+}
+
+
+# T5's buckets and the distance from which on all share the last: its own, multiples of nothing, powers of two at bounds.
+BUCKETS = [(32, 128), (32, 256), (64, 128), (16, 64), (8, 20), (9, 6), (4, 3), (5, 40), (33, 100), (7, 150), (20, 31), (12, 96)]
 
 
 def small(config):
     """The same model with less to store."""
     limits = {"num_hidden_layers": 2, "n_layer": 2, "n_layers": 2, "intermediate_size": 12, "n_inner": 12, "vocab_size": 19}
+    limits |= {"num_layers": 2, "d_ff": 12}
     least = {field: min(config[field], most) for field, most in limits.items() if config.get(field)}
     kinds = {"layer_types": config["layer_types"][:2]} if "layer_types" in config else {}
     # There is no way back through capped scores.

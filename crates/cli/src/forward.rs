@@ -4,7 +4,7 @@ use crate::device::{DeviceOptions, on_device};
 use crate::error::{Failure, Outcome};
 use crate::model::ModelOptions;
 use clap::Args;
-use roformer::model::{HeadKind, Input, Logits, Model, Output};
+use roformer::model::{Encoded, HeadKind, Input, Logits, Model, Output};
 use roformer::ops::Backend;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -15,10 +15,12 @@ use std::str::FromStr;
 /// The model has a config.json and weights, as transformers saves them: a RoFormer, or a decoder of the Llama form (Llama,
 /// Mistral, Qwen2, Qwen3, MiniMind). Several texts of the same length are
 /// run as one batch; pad the shorter ones and say so with --mask. For a multiple-choice model each --ids is one choice.
+/// A model with an encoder and a decoder (T5) reads --ids and continues --decoder-ids.
 ///
 /// With --json: {"last_hidden_state": [text][token][feature], "logits": ...}. Logits are [text][token][score] for language
 /// models, token classifiers and question answering (start, end), [text][label] for classifiers of texts and [1][choice]
-/// for multiple choice; a model without a head has none. Numbers are the shortest that read back as the same f32; null
+/// for multiple choice; a model without a head has none. With a decoder both are of its tokens, and
+/// "encoder_last_hidden_state" is what it attends to. Numbers are the shortest that read back as the same f32; null
 /// stands for one that is infinite or not a number.
 #[derive(Args)]
 #[command(
@@ -39,6 +41,10 @@ pub struct Arguments {
     /// 1 for each real token and 0 for each padded one, once for each --ids [default: all 1]
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     mask: Vec<String>,
+    /// The token ids that the decoder of a model with an encoder has written, once for each --ids [default: the token it begins
+    /// with]
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    decoder_ids: Vec<String>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -54,6 +60,8 @@ pub fn run(arguments: Arguments) -> Outcome {
         )));
     }
     let ids = texts.concat();
+    let written = lists::<u32>("--decoder-ids", &arguments.decoder_ids, "token ids")?;
+    let written = written_texts(written, batch)?;
     let token_types =
         beside("--token-types", lists::<u32>("--token-types", &arguments.token_types, "segments")?, &texts)?;
     let mask = beside("--mask", lists::<u8>("--mask", &arguments.mask, "0 and 1")?, &texts)?;
@@ -66,30 +74,77 @@ pub fn run(arguments: Arguments) -> Outcome {
 
     let input = Input { ids: &ids, batch, token_types: token_types.as_deref(), mask: mask.as_deref() };
     let folder = arguments.model.folder()?;
-    let (mut output, head, hidden) =
-        on_device!(arguments.device.find()?, |device| forward(device, &folder, &input)?);
+    let Ran { mut output, read, written, head, width } =
+        on_device!(arguments.device.find()?, |device| forward(device, &folder, &input, written)?);
     if let (HeadKind::MultipleChoice, Some(logits)) = (head, &mut output.logits) {
         // The texts are the choices of one question.
         logits.shape.insert(0, 1);
     }
-    let shape = [batch, length, hidden];
+    let shape = [batch, written.as_ref().map_or(length, |written| written.len() / batch), width];
     let mut out = BufWriter::new(std::io::stdout().lock());
     if arguments.json {
-        as_json(&mut out, &output, &shape)?;
+        let read = read.as_deref().map(|read| (read, [batch, length, width]));
+        as_json(&mut out, &output, &shape, read)?;
     } else {
-        page(&mut out, &output, &shape, &ids, head)?;
+        page(&mut out, &output, &shape, written.as_ref().unwrap_or(&ids), head)?;
     }
     Ok(out.flush()?)
 }
 
-/// Loads a model on a device and runs it: what comes out, the head, and the width of the hidden states.
+/// What a model gave.
+struct Ran {
+    output: Output<f32>,
+    /// What the encoder gave, `[batch, length, width]`, where there is one.
+    read: Option<Vec<f32>>,
+    /// The ids that its decoder continues.
+    written: Option<Vec<u32>>,
+    head: HeadKind,
+    /// The width of hidden states.
+    width: usize,
+}
+
+/// Loads a model on a device and runs it.
 fn forward<B: Backend>(
     device: B,
     folder: &Path,
     input: &Input,
-) -> roformer::Result<(Output<f32>, HeadKind, usize)> {
+    written: Option<Vec<u32>>,
+) -> Result<Ran, Failure> {
     let model = Model::load_on(device, folder)?;
-    Ok((model.forward(input)?, model.head(), model.blueprint().width))
+    let (head, width) = (model.head(), model.blueprint().width);
+    if model.blueprint().encoder.is_none() {
+        return match written {
+            None => Ok(Ran { output: model.forward(input)?, read: None, written, head, width }),
+            Some(_) => Err(Failure::Input(
+                "--decoder-ids is given, and the model has no encoder with a decoder; expected --ids alone"
+                    .into(),
+            )),
+        };
+    }
+    let ids = written.unwrap_or_else(|| vec![model.blueprint().start; input.batch]);
+    let read = model.encode(input)?.last_hidden_state;
+    let begun = Input { ids: &ids, batch: input.batch, token_types: None, mask: None };
+    let output = model.forward_with(&begun, Encoded { hidden: &read, mask: input.mask })?;
+    Ok(Ran { output, read: Some(read), written: Some(ids), head, width })
+}
+
+/// The ids that a decoder continues, row by row, if any were given: as many for each text.
+fn written_texts(texts: Vec<Vec<u32>>, batch: usize) -> Result<Option<Vec<u32>>, Failure> {
+    let Some(first) = texts.first() else { return Ok(None) };
+    if texts.len() != batch {
+        return Err(Failure::Input(format!(
+            "--decoder-ids is given {} times; expected once for each of the {batch} --ids",
+            texts.len()
+        )));
+    }
+    match texts.iter().find(|text| text.len() != first.len()) {
+        Some(other) => Err(Failure::Input(format!(
+            "--decoder-ids has texts of {} and {} tokens; expected as many in each",
+            first.len(),
+            other.len()
+        ))),
+        None => Ok(Some(texts.concat())),
+    }
 }
 
 /// Numbers separated by commas, one list for each time that the flag was given.
@@ -125,12 +180,21 @@ fn beside<T: Copy>(flag: &str, given: Vec<Vec<T>>, texts: &[Vec<u32>]) -> Result
 }
 
 /// The stable interface.
-fn as_json(out: &mut impl Write, output: &Output<f32>, shape: &[usize]) -> std::io::Result<()> {
+fn as_json(
+    out: &mut impl Write,
+    output: &Output<f32>,
+    shape: &[usize],
+    read: Option<(&[f32], [usize; 3])>,
+) -> std::io::Result<()> {
     write!(out, "{{\"last_hidden_state\":")?;
     nested(out, &output.last_hidden_state, shape)?;
     if let Some(logits) = &output.logits {
         write!(out, ",\"logits\":")?;
         nested(out, &logits.scores, &logits.shape)?;
+    }
+    if let Some((read, shape)) = read {
+        write!(out, ",\"encoder_last_hidden_state\":")?;
+        nested(out, read, &shape)?;
     }
     writeln!(out, "}}")
 }

@@ -268,7 +268,8 @@ fn info_says_what_a_folder_holds() {
         let parameters = 6210 - 48 * 8;
         let wanted = json!({
             "model_type": "roformer", "architecture": "RoFormerForMaskedLM", "head": "masked_lm",
-            "num_hidden_layers": 2, "hidden_size": 16, "num_attention_heads": 2, "num_key_value_heads": null,
+            "num_hidden_layers": 2, "num_encoder_layers": null, "hidden_size": 16, "num_attention_heads": 2,
+            "num_key_value_heads": null,
             "head_dim": 8, "intermediate_size": 37, "hidden_act": "gelu", "vocab_size": 40, "embedding_size": 16,
             "type_vocab_size": 2, "max_position_embeddings": 48, "rotary_value": false, "is_decoder": false,
             "add_cross_attention": false, "tie_word_embeddings": true,

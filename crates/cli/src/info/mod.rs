@@ -51,9 +51,10 @@ pub fn run(arguments: Arguments) -> Outcome {
 pub const OF_TRAINING: &str = "an optimizer's numbers, step counts, the head for the next text";
 
 /// The fields of a configuration that are reported, under their own names.
-const FIELDS: [&str; 18] = [
+const FIELDS: [&str; 19] = [
     "model_type",
     "num_hidden_layers",
+    "num_encoder_layers",
     "hidden_size",
     "num_attention_heads",
     "num_key_value_heads",
@@ -201,6 +202,10 @@ fn sizes(blueprint: &Blueprint) -> Map<String, Value> {
         ]),
         family if family.is_encoder() => all.push(("type_vocab_size", json!(blueprint.types))),
         _ => all.push(("num_key_value_heads", json!(blueprint.key_heads))),
+    }
+    if let Some(encoder) = &blueprint.encoder {
+        all.push(("num_encoder_layers", json!(encoder.layers)));
+        all.push(("add_cross_attention", json!(true)));
     }
     all.into_iter().map(|(field, value)| (field.to_string(), value)).collect()
 }

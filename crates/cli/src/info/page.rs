@@ -16,7 +16,8 @@ pub fn print(out: &mut impl Write, facts: &Value) -> Result<()> {
     // Other heads than language models do not lead back to the vocabulary; those of other models are not known.
     let has_output = facts["head"].as_str().is_none_or(|head| head.ends_with("_lm"));
     line("model", vec![with("model_type", "#"), with("architecture", "#"), with("head", "head #")])?;
-    line("layers", vec![with("num_hidden_layers", "#")])?;
+    let of_encoder = with("num_encoder_layers", "# of the encoder that it attends to");
+    line("layers", vec![with("num_hidden_layers", "#"), of_encoder])?;
     line(
         "width",
         vec![

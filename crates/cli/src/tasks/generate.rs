@@ -17,6 +17,7 @@ use std::io::{self, Write};
 ///
 /// A causal language model (RoFormerForCausalLM) continues each text; the text is printed with what follows, as it comes.
 /// RoFormer-Sim writes another text that says the same; with --paraphrase it lists several, the nearest to the text first.
+/// A model with an encoder (T5ForConditionalGeneration) reads the text and writes what it was trained to; only that is printed.
 ///
 /// Tokens are drawn at random, from the seed alone: the same command prints the same text on the same device. At temperature 0
 /// the likeliest token is always taken.
@@ -139,7 +140,8 @@ impl<B: Backend> Generation<B> {
         }
         // Written here and not in `print`: each piece is seen when it comes.
         let mut out = crate::terminal::stdout();
-        let goes_on = !self.pipeline.model().blueprint().is_unilm();
+        let blueprint = self.pipeline.model().blueprint();
+        let goes_on = !blueprint.is_unilm() && blueprint.encoder.is_none();
         let mut before = if goes_on { text } else { "" };
         // Tokens of a file's own tokenizer bring their spaces along.
         let drops_spaces = self.pipeline.tokenizer().kind() != Kind::File;

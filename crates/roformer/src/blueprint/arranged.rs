@@ -1,8 +1,8 @@
 //! Tensors that a family's files keep in another order than the one they are worked on: products with their inputs first,
-//! queries, keys and values head by head, weights of norms less 1.
+//! queries, keys and values head by head, biases by buckets before heads, weights of norms less 1.
 
 use super::names::Queries;
-use super::{Blueprint, NormKind};
+use super::{Blueprint, Names, NormKind};
 use crate::error::{Error, Result};
 use crate::model::Parameters;
 use crate::ops::{Memory, Real};
@@ -29,7 +29,13 @@ impl Blueprint {
             let end = name.strip_suffix(".weight").or(name.strip_suffix(".bias"));
             end.and_then(|end| end.strip_suffix(part)).is_some_and(|start| start.ends_with('.'))
         };
+        let is_buckets =
+            |names: &Names| !names.buckets.is_empty() && name.strip_suffix(".weight") == Some(names.buckets);
         match names.queries {
+            _ if is_buckets(names) => Arrangement::Transposed,
+            _ if self.encoder.as_ref().is_some_and(|encoder| is_buckets(encoder.family.names())) => {
+                Arrangement::Transposed
+            }
             _ if !name.starts_with(names.layer) && self.norms.kind != NormKind::RmsLessOne => {
                 Arrangement::Same
             }

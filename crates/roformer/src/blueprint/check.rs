@@ -43,7 +43,8 @@ impl Blueprint {
             self.encoding.check_linear()?;
             self.check_features(form)?;
         }
-        self.check_encoding()
+        self.check_encoding()?;
+        self.encoder.as_ref().map_or(Ok(()), |encoder| encoder.check())
     }
 
     /// Checks that queries and keys have as many features, and that values can be rotated with them.

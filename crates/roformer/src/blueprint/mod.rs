@@ -36,7 +36,7 @@ pub use arranged::Kept;
 pub use family::Family;
 pub(crate) use family::positions_table;
 pub use head::{HeadKind, Judged, Labels, Problem, Summary, SummaryOf};
-pub(crate) use names::{Names, POSITIONS};
+pub(crate) use names::{BUCKETS, Names, POSITIONS};
 pub use nearest::Nearest;
 pub use parts::{
     Biases, Dims, Direction, Features, LinearForm, Local, Mixing, NormKind, NormPlace, Norms, Output,
@@ -95,6 +95,8 @@ pub struct Blueprint {
     pub direction: Direction,
     /// Whether layers also attend to another model's output.
     pub has_cross_attention: bool,
+    /// The encoder whose output that is, where it comes with the model; it has the same word embeddings.
+    pub encoder: Option<Box<Blueprint>>,
     /// The position encoding.
     pub encoding: Encoding,
     /// Whether codes of positions are added before the embeddings are normed; else they come last.
@@ -109,6 +111,8 @@ pub struct Blueprint {
     pub mixing: Mixing,
     /// The output of a language model.
     pub output: Output,
+    /// What hidden states are multiplied by before it.
+    pub output_scale: f64,
     /// The activation of the pooler, where there is one.
     pub pooler: Option<Activation>,
     /// What stands on the last layer.
@@ -121,6 +125,8 @@ pub struct Blueprint {
     pub summary: Summary,
     /// The tokens that end a text, as far as the file says.
     pub ends: Vec<u32>,
+    /// The token that a text begins with which a decoder with an encoder writes.
+    pub start: u32,
 }
 
 impl Blueprint {
@@ -190,6 +196,7 @@ impl Blueprint {
             has_head_norms: false,
             direction: Direction::Both,
             has_cross_attention: false,
+            encoder: None,
             encoding: Encoding::Rotary(Rotary::default()),
             codes_first: false,
             padding: None,
@@ -204,12 +211,14 @@ impl Blueprint {
                 has_bias: false,
                 cap: None,
             },
+            output_scale: 1.0,
             pooler: None,
             head: HeadKind::None,
             judged: Judged::Token,
             labels: Labels::default(),
             summary: Summary::default(),
             ends: Vec::new(),
+            start: 0,
         }
     }
 
@@ -303,6 +312,7 @@ impl Blueprint {
             true => vocabulary * embedding,
             false => 0,
         };
-        vocabulary * embedding + output + layers * width * (attention + feed_forward)
+        let encoder = self.encoder.as_ref().map_or(0, |encoder| encoder.numbers());
+        vocabulary * embedding + output + layers * width * (attention + feed_forward) + encoder
     }
 }

@@ -14,6 +14,9 @@ pub(crate) struct Names {
     pub types: &'static str,
     /// The learned vectors of positions, where the family has them.
     pub positions: &'static str,
+    /// The biases by buckets of distances that the layers share, where the family has them; files keep them
+    /// `[buckets, heads]`.
+    pub buckets: &'static str,
     /// The norm of the embeddings.
     pub embedding_norm: &'static str,
     /// The projection of embeddings that are narrower or wider than the model.
@@ -36,6 +39,8 @@ pub(crate) struct Names {
     pub gate: &'static str,
     /// Its first product.
     pub up: &'static str,
+    /// The same where there is no gate, if that is another name.
+    pub plain_up: &'static str,
     /// Its second product.
     pub down: &'static str,
     /// Its norm.
@@ -86,12 +91,16 @@ pub(crate) enum Queries {
 /// What encodings call learned vectors of positions.
 pub(crate) const POSITIONS: &str = "position.embedding.weight";
 
+/// What T5's encoding calls its biases by buckets of distances.
+pub(crate) const BUCKETS: &str = "position.t5.weight";
+
 /// A family without any of the parts that only some have.
 pub(crate) const NONE: Names = Names {
     prefix: "",
     words: "",
     types: "",
     positions: "",
+    buckets: "",
     embedding_norm: "",
     project: "",
     layer: "",
@@ -103,6 +112,7 @@ pub(crate) const NONE: Names = Names {
     after: ["", ""],
     gate: "",
     up: "",
+    plain_up: "",
     down: "",
     feed_forward_norm: "",
     is_transposed: false,
@@ -144,6 +154,7 @@ impl Names {
     pub fn ups(&self, layer: usize, kind: &str, wide: usize, is_gated: bool) -> Vec<(String, usize)> {
         let dotted = |part: &str| format!("{}.{kind}", self.of_layer(layer, part));
         match is_gated {
+            false if !self.plain_up.is_empty() => vec![(dotted(self.plain_up), wide)],
             false => vec![(dotted(self.up), wide)],
             true if self.gate == self.up => vec![(dotted(self.up), 2 * wide)],
             true => vec![(dotted(self.gate), wide), (dotted(self.up), wide)],
@@ -154,6 +165,7 @@ impl Names {
     pub fn of_encoding<'n>(&self, name: &'n str) -> Cow<'n, str> {
         match name {
             POSITIONS if !self.positions.is_empty() => format!("{}.weight", self.positions).into(),
+            BUCKETS if !self.buckets.is_empty() => format!("{}.weight", self.buckets).into(),
             name => name.into(),
         }
     }

@@ -66,11 +66,12 @@ impl List {
 impl Blueprint {
     /// The tensors of a model, under the names that one with a head has.
     pub fn tensors(&self) -> Vec<Asked> {
-        self.tensors_of(self.layers)
+        self.tensors_of(usize::MAX)
     }
 
-    /// The same for the first layers.
-    fn tensors_of(&self, layers: usize) -> Vec<Asked> {
+    /// The same for at most so many layers, the first ones.
+    fn tensors_of(&self, most: usize) -> Vec<Asked> {
+        let layers = self.layers.min(most);
         let (names, width, embedding) = (self.family.names(), self.width, self.embedding);
         let mut list = List { tensors: Vec::new(), norm: self.norms.kind, part: Part::Body };
         list.add(format!("{}.weight", names.words), &[self.vocabulary, embedding]);
@@ -99,6 +100,10 @@ impl Blueprint {
         for asked in &mut list.tensors {
             asked.shape = self.arrangement(&asked.name, &asked.shape).shape(&asked.shape);
         }
+        if let Some(encoder) = &self.encoder {
+            // The word embeddings are those of both.
+            list.tensors.extend(encoder.tensors_of(most).into_iter().skip(1));
+        }
         list.tensors
     }
 
@@ -124,10 +129,11 @@ impl Blueprint {
             names.after.iter().for_each(|part| list.norm(&name(part), width));
         }
         if self.has_cross_attention {
-            let [products @ .., norm] = &names.cross;
+            let [products @ .., output, norm] = &names.cross;
             for part in products {
-                list.product(&name(part), [width, width], self.biases.queries);
+                list.product(&name(part), [query, width], self.biases.queries);
             }
+            list.product(&name(output), [width, query], self.biases.queries);
             list.norm(&name(norm), width);
         }
         let ups = |kind: &str| names.ups(layer, kind, self.wide, self.is_gated);
@@ -187,7 +193,7 @@ impl Blueprint {
         self.check_pairing(weights)?;
         let source = Named::new(weights, self.family.names());
         // Layers that cannot all be there are not listed.
-        let asked = self.tensors_of(self.layers.min(weights.len() + 1));
+        let asked = self.tensors_of(weights.len() + 1);
         let own: HashSet<&str> = asked.iter().map(|asked| source.own(&asked.name)).collect();
         let is_missing = |name: &&&str| weights.get(name).is_none();
         let mut missing: Vec<String> = own.iter().filter(is_missing).map(|name| name.to_string()).collect();

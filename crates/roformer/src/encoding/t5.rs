@@ -2,6 +2,7 @@
 //! far ones share buckets that widen with the logarithm. All layers share the numbers.
 
 use super::{Encode, Sizes, Terms, by_distance, check_rows};
+use crate::blueprint::BUCKETS;
 use crate::error::{Error, Result};
 use crate::graph::{Builder, Init, TableTerm};
 use crate::ops::Real;
@@ -24,22 +25,21 @@ impl Default for T5 {
 }
 
 impl<T: Real> Encode<T> for T5 {
-    fn check(&self, _sizes: &Sizes) -> Result<()> {
+    fn check(&self, sizes: &Sizes) -> Result<()> {
         check_rows("the number of buckets", self.buckets)?;
-        if self.buckets < 4 || !self.buckets.is_multiple_of(4) || self.furthest <= self.buckets / 2 {
+        // Half of the buckets of a direction are for one distance each.
+        let exact = self.buckets / if sizes.is_causal { 2 } else { 4 };
+        if self.buckets < 4 || self.furthest <= exact {
             let value = format!("{} for distances to {}", self.buckets, self.furthest);
-            return Err(Error::input(
-                "the number of buckets",
-                value,
-                "a multiple of 4, below twice the distance",
-            ));
+            let expected = "at least 4, and distances beyond those that have a bucket each";
+            return Err(Error::input("the number of buckets", value, expected));
         }
         Ok(())
     }
 
     fn terms(&self, builder: &mut Builder<T>, layer: usize, sizes: &Sizes) -> Terms {
         let shape = [sizes.heads, self.buckets];
-        let name = "position.t5.weight";
+        let name = BUCKETS;
         let table = match (layer, builder.parameters().find(name)) {
             (1.., Some(table)) => table,
             _ => builder.parameters().add(name, &shape, Init::Normal(0.02)),

@@ -13,6 +13,8 @@ pub struct Cache<T: Real = f32, B: Backend = Cpu> {
     pub(super) mask: Vec<bool>,
     /// Numbers of a token's keys, and of its values.
     pub(super) width: usize,
+    /// Numbers of a token of the other model's output.
+    hidden: usize,
     /// The length of the other model's output, once a step has used one.
     pub(super) encoded: Option<usize>,
     pub(super) batch: usize,
@@ -26,7 +28,7 @@ pub struct Cache<T: Real = f32, B: Backend = Cpu> {
 pub(super) struct LayerCache<T: Real, B: Backend> {
     pub keys: B::Buffer<T>,
     pub values: B::Buffer<T>,
-    /// Keys and values of the other model's output, `[batch, encoded, 2 · width]`, once they have been computed.
+    /// Keys and values of the other model's output, `[batch, encoded, 2 · queries]`, once they have been computed.
     pub cross: Option<B::Buffer<T>>,
     /// What linear attention keeps in place of keys and values.
     pub state: Option<B::State<T>>,
@@ -53,7 +55,18 @@ impl<T: Real, B: Backend> Cache<T, B> {
             Ok(LayerCache { keys: memory()?, values: memory()?, cross: None, state: state.transpose()? })
         };
         let layers = (0..layers).map(layer).collect::<Result<_>>()?;
-        Ok(Cache { layers, mask, width, batch, capacity, length: 0, encoded: None, is_under_way: false })
+        let hidden = blueprint.width;
+        Ok(Cache {
+            layers,
+            mask,
+            width,
+            hidden,
+            batch,
+            capacity,
+            length: 0,
+            encoded: None,
+            is_under_way: false,
+        })
     }
 
     /// The cache of one text, `batch` times over.
@@ -94,7 +107,7 @@ impl<T: Real, B: Backend> Cache<T, B> {
         }
         match self.encoded {
             Some(length)
-                if encoded.is_some_and(|other| other.hidden.len() != batch * length * self.width) =>
+                if encoded.is_some_and(|other| other.hidden.len() != batch * length * self.hidden) =>
             {
                 let value = encoded.map_or(0, |other| other.hidden.len());
                 return Err(Error::input("the encoded input", value, "that of the first step"));

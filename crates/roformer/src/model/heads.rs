@@ -245,6 +245,9 @@ fn output<T: Real, B: Backend>(
     if !blueprint.output.is_tied {
         source.read(&format!("{}.weight", names.output), &shape, &mut words)?;
     }
+    if blueprint.output_scale != 1.0 {
+        words.iter_mut().for_each(|x| *x *= T::of(blueprint.output_scale));
+    }
     device.set_rows(&mut matrix, 0, &words)?;
     if blueprint.output.has_bias {
         let bias = match blueprint.output.is_tied {

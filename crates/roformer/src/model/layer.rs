@@ -157,6 +157,8 @@ pub(super) struct Buffers<T: Real, B: Backend> {
     qkv: B::Buffer<T>,
     /// `[tokens, queries]`
     context: B::Buffer<T>,
+    /// `[tokens, queries]`: those of attention to another model's output; empty without.
+    cross: B::Buffer<T>,
     /// `[tokens, 2 · wide]`; empty without a gate.
     gate_up: B::Buffer<T>,
     /// `[tokens, wide]`
@@ -173,6 +175,7 @@ impl<T: Real, B: Backend> Buffers<T, B> {
             delta: empty()?,
             qkv: empty()?,
             context: empty()?,
+            cross: empty()?,
             gate_up: empty()?,
             wide: empty()?,
             attention: device.scratch().map_err(Error::for_want_of("attention"))?,
@@ -189,6 +192,7 @@ impl<T: Real, B: Backend> Buffers<T, B> {
             (&mut self.delta, if is_before { width } else { 0 }),
             (&mut self.qkv, query + 2 * key),
             (&mut self.context, query),
+            (&mut self.cross, if blueprint.has_cross_attention { query } else { 0 }),
             (&mut self.gate_up, if blueprint.is_gated { 2 * blueprint.wide } else { 0 }),
             (&mut self.wide, blueprint.wide),
         ];
@@ -245,16 +249,16 @@ impl<T: Real, B: Backend> Layer<T, B> {
         };
         let cross = match blueprint.has_cross_attention {
             true => {
-                let [query, key, value, output, after] = names.cross;
-                let square = |parts: &[&str]| {
+                let [queries, keys, values, output, own_norm] = names.cross;
+                let product = |parts: &[&str], shape: [usize; 2]| {
                     let parts: Vec<String> = parts.iter().map(|part| name(part)).collect();
-                    linear(device, source, &parts, [width, width], biases.queries)
+                    linear(device, source, &parts, shape, biases.queries)
                 };
                 Some(Cross {
-                    query: square(&[query])?,
-                    key_value: square(&[key, value])?,
-                    output: square(&[output])?,
-                    norm: norm(after, width)?,
+                    query: product(&[queries], [query, width])?,
+                    key_value: product(&[keys, values], [query, width])?,
+                    output: product(&[output], [width, query])?,
+                    norm: norm(own_norm, width)?,
                 })
             }
             false => None,
@@ -325,12 +329,15 @@ impl<T: Real, B: Backend> Layer<T, B> {
             if let Some([after, _]) = &self.after {
                 after.apply(device, delta, None)?;
             }
-            // Side by side, the feed-forward block reads what attention read.
-            let added = (!pass.blueprint.is_parallel).then_some(&*delta);
-            self.last_norm.iter().try_for_each(|norm| norm.apply_to(device, x, added, y))?;
         }
         if let (Some(own), Some(other)) = (&self.cross, &pass.encoded) {
             own.forward(pass, other, buffers, cross)?;
+        }
+        if is_before {
+            let Buffers { x, y, delta, .. } = &mut *buffers;
+            // Side by side, the feed-forward block reads what attention read.
+            let added = (!pass.blueprint.is_parallel).then_some(&*delta);
+            self.last_norm.iter().try_for_each(|norm| norm.apply_to(device, x, added, y))?;
         }
         let Buffers { x, y, delta, gate_up, wide, .. } = &mut *buffers;
         match pass.blueprint.is_gated {
@@ -427,7 +434,8 @@ impl<T: Real, B: Backend> Layer<T, B> {
 }
 
 impl<T: Real, B: Backend> Cross<T, B> {
-    /// y ← norm(y + attention of y to the other model's output). Its keys and values are kept in the slot.
+    /// y ← norm(y + attention of y to the other model's output), or with norms before blocks x ← x + delta and delta the
+    /// attention of norm(x). Its keys and values are kept in the slot.
     fn forward(
         &self,
         pass: &Pass<T, B>,
@@ -436,8 +444,12 @@ impl<T: Real, B: Backend> Cross<T, B> {
         slot: Option<&mut Option<B::Buffer<T>>>,
     ) -> Result<()> {
         let Pass { device, blueprint, batch, length, .. } = *pass;
-        let (width, heads) = (blueprint.width, blueprint.heads);
-        let Buffers { x, y, context, attention, .. } = buffers;
+        let (width, heads) = (blueprint.query_width(), blueprint.heads);
+        let Buffers { x, y, delta, context, cross, attention, .. } = buffers;
+        let is_before = blueprint.norms.place.is_before();
+        if is_before {
+            self.norm.apply_to(device, x, Some(&*delta), y)?;
+        }
         let mut fresh = None;
         let slot = slot.unwrap_or(&mut fresh);
         let both = match slot {
@@ -450,10 +462,10 @@ impl<T: Real, B: Backend> Cross<T, B> {
             }
         };
         // No rotation here: the two sequences have no positions in common.
-        device.product(&self.query, y, Activation::Identity, x)?;
+        device.product(&self.query, y, Activation::Identity, cross)?;
         let head_dim = blueprint.head_dim;
         let shape = Shape { batch, queries: length, keys: other.length, heads, key_heads: heads, head_dim };
-        let query = Part { buffer: &*x, offset: 0, token: width, sequence: length * width };
+        let query = Part { buffer: &*cross, offset: 0, token: width, sequence: length * width };
         let part = |part: usize| Part {
             buffer: &*both,
             offset: part * width,
@@ -461,9 +473,13 @@ impl<T: Real, B: Backend> Cross<T, B> {
             sequence: other.length * 2 * width,
         };
         let mask = Mask { keys: other.mask, ..Mask::default() };
+        let terms = Terms { scale: blueprint.scale, ..Terms::default() };
         device
-            .attend(&shape, [query, part(0), part(1)], &mask, &Terms::default(), context, attention)
+            .attend(&shape, [query, part(0), part(1)], &mask, &terms, context, attention)
             .map_err(Error::for_want_of("attention"))?;
+        if is_before {
+            return Ok(device.product(&self.output, context, Activation::Identity, delta)?);
+        }
         device.product(&self.output, context, Activation::Identity, x)?;
         self.norm.apply(device, x, Some(y))?;
         std::mem::swap(x, y);

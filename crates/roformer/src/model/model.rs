@@ -19,6 +19,8 @@ pub struct Model<T: Real = f32, B: Backend = Cpu> {
     device: B,
     blueprint: Blueprint,
     parts: Parts<T, B>,
+    /// Those of the encoder that comes with it.
+    encoder: Option<Parts<T, B>>,
     buffers: Pool<Buffers<T, B>>,
 }
 
@@ -84,7 +86,8 @@ impl<T: Real, B: Backend> Model<T, B> {
             return Err(Error::memory("the weights"));
         }
         let parts = Parts::load(&device, &blueprint, source)?;
-        Ok(Model { device, blueprint, parts, buffers: Pool::new() })
+        let encoder = blueprint.encoder.as_ref().map(|encoder| Parts::load(&device, encoder, source));
+        Ok(Model { device, encoder: encoder.transpose()?, blueprint, parts, buffers: Pool::new() })
     }
 
     /// What it is.
@@ -99,7 +102,8 @@ impl<T: Real, B: Backend> Model<T, B> {
 
     /// The memory that the layers' weights take, in bytes.
     pub fn layer_bytes(&self) -> usize {
-        self.parts.layers.iter().map(|layer| layer.bytes(&self.device)).sum()
+        let encoder = self.encoder.iter().flat_map(|encoder| &encoder.layers);
+        self.parts.layers.iter().chain(encoder).map(|layer| layer.bytes(&self.device)).sum()
     }
 
     /// Runs the model on a batch of texts of any length that memory and the encoding allow. The first token of a row stands
@@ -111,6 +115,27 @@ impl<T: Real, B: Backend> Model<T, B> {
     /// Runs a decoder that also attends to another model's output.
     pub fn forward_with(&self, input: &Input, encoded: Encoded<T>) -> Result<Output<T>> {
         self.call(input, Call { encoded: Some(encoded), ..Call::default() })
+    }
+
+    /// Runs the encoder that comes with the model: what its decoder then attends to.
+    ///
+    /// ```no_run
+    /// use roformer::model::{Encoded, Input, Model};
+    ///
+    /// let model = Model::load("google-t5/t5-small")?;
+    /// let text = Input { ids: &[13959, 1566, 12, 2968, 1], batch: 1, token_types: None, mask: None };
+    /// let read = model.encode(&text)?.last_hidden_state;
+    /// let begun = Input { ids: &[model.blueprint().start], ..text };
+    /// let output = model.forward_with(&begun, Encoded { hidden: &read, mask: None })?;
+    /// # Ok::<(), roformer::Error>(())
+    /// ```
+    pub fn encode(&self, input: &Input) -> Result<Output<T>> {
+        let (Some(blueprint), Some(parts)) = (&self.blueprint.encoder, &self.encoder) else {
+            let expected = "one that comes with an encoder, such as T5";
+            return Err(Error::input("the model", "without an encoder of its own", expected));
+        };
+        let Model { device, buffers, .. } = self;
+        Stack { device, blueprint, parts, buffers }.call(input, Call::default())
     }
 
     /// A cache for `batch` texts of at most `capacity` tokens.
@@ -146,8 +171,23 @@ impl<T: Real, B: Backend> Model<T, B> {
     /// Rules whose frequencies depend on the length (dynamic NTK, LongRoPE) are given the number of tokens up to the last
     /// of this call. Keys in a cache stay as they were rotated, as in transformers.
     pub fn call(&self, input: &Input, call: Call<T, B>) -> Result<Output<T>> {
+        let Model { device, blueprint, parts, buffers, .. } = self;
+        Stack { device, blueprint, parts, buffers }.call(input, call)
+    }
+}
+
+/// Layers with what stands before and behind them, as they run: a model's own, or those of its encoder.
+struct Stack<'m, T: Real, B: Backend> {
+    device: &'m B,
+    blueprint: &'m Blueprint,
+    parts: &'m Parts<T, B>,
+    buffers: &'m Pool<Buffers<T, B>>,
+}
+
+impl<T: Real, B: Backend> Stack<'_, T, B> {
+    fn call(&self, input: &Input, call: Call<T, B>) -> Result<Output<T>> {
         let Call { encoded, mut cache, prefix, scores } = call;
-        let (device, blueprint, parts) = (&self.device, &self.blueprint, &self.parts);
+        let Stack { device, blueprint, parts, .. } = *self;
         let (batch, length) = self.check(input, encoded.as_ref())?;
         check_call(prefix, scores, cache.is_some(), batch, length)?;
         if prefix.is_some() && blueprint.mixing != Mixing::Softmax {
@@ -213,7 +253,7 @@ impl<T: Real, B: Backend> Model<T, B> {
         let delta = (!self.parts.layers.is_empty()).then_some(&*delta);
         match (&self.parts.last_norm, self.blueprint.norms.place.is_before()) {
             (Some(norm), true) => {
-                norm.apply_to(&self.device, x, delta, y)?;
+                norm.apply_to(self.device, x, delta, y)?;
                 Ok(y)
             }
             (None, false) => Ok(x),
@@ -232,9 +272,15 @@ impl<T: Real, B: Backend> Model<T, B> {
 
     /// Checks an input; returns batch and length.
     fn check(&self, input: &Input, encoded: Option<&Encoded<T>>) -> Result<(usize, usize)> {
-        let Blueprint { vocabulary, types, width, has_cross_attention, .. } = self.blueprint;
+        let Blueprint { vocabulary, types, width, has_cross_attention, .. } = *self.blueprint;
         let (batch, length) = check_input(input, vocabulary, types.max(1))?;
-        let Some(encoded) = encoded else { return Ok((batch, length)) };
+        let Some(encoded) = encoded else {
+            if self.blueprint.encoder.is_some() {
+                let expected = "what the model's encoder made of a text: its decoder attends to it";
+                return Err(Error::input("the encoded input", "none", expected));
+            }
+            return Ok((batch, length));
+        };
         if !has_cross_attention {
             let expected = "none: nothing in this model reads it";
             return Err(Error::input("the encoded input", encoded.hidden.len(), expected));

@@ -110,12 +110,12 @@ fn join<T: Real>(blueprint: &Blueprint, builder: &mut Builder<T>, x: Value, laye
 
 fn feed_forward<T: Real>(blueprint: &Blueprint, builder: &mut Builder<T>, x: Value, layer: usize) -> Value {
     let (names, inner, has_bias) = (blueprint.family.names(), blueprint.wide, blueprint.biases.wide);
-    let name = |part: &str| names.of_layer(layer, part);
+    let ups = |kind: &str| names.ups(layer, kind, inner, blueprint.is_gated);
     if blueprint.is_gated {
-        let both = stack(builder, x, |kind: &str| names.ups(layer, kind, inner, true), 2 * inner, has_bias);
+        let both = stack(builder, x, ups, 2 * inner, has_bias);
         return builder.gate(both, blueprint.activation);
     }
-    let x = linear(builder, x, &name(names.up), inner, has_bias);
+    let x = stack(builder, x, ups, inner, has_bias);
     builder.activation(x, blueprint.activation)
 }
 

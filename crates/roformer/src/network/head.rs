@@ -103,6 +103,7 @@ fn language<T: Real>(network: &Network, builder: &mut Builder<T>, hidden: Value)
     let (blueprint, output) = (&network.blueprint, network.blueprint.output);
     let (names, vocabulary) = (blueprint.family.names(), blueprint.vocabulary);
     let x = transform(network, builder, hidden);
+    let x = builder.times(x, blueprint.output_scale);
     let words = builder.parameters().find(&format!("{}.weight", names.words)).filter(|_| output.is_tied);
     let parameters = builder.parameters();
     let weight = words.unwrap_or_else(|| {

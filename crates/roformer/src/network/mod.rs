@@ -27,7 +27,7 @@ pub use hand_over::Tensor;
 pub use head::Task;
 pub use open::Loaded;
 
-use crate::blueprint::POSITIONS;
+use crate::blueprint::{BUCKETS, POSITIONS};
 use crate::encoding::{Encoding, Sizes};
 use crate::error::Result;
 use crate::graph::{Builder, Graph, Value};
@@ -112,7 +112,9 @@ impl Network {
         let head::Head { hidden, scores, vectors, loss } = head::head(self, &mut builder, x, &sizes);
         builder.minimise(loss);
         let names = self.blueprint.family.names();
-        builder.parameters().rename(POSITIONS, &names.of_encoding(POSITIONS));
+        for name in [POSITIONS, BUCKETS] {
+            builder.parameters().rename(name, &names.of_encoding(name));
+        }
         Ok((builder, Outline { network: self.clone(), hidden, scores, vectors, sizes }))
     }
 

@@ -120,12 +120,21 @@ impl Network {
 }
 
 fn read(bytes: &[u8], weights: Option<&Weights>, task: Task, is_causal: Option<bool>) -> Result<Network> {
-    let blueprint = Blueprint::read(bytes, weights)?;
+    let mut blueprint = Blueprint::read(bytes, weights)?;
+    // What reads texts is trained, and what writes them is left.
+    if let Some(encoder) = blueprint.encoder.take() {
+        blueprint = *encoder;
+    }
     let (map, family) = (object(bytes)?, blueprint.family);
     let fields = Fields(&map);
     if blueprint.has_cross_attention {
         let expected = "false: attention to another model's output is run, but not trained";
         return Err(fields.error("add_cross_attention", expected));
+    }
+    if family == Family::T5 && matches!(task, Task::Language | Task::Text(_)) {
+        let what = if task == Task::Language { "a language model" } else { "classes of texts" };
+        let expected = "similarity, or classes of tokens: T5 writes and judges texts with a decoder, which is not trained";
+        return Err(Error::input("task", format!("{what}, for a t5"), expected));
     }
     if family.is_encoder() && family != Family::RoFormer && is_causal == Some(true) {
         let value = format!("causal, for a {}", family.model_type());

@@ -130,6 +130,10 @@ impl<B: Backend> Pipeline<B> {
             .enumerate()
             .flat_map(|(text, places)| places.iter().map(move |place| text * length + place))
             .collect();
+        if self.model.blueprint().encoder.is_some() {
+            // What reads a text is the encoder; the decoder writes one.
+            return self.model.encode(&input);
+        }
         let scores = if self.is_language_model() { Scores::At(&places) } else { Scores::All };
         self.model.call(&input, Call { scores, ..Call::default() })
     }

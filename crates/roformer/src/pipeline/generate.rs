@@ -4,7 +4,7 @@ use super::Pipeline;
 use super::sample::choose;
 use super::{Embed, cosine};
 use crate::error::{Error, Result};
-use crate::model::{Cache, Call, HeadKind, Input, Scores};
+use crate::model::{Cache, Call, Encoded, HeadKind, Input, Scores};
 use crate::ops::Backend;
 use std::collections::HashSet;
 
@@ -48,8 +48,8 @@ struct Prompt {
 const ROUNDS: usize = 4;
 
 impl<B: Backend> Pipeline<B> {
-    /// Continues a text; RoFormer-Sim instead writes another that says the same. What is new is handed to `on_text` piece by
-    /// piece as it comes, and returned as a whole.
+    /// Continues a text; RoFormer-Sim instead writes another that says the same, and a model with an encoder, such as T5, what
+    /// it was trained to. What is new is handed to `on_text` piece by piece as it comes, and returned as a whole.
     pub fn generate(&self, text: &str, options: &Generate, mut on_text: impl FnMut(&str)) -> Result<String> {
         let prompt = self.prompt(text, options)?;
         let mut shown = String::new();
@@ -108,9 +108,9 @@ impl<B: Backend> Pipeline<B> {
             return Err(Error::input("top_p", top_p, "more than 0 and at most 1"));
         }
         let mut prompt = self.encode(text, None)?;
-        // What follows a text that goes on stands where its end would be. RoFormer-Sim reads the text to its end.
-        let ends = self.ends();
-        if !model.is_unilm() && prompt.ids.len() > 1 && ends.contains(&prompt.ids.last().copied()) {
+        // What follows a text that goes on stands where its end would be. RoFormer-Sim and encoders read the text to its end.
+        let (ends, goes_on) = (self.ends(), !model.is_unilm() && model.encoder.is_none());
+        if goes_on && prompt.ids.len() > 1 && ends.contains(&prompt.ids.last().copied()) {
             prompt.ids.pop();
             prompt.token_types.pop();
         }
@@ -127,7 +127,6 @@ impl<B: Backend> Pipeline<B> {
         first_row: u64,
         mut on_step: impl FnMut(&[Vec<u32>]),
     ) -> Result<Vec<Vec<u32>>> {
-        let length = prompt.ids.len();
         let mut texts = vec![Vec::new(); rows];
         if rows == 0 || options.max_tokens == 0 {
             return Ok(texts);
@@ -138,11 +137,18 @@ impl<B: Backend> Pipeline<B> {
         let barred = [tokenizer.pad_id(), tokenizer.cls_id(), tokenizer.mask_id(), tokenizer.unk_id()];
         let barred: Vec<u32> = barred.into_iter().flatten().filter(|&id| !ends.contains(&Some(id))).collect();
 
+        // An encoder reads the prompt, and the decoder begins anew.
+        let reads = self.model.blueprint().encoder.is_some();
+        let whole = Input { ids: &prompt.ids, batch: 1, token_types: Some(&prompt.token_types), mask: None };
+        let read = if reads { Some(self.model.encode(&whole)?.last_hidden_state) } else { None };
+        let begun = [self.model.blueprint().start];
+        let input = if reads { Input { ids: &begun, token_types: None, ..whole } } else { whole };
+        let encoded = read.as_ref().map(|hidden| Encoded { hidden, mask: None });
+        let length = input.ids.len();
         // The prompt is read once, then as many times over as there are rows.
         let capacity = length.saturating_add(options.max_tokens);
         let mut cache = self.model.cache(1, capacity)?;
-        let input = Input { ids: &prompt.ids, batch: 1, token_types: Some(&prompt.token_types), mask: None };
-        let mut scores = self.scores(&input, &mut cache, &[length - 1])?;
+        let mut scores = self.scores(&input, encoded, &mut cache, &[length - 1])?;
         if rows > 1 {
             cache = self.model.repeat(&cache, rows)?;
             scores = scores.repeat(rows);
@@ -173,7 +179,7 @@ impl<B: Backend> Pipeline<B> {
                 break;
             }
             let input = Input { ids: &next, batch: rows, token_types: Some(&types), mask: None };
-            scores = self.scores(&input, &mut cache, &places)?;
+            scores = self.scores(&input, encoded, &mut cache, &places)?;
         }
         Ok(texts)
     }
@@ -186,8 +192,14 @@ impl<B: Backend> Pipeline<B> {
     }
 
     /// The scores at these places, `[places, vocabulary]`.
-    fn scores(&self, input: &Input, cache: &mut Cache<f32, B>, places: &[usize]) -> Result<Vec<f32>> {
-        let call = Call { cache: Some(cache), scores: Scores::At(places), ..Call::default() };
+    fn scores(
+        &self,
+        input: &Input,
+        encoded: Option<Encoded<f32>>,
+        cache: &mut Cache<f32, B>,
+        places: &[usize],
+    ) -> Result<Vec<f32>> {
+        let call = Call { encoded, cache: Some(cache), scores: Scores::At(places), ..Call::default() };
         let logits = self.model.call(input, call)?.logits;
         logits.map(|logits| logits.scores).ok_or(Error::input(
             "the model",

@@ -41,7 +41,7 @@ fn encodings_refuse_what_they_cannot_be() {
         (receptive(0.1, 5.0), "5"),
         (t5(3, 128), "3"),
         (t5(0, 128), "0"),
-        (t5(32, 16), "16"),
+        (t5(32, 8), "8"),
         (Encoding::Xpos(Xpos::default()), "without a causal mask"),
         (Encoding::Randomised(Randomised { range: 19, ..Randomised::default() }), "19"),
         (rotary(3), "3"),

@@ -3,14 +3,14 @@
 use super::case::{close, flags, flat, read, tensor};
 use roformer::blueprint::{Blueprint, HeadKind, Kept, NormKind};
 use roformer::graph::{Batch, Entry};
-use roformer::model::{Hashed, Input, Model, Parameters};
+use roformer::model::{Encoded, Hashed, Input, Model, Output, Parameters};
 use roformer::network::{Network, Task};
 use roformer::ops::Real;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Hashed weights as a family's files would keep them.
-struct Stored<'a>(&'a Blueprint);
+pub struct Stored<'a>(pub &'a Blueprint);
 
 impl<T: Real> Parameters<T> for Stored<'_> {
     fn read(&self, name: &str, shape: &[usize], out: &mut [T]) -> roformer::Result<()> {
@@ -28,7 +28,7 @@ fn is_less_one(blueprint: &Blueprint, name: &str) -> bool {
 }
 
 /// The model of a case, with the pooler that a bare model of transformers has.
-fn model(json: &Value) -> Model<f32> {
+pub fn model(json: &Value) -> Model<f32> {
     let mut config = json["config"].clone();
     if !json["outputs"]["pooler_output"].is_null() {
         config["add_pooling_layer"] = true.into();
@@ -38,6 +38,14 @@ fn model(json: &Value) -> Model<f32> {
     let source = Kept { blueprint: &blueprint, source: Stored(&blueprint) };
     Model::from_parameters(blueprint.clone(), &source)
         .unwrap_or_else(|error| panic!("{}: {error}", json["name"]))
+}
+
+/// What a model's encoder gives of a text, and what its decoder then gives of what it has written.
+pub fn decoded(model: &Model<f32>, input: &Input, written: &[u32]) -> (Option<Vec<f32>>, Output<f32>) {
+    let read = model.encode(input).unwrap().last_hidden_state;
+    let begun = Input { ids: written, batch: input.batch, token_types: None, mask: None };
+    let output = model.forward_with(&begun, Encoded { hidden: &read, mask: input.mask }).unwrap();
+    (Some(read), output)
 }
 
 #[test]
@@ -50,15 +58,20 @@ fn outputs_are_those_of_transformers() {
         let types = (!json["token_types"].is_null()).then(|| flat(&json["token_types"]));
         let mask = flags(&json["mask"]);
         let (token_types, mask) = (types.as_deref(), mask.as_deref());
-        let output =
-            model.forward(&Input { ids: &ids, batch: ids.len() / length, token_types, mask }).unwrap();
+        let input = Input { ids: &ids, batch: ids.len() / length, token_types, mask };
+        let is_decoded = !json["decoder_ids"].is_null();
+        let (read, output) = match is_decoded {
+            true => decoded(&model, &input, &flat(&json["decoder_ids"])),
+            false => (None, model.forward(&input).unwrap()),
+        };
         let logits = output.logits.map(|logits| (logits.scores, logits.shape));
         // Only the scores of tokens have rows that are padding.
         let of_tokens = logits.as_ref().is_some_and(|(_, shape)| shape.len() == 3);
         let parts = [
-            ("last_hidden_state", Some(output.last_hidden_state), mask),
+            ("last_hidden_state", Some(output.last_hidden_state), mask.filter(|_| !is_decoded)),
             ("pooler_output", output.pooled, None),
-            ("logits", logits.map(|(scores, _)| scores), mask.filter(|_| of_tokens)),
+            ("logits", logits.map(|(scores, _)| scores), mask.filter(|_| of_tokens && !is_decoded)),
+            ("encoder_last_hidden_state", read, mask),
         ];
         for (part, got, rows) in parts {
             let what = format!("{name}.{part}");

@@ -5,5 +5,6 @@ mod decoder;
 mod families;
 mod network;
 mod roformer;
+mod t5;
 mod training;
 mod variants;

@@ -7,6 +7,7 @@ mod config;
 mod decoder;
 mod folder;
 mod input;
+mod t5;
 #[path = "../common/folder.rs"]
 mod temporary;
 

@@ -14,6 +14,7 @@ mod nomic;
 mod own;
 mod plain;
 mod roformer;
+mod t5;
 
 pub(crate) use roformer::positions_table;
 
@@ -70,13 +71,17 @@ pub enum Family {
     EuroBert,
     /// MPT: norms before blocks, ALiBi.
     Mpt,
+    /// T5's encoder: norms of the mean square before blocks, no biases, a bias by buckets of distances.
+    T5,
+    /// T5's decoder, which comes with an encoder and attends to what that gives; it shares its `config.json`.
+    T5Decoder,
     /// PyTorch's `TransformerEncoder` with norms first, GELU and biases, which comparisons train; no `config.json` names it.
     Plain,
 }
 
 impl Family {
     /// Those that a `config.json` can name.
-    pub(super) const NAMED: [Family; 21] = [
+    pub(super) const NAMED: [Family; 22] = [
         Family::RoFormer,
         Family::Bert,
         Family::Roberta,
@@ -98,6 +103,7 @@ impl Family {
         Family::NomicBert,
         Family::EuroBert,
         Family::Mpt,
+        Family::T5,
     ];
 
     /// Its `model_type`.
@@ -124,6 +130,7 @@ impl Family {
             Family::NomicBert => "nomic_bert",
             Family::EuroBert => "eurobert",
             Family::Mpt => "mpt",
+            Family::T5 | Family::T5Decoder => "t5",
             Family::Plain => "plain",
         }
     }
@@ -152,6 +159,7 @@ impl Family {
             Family::NomicBert => "NomicBert",
             Family::EuroBert => "EuroBert",
             Family::Mpt => "Mpt",
+            Family::T5 | Family::T5Decoder => "T5",
             Family::Plain => "Plain",
         }
     }
@@ -161,6 +169,8 @@ impl Family {
         match (self, head) {
             (Family::Gpt2, HeadKind::CausalLm) => "GPT2LMHeadModel".into(),
             (Family::Gemma3, HeadKind::CausalLm) => "Gemma3ForCausalLM".into(),
+            (Family::T5, HeadKind::None) => "T5EncoderModel".into(),
+            (Family::T5Decoder, HeadKind::CausalLm) => "T5ForConditionalGeneration".into(),
             _ => format!("{}{}", self.class(), head.class()),
         }
     }
@@ -181,14 +191,15 @@ impl Family {
             family if family.is_bert() => ("hidden_dropout_prob", 0.1),
             Family::Gpt2 => ("resid_pdrop", 0.1),
             Family::GptJ | Family::Mpt => ("resid_pdrop", 0.0),
+            Family::T5 | Family::T5Decoder => ("dropout_rate", 0.1),
             _ => ("attention_dropout", 0.0),
         }
     }
 
     /// Whether its models are encoders, made to be read both ways.
     pub fn is_encoder(self) -> bool {
-        matches!(self, Family::RoFormer | Family::ModernBert | Family::NomicBert | Family::EuroBert)
-            || self.is_bert()
+        let others = [Family::ModernBert, Family::NomicBert, Family::EuroBert, Family::T5];
+        self == Family::RoFormer || self.is_bert() || others.contains(&self)
     }
 
     /// Whether it is BERT or one of those that have its layers.
@@ -213,6 +224,8 @@ impl Family {
             Family::Glm4 => &llama::GLM4,
             Family::EuroBert => &llama::EUROBERT,
             Family::Mpt => &mpt::NAMES,
+            Family::T5 => &t5::ENCODER,
+            Family::T5Decoder => &t5::DECODER,
             Family::Llama | Family::Mistral | Family::Qwen2 | Family::Qwen3 | Family::MiniMind => {
                 &llama::NAMES
             }
@@ -237,6 +250,19 @@ impl Family {
                 "layers" => return "n_layers",
                 "heads" => return "n_heads",
                 "positions" => return "max_seq_len",
+                _ => {}
+            }
+        }
+        if matches!(self, Family::T5 | Family::T5Decoder) {
+            match part {
+                "width" => return "d_model",
+                "layers" if self == Family::T5Decoder => return "num_decoder_layers",
+                "layers" => return "num_layers",
+                "heads" => return "num_heads",
+                "head width" => return "d_kv",
+                "inner width" => return "d_ff",
+                "positions" => return "n_positions",
+                "query width" => return "num_heads · d_kv",
                 _ => {}
             }
         }
@@ -279,6 +305,7 @@ pub(super) fn read(mut map: Map<String, Value>, weights: Option<&Weights>) -> Re
         Family::Mpt => mpt::read(&fields, weights)?,
         Family::Gpt2 | Family::GptJ | Family::GptNeoX => gpt::read(&fields, family, weights)?,
         Family::Gemma2 | Family::Gemma3 => gemma::read(&fields, family, weights)?,
+        Family::T5 => t5::read(&fields, weights)?,
         _ => llama::read(&fields, family, weights)?,
     };
     let blueprint = own.apply(blueprint)?;
@@ -384,6 +411,7 @@ impl Blueprint {
             Family::Mpt => mpt::write(self, longest, dropout),
             Family::Gpt2 | Family::GptJ | Family::GptNeoX => gpt::write(self, longest, dropout),
             Family::Gemma2 | Family::Gemma3 => gemma::write(self, longest, dropout),
+            Family::T5 | Family::T5Decoder => t5::write(self, longest, dropout),
             Family::Plain => {
                 let expected = "RoFormer's or Llama's form: transformers has no class for it";
                 return Err(Error::input("the network", "PyTorch's plain encoder", expected));
@@ -434,13 +462,15 @@ impl Blueprint {
                 return is_learned && *learned == Learned { merge: Merge::Add, offset };
             }
             Encoding::Alibi(_) => return self.family == Family::Mpt,
+            Encoding::T5(t5) => {
+                return matches!(self.family, Family::T5 | Family::T5Decoder) && !t5.is_scaled;
+            }
             _ => return false,
         };
         match self.family {
             Family::RoFormer => *rotary == Rotary { values: rotary.values, ..Rotary::default() },
-            family if family.is_bert() || matches!(family, Family::Plain | Family::Gpt2 | Family::Mpt) => {
-                false
-            }
+            Family::Plain | Family::Gpt2 | Family::Mpt | Family::T5 | Family::T5Decoder => false,
+            family if family.is_bert() => false,
             family => {
                 let is_partial =
                     matches!(family, Family::GptJ | Family::GptNeoX | Family::Glm4 | Family::Phi3);
@@ -455,8 +485,13 @@ impl Blueprint {
     fn check_written(&self, config: &Value) -> Result<()> {
         let read = Blueprint::from_config(config.to_string().as_bytes())?;
         // What is said elsewhere: by the caller, or by the tokenizer.
-        let read =
-            Blueprint { longest: self.longest, labels: self.labels.clone(), ends: self.ends.clone(), ..read };
+        let longest = self.encoder.as_ref().map(|encoder| encoder.longest);
+        let encoder = read.encoder.map(|encoder| {
+            let longest = longest.unwrap_or(encoder.longest);
+            Box::new(Blueprint { longest, ..*encoder })
+        });
+        let (labels, ends) = (self.labels.clone(), self.ends.clone());
+        let read = Blueprint { longest: self.longest, labels, ends, encoder, ..read };
         let parts = [
             ("the encoding", format!("{:?}", self.encoding), read.encoding == self.encoding),
             ("the attention", format!("{:?}", self.mixing), read.mixing == self.mixing),
