@@ -27,6 +27,7 @@ import transformers
 # Now, because a module that is first imported while `wide` is at work takes what that puts in place of f32 for good.
 import transformers.masking_utils
 import transformers.modeling_utils
+import transformers.models.deberta_v2.modeling_deberta_v2 as deberta
 
 import families_configs as configs
 import manifest
@@ -59,12 +60,21 @@ def prefix(model, case):
     return f"{model.base_model_prefix}." if is_bare else ""
 
 
+def canonical(name):
+    """The name of a tensor, where a class has two for the same."""
+    head = "lm_predictions.lm_head."
+    if not name.startswith(head):
+        return name
+    part = name.removeprefix(head)
+    return "cls.predictions." + (part if part == "bias" else f"transform.{part}")
+
+
 def with_hashed_weights(model, case):
     before, tensors = prefix(model, case), {}
     for name, tensor in stored(model).items():
         # Gemma's weights of norms are kept less 1.
         less = 1 if "Gemma" in case.family and name.endswith("norm.weight") else 0
-        tensors[name] = torch.from_numpy(hashed(before + name, tensor.shape)).float() - less
+        tensors[name] = torch.from_numpy(hashed(before + canonical(name), tensor.shape)).float() - less
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         safetensors.torch.save_file(tensors, Path(folder) / "model.safetensors", {"format": "pt"})
@@ -113,7 +123,10 @@ def run(model, inputs):
 def wide():
     """Whatever a class does in f32 is done in f64."""
     names = [mock.patch.object(torch, name, torch.float64) for name in ("float32", "float")]
-    with names[0], names[1], mock.patch.object(torch.Tensor, "float", torch.Tensor.double):
+    # Compiled, DeBERTa's factor of scores is rounded to f32 whatever stands for it.
+    root = lambda layer, count: torch.tensor(float(layer.size(-1) * count), dtype=torch.float64).sqrt()
+    scale = mock.patch.object(deberta, "scaled_size_sqrt", root)
+    with names[0], names[1], scale, mock.patch.object(torch.Tensor, "float", torch.Tensor.double):
         yield
 
 
@@ -195,7 +208,7 @@ def make_gradients(case, tensors):
         for parameter in model.parameters():
             parameter.copy_(torch.zeros(()) if parameter.grad is None else parameter.grad)
     before = prefix(model, case)
-    tensors |= {f"{case.name}.{before}{name}": tensor for name, tensor in stored(model).items()}
+    tensors |= {f"{case.name}.{before}{canonical(name)}": tensor for name, tensor in stored(model).items()}
     return {
         "name": case.name,
         "config": written(model, case),
@@ -212,8 +225,8 @@ def make_gradients(case, tensors):
 
 def make_files():
     """Small models as transformers saves them."""
-    for name, (family, head, rows) in configs.FILES.items():
-        config = configs.SIZES | {"max_position_embeddings": rows}
+    for name, (family, head, own) in configs.FILES.items():
+        config = configs.SIZES | own
         case = configs.Case(name, family, head, config, batch=1, length=1, pad=None, types=False)
         with_hashed_weights(build(case), case).save_pretrained(OUT / name)
 

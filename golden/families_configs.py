@@ -206,6 +206,28 @@ def neox(random):
     return config | {"rotary_pct": float(random.choice([0.25, 0.5, 1.0])), "rotary_emb_base": 5000}
 
 
+def deberta(random):
+    """Every setting of its attention; sizes as BERT's."""
+    config = bert(random) | {"type_vocab_size": int(random.integers(0, 3)), "pad_token_id": int(random.integers(0, 3))}
+    if flag(random):
+        config["embedding_size"] = int(random.integers(3, 30))
+    config |= {
+        "relative_attention": bool(random.integers(0, 5)),
+        "pos_att_type": [["c2p", "p2c"], "p2c|c2p", ["c2p"], ["p2c"], [], None][int(random.integers(0, 6))],
+        "max_relative_positions": int(random.choice([-1, 4, 7, 15])),
+        "position_buckets": int(random.choice([-1, 3, 4, 5])),
+        "norm_rel_ebd": str(random.choice(["none", "layer_norm"])),
+        "pooler_hidden_act": str(random.choice(["gelu", "tanh", "relu"])),
+        "layer_norm_eps": float(random.choice([1e-7, 1e-5])),
+        "tie_word_embeddings": bool(random.integers(0, 4)),
+        "share_att_key": flag(random),
+        "position_biased_input": flag(random),
+        # The newer head scores by word embeddings of the model's width.
+        "legacy": "embedding_size" in config or flag(random),
+    }
+    return config
+
+
 DECODER_HEADS = ("ForCausalLM", "Model", "ForSequenceClassification", "ForTokenClassification")
 GPT_HEADS = DECODER_HEADS + ("ForQuestionAnswering",)
 
@@ -226,6 +248,7 @@ FAMILIES = {
     "Glm4": (glm4, DECODER_HEADS),
     "Gemma2": (gemma, DECODER_HEADS),
     "Gemma3": (gemma3, ("ForCausalLM", "TextModel", "TextForSequenceClassification")),
+    "DebertaV2": (deberta, ENCODER_HEADS),
 }
 # Where the configuration's class is not the family's name.
 CONFIGS = {"Gemma3": "Gemma3TextConfig"}
@@ -243,6 +266,9 @@ def draw(family, number):
     if family == "ModernBert" and head == "ForMultipleChoice":
         # Its mean asks for a mask.
         pad = pad or "right"
+    if family == "DebertaV2" and head in ("ForSequenceClassification", "ForMultipleChoice") and pad:
+        # Its pooler reads the first token: as padding, one that looks at padding alone.
+        pad = "right"
     return Case(
         name=f"{family.lower()}-{number}",
         family=family,
@@ -259,8 +285,16 @@ def draw(family, number):
 SIZES = {"hidden_size": 12, "num_attention_heads": 3, "num_hidden_layers": 2, "intermediate_size": 14}
 SIZES |= {"vocab_size": 17, "max_position_embeddings": 12, "type_vocab_size": 2, "num_labels": 3}
 
-# Folders: the family, the head, and the rows of its table of positions, for texts of 40 tokens.
-FILES = {"tiny-bert": ("Bert", "ForMaskedLM", 40), "tiny-roberta": ("Roberta", "Model", 42)}
+# Folders: the family, the head, and what its configuration has of its own, for texts of 40 tokens.
+FILES = {
+    "tiny-bert": ("Bert", "ForMaskedLM", {"max_position_embeddings": 40}),
+    "tiny-roberta": ("Roberta", "Model", {"max_position_embeddings": 42}),
+    "tiny-deberta": ("DebertaV2", "ForMaskedLM", {
+        "max_position_embeddings": 40, "relative_attention": True, "pos_att_type": ["p2c", "c2p"],
+        "position_buckets": 5, "norm_rel_ebd": "layer_norm", "share_att_key": True, "position_biased_input": False,
+        "type_vocab_size": 0, "legacy": False,
+    }),
+}
 
 
 def small(config):

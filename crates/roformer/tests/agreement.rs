@@ -46,13 +46,15 @@ fn families() -> Vec<(&'static str, Blueprint)> {
     let bert = |model_type: &str| {
         let config = format!(
             r#"{{"model_type": "{model_type}", "vocab_size": {VOCABULARY}, "hidden_size": 24, "num_hidden_layers": 2,
-                "num_attention_heads": 3, "intermediate_size": 40, "max_position_embeddings": 50}}"#
+                "num_attention_heads": 3, "intermediate_size": 40, "max_position_embeddings": 50,
+                "embedding_size": 10}}"#
         );
         Blueprint::from_config(config.as_bytes()).unwrap()
     };
     vec![
         ("bert", bert("bert")),
         ("roberta", bert("roberta")),
+        ("deberta-v2", bert("deberta-v2")),
         ("roformer", roformer),
         ("roformer v2", v2),
         ("narrow embeddings", narrow),
@@ -76,6 +78,8 @@ fn encodings() -> Vec<Encoding> {
         Encoding::Shaw(Shaw { left: 3, right: 2, tables: ShawTables::Sinusoidal, values: true }),
         Encoding::Shaw(Shaw { values: false, ..Shaw::default() }),
         Encoding::T5(T5 { is_scaled: false, ..T5::default() }),
+        Encoding::parse("deberta:reach=4,furthest=9,mirrored=false,projections=shared,norm=0.001").unwrap(),
+        Encoding::parse("deberta:reach=3,terms=keys,projections=biased,absolute=true").unwrap(),
         Encoding::Rotary(Rotary { is_learned: true, ..Rotary::default() }),
         Encoding::Rotary(Rotary { values: true, ..Rotary::default() }),
         Encoding::Rotary(Rotary { rotary_dim: Some(4), pairing: Pairing::Half, ..Rotary::default() }),

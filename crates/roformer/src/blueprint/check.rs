@@ -1,6 +1,7 @@
 //! Sizes that a blueprint can have.
 
 use super::fields::MAX_SIZE;
+use super::names::Queries;
 use super::{Blueprint, LinearForm, Mixing};
 use crate::error::{Error, Result};
 
@@ -65,6 +66,14 @@ impl Blueprint {
 
     /// Checks that the encoding works for these sizes.
     fn check_encoding(&self) -> Result<()> {
+        if self.encoding.shares_projections() {
+            let is_apart = matches!(self.family.names().queries, Queries::Apart(_));
+            if !is_apart || self.key_heads != self.heads {
+                let expected =
+                    "own or biased: this model has no queries and keys of one width in tensors of their own";
+                return Err(Error::input("the projections of deberta", "shared", expected));
+            }
+        }
         let own = self.local.as_ref().and_then(|local| local.encoding.as_ref());
         let mut all = [Some(&self.encoding), own].into_iter().flatten();
         all.try_for_each(|encoding| encoding.as_encode::<f32>().check(&self.encoded_sizes(1)))

@@ -29,10 +29,14 @@ pub(super) fn embed<T: Real>(blueprint: &Blueprint, builder: &mut Builder<T>, si
     if blueprint.codes_first {
         x = encode.embed(builder, x, sizes);
     }
+    let (project, is_first) = (width != blueprint.width, blueprint.projects_first);
+    if project && is_first {
+        x = linear(builder, x, names.project, blueprint.width, false);
+    }
     if blueprint.norms.of_embeddings {
         x = norm(blueprint, builder, x, names.embedding_norm);
     }
-    if width != blueprint.width {
+    if project && !is_first {
         x = linear(builder, x, names.project, blueprint.width, true);
     }
     match blueprint.codes_first {

@@ -27,7 +27,6 @@ pub use hand_over::Tensor;
 pub use head::Task;
 pub use open::Loaded;
 
-use crate::blueprint::POSITIONS;
 use crate::encoding::{Encoding, Sizes};
 use crate::error::Result;
 use crate::graph::{Builder, Graph, Value};
@@ -111,8 +110,11 @@ impl Network {
         }
         let head::Head { hidden, scores, vectors, loss } = head::head(self, &mut builder, x, &sizes);
         builder.minimise(loss);
-        let names = self.blueprint.family.names();
-        builder.parameters().rename(POSITIONS, &names.of_encoding(POSITIONS));
+        let parameters = builder.parameters();
+        let names: Vec<String> = parameters.entries().iter().map(|entry| entry.name.clone()).collect();
+        for name in names.iter().filter(|name| name.starts_with("position.")) {
+            parameters.rename(name, &self.blueprint.of_encoding(name));
+        }
         Ok((builder, Outline { network: self.clone(), hidden, scores, vectors, sizes }))
     }
 

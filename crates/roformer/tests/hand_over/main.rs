@@ -20,7 +20,7 @@ const BATCH: usize = 4;
 const LENGTH: usize = 9;
 
 /// Every folder with weights that the repository has.
-const FOLDERS: [&str; 20] = [
+const FOLDERS: [&str; 21] = [
     "golden/roformer/tiny-safetensors",
     "golden/roformer/tiny-sharded",
     "golden/roformer/tiny-bin",
@@ -41,6 +41,7 @@ const FOLDERS: [&str; 20] = [
     "examples/models/tiny-v2",
     "golden/families/tiny-bert",
     "golden/families/tiny-roberta",
+    "golden/families/tiny-deberta",
 ];
 
 /// With as many classes as the classifiers among them have.

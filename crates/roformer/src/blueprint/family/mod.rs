@@ -5,6 +5,7 @@
 //! about those.
 
 mod bert;
+mod deberta;
 mod gemma;
 mod gpt;
 mod llama;
@@ -67,13 +68,15 @@ pub enum Family {
     NomicBert,
     /// EuroBERT: Llama read both ways.
     EuroBert,
+    /// DeBERTa-v2 and v3: BERT's layers with scores of content and distance.
+    DebertaV2,
     /// PyTorch's `TransformerEncoder` with norms first, GELU and biases, which comparisons train; no `config.json` names it.
     Plain,
 }
 
 impl Family {
     /// Those that a `config.json` can name.
-    const NAMED: [Family; 20] = [
+    const NAMED: [Family; 21] = [
         Family::RoFormer,
         Family::Bert,
         Family::Roberta,
@@ -94,6 +97,7 @@ impl Family {
         Family::ModernBert,
         Family::NomicBert,
         Family::EuroBert,
+        Family::DebertaV2,
     ];
 
     /// Its `model_type`.
@@ -119,6 +123,7 @@ impl Family {
             Family::ModernBert => "modernbert",
             Family::NomicBert => "nomic_bert",
             Family::EuroBert => "eurobert",
+            Family::DebertaV2 => "deberta-v2",
             Family::Plain => "plain",
         }
     }
@@ -146,6 +151,7 @@ impl Family {
             Family::ModernBert => "ModernBert",
             Family::NomicBert => "NomicBert",
             Family::EuroBert => "EuroBert",
+            Family::DebertaV2 => "DebertaV2",
             Family::Plain => "Plain",
         }
     }
@@ -171,7 +177,7 @@ impl Family {
     pub(crate) fn dropout(self) -> (&'static str, f64) {
         match self {
             Family::NomicBert => ("hidden_dropout_prob", 0.0),
-            Family::RoFormer => ("hidden_dropout_prob", 0.1),
+            Family::RoFormer | Family::DebertaV2 => ("hidden_dropout_prob", 0.1),
             family if family.is_bert() => ("hidden_dropout_prob", 0.1),
             Family::Gpt2 => ("resid_pdrop", 0.1),
             Family::GptJ => ("resid_pdrop", 0.0),
@@ -182,6 +188,7 @@ impl Family {
     /// Whether its models are encoders, made to be read both ways.
     pub fn is_encoder(self) -> bool {
         matches!(self, Family::RoFormer | Family::ModernBert | Family::NomicBert | Family::EuroBert)
+            || self == Family::DebertaV2
             || self.is_bert()
     }
 
@@ -206,6 +213,7 @@ impl Family {
             Family::Phi3 => &llama::PHI3,
             Family::Glm4 => &llama::GLM4,
             Family::EuroBert => &llama::EUROBERT,
+            Family::DebertaV2 => &deberta::NAMES,
             Family::Llama | Family::Mistral | Family::Qwen2 | Family::Qwen3 | Family::MiniMind => {
                 &llama::NAMES
             }
@@ -260,6 +268,7 @@ pub(super) fn read(mut map: Map<String, Value>, weights: Option<&Weights>) -> Re
         }
         Family::ModernBert => modernbert::read(&fields, weights)?,
         Family::NomicBert => nomic::read(&fields, weights)?,
+        Family::DebertaV2 => deberta::read(&fields, weights)?,
         Family::Gpt2 | Family::GptJ | Family::GptNeoX => gpt::read(&fields, family, weights)?,
         Family::Gemma2 | Family::Gemma3 => gemma::read(&fields, family, weights)?,
         _ => llama::read(&fields, family, weights)?,
@@ -353,6 +362,7 @@ impl Blueprint {
             family if family.is_bert() => bert::write(self, longest, dropout),
             Family::ModernBert => modernbert::write(self, longest, dropout),
             Family::NomicBert => nomic::write(self, longest, dropout),
+            Family::DebertaV2 => deberta::write(self, longest, dropout),
             Family::Gpt2 | Family::GptJ | Family::GptNeoX => gpt::write(self, longest, dropout),
             Family::Gemma2 | Family::Gemma3 => gemma::write(self, longest, dropout),
             Family::Plain => {
@@ -401,14 +411,23 @@ impl Blueprint {
             Encoding::Rotary(rotary) => rotary,
             Encoding::Learned(learned) => {
                 let offset = self.padding.map_or(0, |padding| padding as usize + 1);
-                let is_learned = self.family.is_bert() || self.family == Family::Gpt2;
+                let is_learned =
+                    self.family.is_bert() || matches!(self.family, Family::Gpt2 | Family::DebertaV2);
                 return is_learned && *learned == Learned { merge: Merge::Add, offset };
             }
+            Encoding::Deberta(own) => {
+                return self.family == Family::DebertaV2 && own.is_released(self.norms.epsilon);
+            }
+            Encoding::None(_) => return self.family == Family::DebertaV2,
             _ => return false,
         };
         match self.family {
             Family::RoFormer => *rotary == Rotary { values: rotary.values, ..Rotary::default() },
-            family if family.is_bert() || matches!(family, Family::Plain | Family::Gpt2) => false,
+            family
+                if family.is_bert() || matches!(family, Family::Plain | Family::Gpt2 | Family::DebertaV2) =>
+            {
+                false
+            }
             family => {
                 let is_partial =
                     matches!(family, Family::GptJ | Family::GptNeoX | Family::Glm4 | Family::Phi3);
