@@ -132,6 +132,8 @@ def wide():
 
 def widened(model):
     """The same model in f64, frequencies and tables of positions too, which a model in f32 has rounded."""
+    # Asked for, because within `wide` its name stands for f64.
+    usual = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
         with wide():
@@ -139,7 +141,7 @@ def widened(model):
             config.dtype = torch.float64
             twin = type(model)(config).eval()
     finally:
-        torch.set_default_dtype(torch.float32)
+        torch.set_default_dtype(usual)
     twin.load_state_dict(model.state_dict())
     return twin
 

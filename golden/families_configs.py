@@ -222,6 +222,8 @@ def deberta(random):
         "tie_word_embeddings": bool(random.integers(0, 4)),
         "share_att_key": flag(random),
         "position_biased_input": flag(random),
+        "conv_kernel_size": int(random.choice([0, 0, 1, 3, 5])),
+        "conv_act": str(random.choice(["gelu", "tanh", "relu"])),
         # The newer head scores by word embeddings of the model's width.
         "legacy": "embedding_size" in config or flag(random),
     }
@@ -305,6 +307,14 @@ def small(config):
     return config | least | kinds | {"num_labels": max(2, config["num_labels"])}
 
 
+# What those models have that are compared by their gradients, where chance might leave it out.
+DEBERTA = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "norm_rel_ebd": "layer_norm"}
+GRADIENTS = {"DebertaV2": [
+    DEBERTA | {"share_att_key": True, "position_buckets": 4, "max_relative_positions": 7, "conv_kernel_size": 0},
+    DEBERTA | {"share_att_key": False, "position_buckets": -1, "position_biased_input": True, "conv_kernel_size": 3},
+]}
+
+
 def gradient_cases():
     """Two models of each family whose gradients are compared, with different heads."""
     for family, heads in {
@@ -324,6 +334,6 @@ def gradient_cases():
             is_trained = "LM" in case.head or "ForSequence" in case.head or "ForToken" in case.head
             if not is_trained or count == 2:
                 continue
+            config = small(case.config) | GRADIENTS.get(family, [{}, {}])[count]
             count += 1
-            yield replace(case, name=f"{case.name}-gradients", config=small(case.config), batch=2, length=9, pad=None,
-                          types=False)
+            yield replace(case, name=f"{case.name}-gradients", config=config, batch=2, length=9, pad=None, types=False)

@@ -46,6 +46,7 @@ mod linear;
 mod log_bias;
 mod lookup;
 mod loss;
+mod neighbours;
 mod parameters;
 mod pointwise;
 mod receptive;

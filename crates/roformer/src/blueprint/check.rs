@@ -5,6 +5,9 @@ use super::names::Queries;
 use super::{Blueprint, LinearForm, Mixing};
 use crate::error::{Error, Result};
 
+/// The most tokens that a convolution reads at a time.
+const MOST_NEIGHBOURS: usize = 255;
+
 impl Blueprint {
     /// Checks the sizes of a blueprint that may have been made by hand.
     pub fn check(&self) -> Result<()> {
@@ -36,11 +39,27 @@ impl Blueprint {
             let expected = format!("{}, as {}: the output reads hidden states", self.width, field("width"));
             return wrong("embedding", self.embedding.to_string(), expected);
         }
+        self.check_convolution()?;
         if let Mixing::Linear(form) = self.mixing {
             self.encoding.check_linear()?;
             self.check_features(form)?;
         }
         self.check_encoding()
+    }
+
+    /// Checks that there can be such a convolution: it reads what comes after a token too.
+    fn check_convolution(&self) -> Result<()> {
+        let Some(own) = self.convolution else { return Ok(()) };
+        let is_there = !self.family.names().convolution[0].is_empty() && self.layers > 0;
+        let is_whole = !self.norms.place.is_before() && !self.is_generative();
+        match own.kernel.is_multiple_of(2) || own.kernel > MOST_NEIGHBOURS || !is_there || !is_whole {
+            true => {
+                let expected =
+                    format!("an odd number up to {MOST_NEIGHBOURS}, in a DeBERTa that is read both ways");
+                Err(Error::input("the kernel of the convolution", own.kernel, expected))
+            }
+            false => Ok(()),
+        }
     }
 
     /// Checks that queries and keys have as many features, and that values can be rotated with them.

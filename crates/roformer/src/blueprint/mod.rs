@@ -36,7 +36,8 @@ pub(crate) use family::positions_table;
 pub use head::{HeadKind, Judged, Labels, Problem, Summary, SummaryOf};
 pub(crate) use names::{Names, POSITIONS};
 pub use parts::{
-    Biases, Dims, Direction, Features, LinearForm, Local, Mixing, NormKind, NormPlace, Norms, Output,
+    Biases, Convolution, Dims, Direction, Features, LinearForm, Local, Mixing, NormKind, NormPlace, Norms,
+    Output,
 };
 pub(crate) use tensors::Named;
 pub use tensors::{Asked, Part};
@@ -103,6 +104,8 @@ pub struct Blueprint {
     pub longest: usize,
     /// What is different in some of the layers.
     pub local: Option<Local>,
+    /// A convolution beside the first layer.
+    pub convolution: Option<Convolution>,
     /// How tokens look at each other.
     pub mixing: Mixing,
     /// The output of a language model.
@@ -197,6 +200,7 @@ impl Blueprint {
             padding: None,
             longest: 1,
             local: None,
+            convolution: None,
             mixing: Mixing::Softmax,
             output: Output {
                 is_tied: true,

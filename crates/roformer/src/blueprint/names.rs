@@ -42,6 +42,8 @@ pub(crate) struct Names {
     pub feed_forward_norm: &'static str,
     /// Whether the products of layers are kept with their inputs first, `[inputs, outputs]`.
     pub is_transposed: bool,
+    /// The convolution beside the first layer, and its norm.
+    pub convolution: [&'static str; 2],
     /// The norm behind the last layer.
     pub last_norm: &'static str,
     /// The pooler.
@@ -110,6 +112,7 @@ pub(crate) const NONE: Names = Names {
     down: "",
     feed_forward_norm: "",
     is_transposed: false,
+    convolution: ["", ""],
     last_norm: "",
     pooler: "",
     transform: ["", ""],

@@ -86,6 +86,11 @@ impl Blueprint {
         for layer in 0..layers {
             self.layer_tensors(names, layer, &mut list);
         }
+        if let Some(own) = self.convolution {
+            let [product, norm] = names.convolution;
+            list.product(product, [width, own.kernel * width], true);
+            list.norm(norm, width);
+        }
         if self.norms.at_end {
             list.norm(names.last_norm, width);
         }

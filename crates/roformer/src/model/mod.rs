@@ -13,6 +13,7 @@
 
 mod cache;
 mod call;
+mod convolve;
 mod embed;
 mod heads;
 mod layer;

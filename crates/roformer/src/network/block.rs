@@ -92,6 +92,25 @@ pub(super) fn layer<T: Real>(
     Ok(if is_before { sum } else { norm(blueprint, builder, sum, &second) })
 }
 
+/// The first layer's output with the convolution over the embeddings, where there is one.
+pub(super) fn convolve<T: Real>(
+    network: &Network,
+    builder: &mut Builder<T>,
+    x: Value,
+    embedded: Value,
+    sizes: &Sizes,
+) -> Value {
+    let blueprint = &network.blueprint;
+    let Some(own) = blueprint.convolution else { return x };
+    let [product, after] = blueprint.family.names().convolution;
+    let around = builder.neighbours(embedded, sizes.length, own.kernel);
+    let made = linear(builder, around, product, blueprint.width, true);
+    let made = builder.dropout(made, network.dropout);
+    let made = builder.activation(made, own.activation);
+    let sum = builder.sum(x, made);
+    norm(blueprint, builder, sum, after)
+}
+
 /// Queries, keys and values side by side, `[tokens, (heads + 2 · key_heads) · head_dim]`.
 fn join<T: Real>(blueprint: &Blueprint, builder: &mut Builder<T>, x: Value, layer: usize) -> Value {
     let names = blueprint.family.names();

@@ -105,8 +105,12 @@ impl Network {
         let mut builder = Builder::<T>::default();
         let mut x = block::embed(&self.blueprint, &mut builder, &sizes);
         x = builder.dropout(x, self.dropout);
+        let embedded = x;
         for layer in 0..self.blueprint.layers {
             x = block::layer(self, &mut builder, x, layer, &sizes)?;
+            if layer == 0 {
+                x = block::convolve(self, &mut builder, x, embedded, &sizes);
+            }
         }
         let head::Head { hidden, scores, vectors, loss } = head::head(self, &mut builder, x, &sizes);
         builder.minimise(loss);

@@ -96,9 +96,9 @@ fn families_are_encodings_on_the_layers_of_another() {
         if own.family != Family::DebertaV2 || own.embedding != own.width {
             continue;
         }
-        // BERT's classifier has tanh before its last product, whatever is said.
+        // BERT has no convolution, and tanh before the last product of its classifier, whatever is said.
         let head = if own.head == HeadKind::MaskedLm { own.head } else { HeadKind::None };
-        let own = Blueprint { head, ..own };
+        let own = Blueprint { head, convolution: None, ..own };
         let bert = Blueprint { family: Family::Bert, ..own.clone() };
         let asked = |blueprint: &Blueprint| blueprint.tensors().into_iter().map(|asked| asked.name);
         let names = Renamed { names: asked(&bert).zip(asked(&own)).collect(), source: &Hashed };

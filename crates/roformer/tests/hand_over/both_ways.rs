@@ -154,7 +154,8 @@ fn relatives_without_weights_go_round() {
             &small,
             &json!({"model_type": "deberta-v2", "relative_attention": true, "pos_att_type": ["p2c"],
                 "max_relative_positions": 3, "max_position_embeddings": 40, "embedding_size": 10,
-                "type_vocab_size": 3, "tie_word_embeddings": false, "pooler_hidden_act": "tanh"}),
+                "type_vocab_size": 3, "tie_word_embeddings": false, "pooler_hidden_act": "tanh",
+                "conv_kernel_size": 3}),
         ]),
         with(&[
             &small,

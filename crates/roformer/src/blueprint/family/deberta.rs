@@ -1,11 +1,11 @@
-//! DeBERTa-v2 and v3: BERT's layers with DeBERTa's encoding, embeddings that are normed after their projection, and a pooler
-//! before classifiers.
+//! DeBERTa-v2 and v3: BERT's layers with DeBERTa's encoding, embeddings that are normed after their projection, a pooler
+//! before classifiers, and in the largest models of v2 a convolution beside the first layer.
 
 use super::super::fields::Fields;
 use super::super::names::{NONE, Queries};
 use super::super::tensors::Named;
 use super::super::{
-    Biases, Blueprint, HeadKind, Names, NormKind, NormPlace, Norms, Output, Summary, SummaryOf,
+    Biases, Blueprint, Convolution, HeadKind, Names, NormKind, NormPlace, Norms, Output, Summary, SummaryOf,
 };
 use super::{Family, head, object};
 use crate::encoding::{Deberta, DebertaTerms, Encoding, Learned, Merge, NoPositions, Projections};
@@ -31,6 +31,7 @@ pub(super) const NAMES: Names = Names {
     up: "intermediate.dense",
     down: "output.dense",
     feed_forward_norm: "output.LayerNorm",
+    convolution: ["deberta.encoder.conv.conv", "deberta.encoder.conv.LayerNorm"],
     transform: ["cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm"],
     output: "cls.predictions.decoder",
     output_bias: "cls.predictions.decoder.bias",
@@ -104,7 +105,7 @@ pub(super) fn read(fields: &Fields, weights: Option<&Weights>) -> Result<Bluepri
         return Err(fields.error("legacy", "true, where embeddings are narrower or wider than the model"));
     }
     // The other head scores by the word embeddings, whatever else is said; and the file may have it unsaid.
-    let is_new = !is_legacy || has(NEW_BIAS) && !weights.is_some_and(|weights| weights.get(BIAS).is_some());
+    let is_new = !is_legacy || has(NEW_BIAS) && weights.is_none_or(|weights| weights.get(BIAS).is_none());
     let longest = fields.size("max_position_embeddings", 512, 1)?;
     let epsilon = fields.fraction("layer_norm_eps", 1e-7)?;
     let is_relative = fields.boolean("relative_attention", false)?;
@@ -158,6 +159,7 @@ pub(super) fn read(fields: &Fields, weights: Option<&Weights>) -> Result<Bluepri
         encoding,
         codes_first: true,
         longest,
+        convolution: convolution(fields)?,
         output: Output {
             is_tied: is_new || fields.boolean("tie_word_embeddings", true)?,
             transform: Some(activation),
@@ -178,17 +180,27 @@ pub(super) fn read(fields: &Fields, weights: Option<&Weights>) -> Result<Bluepri
 
 /// Refuses what the model's class would do and this one does not.
 fn refuse(fields: &Fields, [width, head_dim]: [usize; 2]) -> Result<()> {
-    if fields.size("conv_kernel_size", 0, 0)? > 0 {
-        return Err(
-            fields.error("conv_kernel_size", "0: a convolution after the first layer is not supported")
-        );
-    }
     for (field, usual) in [("attention_head_size", head_dim), ("pooler_hidden_size", width)] {
         if fields.size(field, usual, 1)? != usual {
             return Err(fields.error(field, format!("{usual}, which follows from hidden_size")));
         }
     }
     Ok(())
+}
+
+/// The convolution beside the first layer.
+fn convolution(fields: &Fields) -> Result<Option<Convolution>> {
+    let kernel = fields.size("conv_kernel_size", 0, 0)?;
+    if kernel == 0 {
+        return Ok(None);
+    }
+    if kernel.is_multiple_of(2) {
+        return Err(fields.error("conv_kernel_size", "an odd number, or 0 for no convolution"));
+    }
+    if fields.size("conv_groups", 1, 1)? != 1 {
+        return Err(fields.error("conv_groups", "1: convolutions of groups of features are not supported"));
+    }
+    Ok(Some(Convolution { kernel, activation: fields.activation("conv_act", "tanh")? }))
 }
 
 /// Which terms `pos_att_type` names: a list, or names with `|` between them.
@@ -290,6 +302,10 @@ pub(super) fn write(blueprint: &Blueprint, longest: usize, dropout: f64) -> Map<
         "position_biased_input":
             relative.map_or(matches!(blueprint.encoding, Encoding::Learned(_)), |own| own.is_absolute),
     }));
+    if let Some(own) = blueprint.convolution {
+        all.insert("conv_kernel_size".into(), own.kernel.into());
+        all.insert("conv_act".into(), own.activation.name().into());
+    }
     if let Some(own) = relative {
         all.extend(object(json!({
             "share_att_key": own.projections == Projections::Shared,
