@@ -28,6 +28,7 @@ import safetensors.torch
 import tokenizers
 import torch
 import transformers
+import transformers.models.deberta_v2.modeling_deberta_v2 as deberta
 from transformers.models.t5.modeling_t5 import T5Attention
 
 import families_configs as configs
@@ -72,12 +73,21 @@ def prefix(model, case):
     return f"{model.base_model_prefix}." if is_bare else ""
 
 
+def canonical(name):
+    """The name of a tensor, where a class has two for the same."""
+    head = "lm_predictions.lm_head."
+    if not name.startswith(head):
+        return name
+    part = name.removeprefix(head)
+    return "cls.predictions." + (part if part == "bias" else f"transform.{part}")
+
+
 def with_hashed_weights(model, case):
     before, tensors = prefix(model, case), {}
     for name, tensor in stored(model).items():
         # Gemma's weights of norms are kept less 1.
         less = 1 if "Gemma" in case.family and name.endswith("norm.weight") else 0
-        tensors[name] = torch.from_numpy(hashed(before + name, tensor.shape)).float() - less
+        tensors[name] = torch.from_numpy(hashed(before + canonical(name), tensor.shape)).float() - less
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         safetensors.torch.save_file(tensors, Path(folder) / "model.safetensors", {"format": "pt"})
@@ -133,12 +143,17 @@ def run(model, inputs):
 def wide():
     """Whatever a class does in f32 is done in f64."""
     names = [mock.patch.object(torch, name, torch.float64) for name in ("float32", "float")]
-    with names[0], names[1], mock.patch.object(torch.Tensor, "float", torch.Tensor.double):
+    # Compiled, DeBERTa's factor of scores is rounded to f32 whatever stands for it.
+    root = lambda layer, count: torch.tensor(float(layer.size(-1) * count), dtype=torch.float64).sqrt()
+    scale = mock.patch.object(deberta, "scaled_size_sqrt", root)
+    with names[0], names[1], scale, mock.patch.object(torch.Tensor, "float", torch.Tensor.double):
         yield
 
 
 def widened(model):
     """The same model in f64, frequencies and tables of positions too, which a model in f32 has rounded."""
+    # Asked for, because within `wide` its name stands for f64.
+    usual = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
         with wide():
@@ -148,7 +163,7 @@ def widened(model):
             if hasattr(model, "lm_head") and hasattr(model, "shared") and model.lm_head.weight is not model.shared.weight:
                 twin = untied(twin)
     finally:
-        torch.set_default_dtype(torch.float32)
+        torch.set_default_dtype(usual)
     twin.load_state_dict(model.state_dict())
     return twin
 
@@ -227,7 +242,7 @@ def make_gradients(case, tensors):
         for parameter in model.parameters():
             parameter.copy_(torch.zeros(()) if parameter.grad is None else parameter.grad)
     before = prefix(model, case)
-    tensors |= {f"{case.name}.{before}{name}": tensor for name, tensor in stored(model).items()}
+    tensors |= {f"{case.name}.{before}{canonical(name)}": tensor for name, tensor in stored(model).items()}
     return {
         "name": case.name,
         "config": written(model, case),

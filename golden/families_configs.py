@@ -247,6 +247,30 @@ def t5(random):
 # Classes of T5 that have a decoder.
 T5_WRITERS = ("ForConditionalGeneration", "Model")
 
+def deberta(random):
+    """Every setting of its attention; sizes as BERT's."""
+    config = bert(random) | {"type_vocab_size": int(random.integers(0, 3)), "pad_token_id": int(random.integers(0, 3))}
+    if flag(random):
+        config["embedding_size"] = int(random.integers(3, 30))
+    config |= {
+        "relative_attention": bool(random.integers(0, 5)),
+        "pos_att_type": [["c2p", "p2c"], "p2c|c2p", ["c2p"], ["p2c"], [], None][int(random.integers(0, 6))],
+        "max_relative_positions": int(random.choice([-1, 4, 7, 15])),
+        "position_buckets": int(random.choice([-1, 3, 4, 5])),
+        "norm_rel_ebd": str(random.choice(["none", "layer_norm"])),
+        "pooler_hidden_act": str(random.choice(["gelu", "tanh", "relu"])),
+        "layer_norm_eps": float(random.choice([1e-7, 1e-5])),
+        "tie_word_embeddings": bool(random.integers(0, 4)),
+        "share_att_key": flag(random),
+        "position_biased_input": flag(random),
+        "conv_kernel_size": int(random.choice([0, 0, 1, 3, 5])),
+        "conv_act": str(random.choice(["gelu", "tanh", "relu"])),
+        # The newer head scores by word embeddings of the model's width.
+        "legacy": "embedding_size" in config or flag(random),
+    }
+    return config
+
+
 DECODER_HEADS = ("ForCausalLM", "Model", "ForSequenceClassification", "ForTokenClassification")
 GPT_HEADS = DECODER_HEADS + ("ForQuestionAnswering",)
 
@@ -269,6 +293,7 @@ FAMILIES = {
     "Mpt": (mpt, GPT_HEADS),
     "Gemma3": (gemma3, ("ForCausalLM", "TextModel", "TextForSequenceClassification")),
     "T5": (t5, ("EncoderModel", "ForConditionalGeneration", "ForTokenClassification") + T5_WRITERS),
+    "DebertaV2": (deberta, ENCODER_HEADS),
 }
 # Where the configuration's class is not the family's name.
 CONFIGS = {"Gemma3": "Gemma3TextConfig"}
@@ -286,6 +311,9 @@ def draw(family, number):
     if family == "ModernBert" and head == "ForMultipleChoice":
         # Its mean asks for a mask.
         pad = pad or "right"
+    if family == "DebertaV2" and head in ("ForSequenceClassification", "ForMultipleChoice") and pad:
+        # Its pooler reads the first token: as padding, one that looks at padding alone.
+        pad = "right"
     return Case(
         name=f"{family.lower()}-{number}",
         family=family,
@@ -304,11 +332,17 @@ SIZES |= {"vocab_size": 17, "max_position_embeddings": 12, "type_vocab_size": 2,
 
 T5_SIZES = {"d_model": 12, "d_kv": 5, "d_ff": 14, "num_heads": 3, "num_layers": 2, "vocab_size": 17}
 T5_SIZES |= {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 10, "feed_forward_proj": "gated-gelu"}
+DEBERTA_SIZES = SIZES | {
+    "max_position_embeddings": 40, "relative_attention": True, "pos_att_type": ["p2c", "c2p"],
+    "position_buckets": 5, "norm_rel_ebd": "layer_norm", "share_att_key": True, "position_biased_input": False,
+    "type_vocab_size": 0, "legacy": False,
+}
 
 # Folders: the family, the head, and the configuration, for texts of 40 tokens.
 FILES = {
     "tiny-bert": ("Bert", "ForMaskedLM", SIZES | {"max_position_embeddings": 40}),
     "tiny-roberta": ("Roberta", "Model", SIZES | {"max_position_embeddings": 42}),
+    "tiny-deberta": ("DebertaV2", "ForMaskedLM", DEBERTA_SIZES),
     "tiny-t5-encoder": ("T5", "EncoderModel", T5_SIZES),
     "tiny-t5": ("T5", "ForConditionalGeneration", T5_SIZES | {"num_decoder_layers": 3, "decoder_start_token_id": 0}),
 }
@@ -327,6 +361,14 @@ def small(config):
     # There is no way back through capped scores.
     caps = {field: None for field in config if "softcapping" in field}
     return config | least | kinds | caps | {"num_labels": max(2, config["num_labels"])}
+
+
+# What those models have that are compared by their gradients, where chance might leave it out.
+DEBERTA = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "norm_rel_ebd": "layer_norm"}
+GRADIENTS = {"DebertaV2": [
+    DEBERTA | {"share_att_key": True, "position_buckets": 4, "max_relative_positions": 7, "conv_kernel_size": 0},
+    DEBERTA | {"share_att_key": False, "position_buckets": -1, "position_biased_input": True, "conv_kernel_size": 3},
+]}
 
 
 def gradient_cases():
@@ -348,6 +390,6 @@ def gradient_cases():
             is_trained = "LM" in case.head or "ForSequence" in case.head or "ForToken" in case.head
             if not is_trained or count == 2:
                 continue
+            config = small(case.config) | GRADIENTS.get(family, [{}, {}])[count]
             count += 1
-            yield replace(case, name=f"{case.name}-gradients", config=small(case.config), batch=2, length=9, pad=None,
-                          types=False)
+            yield replace(case, name=f"{case.name}-gradients", config=config, batch=2, length=9, pad=None, types=False)

@@ -55,7 +55,7 @@ def hashed(name, shape):
     elif len(shape) == 1:
         f = f / 8
     elif "embeddings" not in name:
-        f = f * 2.0 ** -((shape[1].bit_length() - 1) // 2)
+        f = f * 2.0 ** -((shape[-1].bit_length() - 1) // 2)
     return f.reshape(shape)
 
 

@@ -127,6 +127,14 @@ fn encodings() -> Vec<(String, Encoding)> {
         ("shaw, clipped", Encoding::Shaw(shaw)),
         ("shaw, sinusoidal", Encoding::Shaw(Shaw { tables: ShawTables::Sinusoidal, ..shaw })),
         ("shaw, keys alone", Encoding::Shaw(Shaw { values: false, ..shaw })),
+        (
+            "deberta, as released",
+            Encoding::parse("deberta:reach=4,furthest=7,mirrored=false,norm=0.01").unwrap(),
+        ),
+        (
+            "deberta, keys alone",
+            Encoding::parse("deberta:reach=2,terms=keys,projections=biased,absolute=true").unwrap(),
+        ),
         ("t5, unscaled", Encoding::T5(T5 { buckets: 4, furthest: 5, is_scaled: false })),
         ("rotary, halves", rotary(Rotary { pairing: Pairing::Half, ..Rotary::default() })),
         ("rotary, values too", rotary(Rotary { values: true, ..Rotary::default() })),

@@ -5,7 +5,9 @@
 //! whoever builds a graph is handed a pointer.
 
 use super::Operation;
-use super::{attend, dense, linear, log_bias, lookup, loss, pointwise, receptive, rotate, rows, similarity};
+use super::{
+    attend, dense, linear, log_bias, lookup, loss, neighbours, pointwise, receptive, rotate, rows, similarity,
+};
 
 /// A number type for which an operation is compiled here.
 pub(crate) trait Compiles<O>: Sized {
@@ -42,7 +44,7 @@ macro_rules! compiled {
 compiled! {
     dense::Linear, dense::Sum, dense::Concatenate, dense::Columns, dense::Every, dense::Lift,
     log_bias::LogBias, lookup::Tokens, loss::Classes, pointwise::Activate, pointwise::Gate, pointwise::Times, pointwise::Dropout,
-    receptive::Frequencies, rows::Beside, rows::Means, rows::Last;
+    neighbours::Neighbours, receptive::Frequencies, rows::Beside, rows::Means, rows::Last;
     attend::Softmax, dense::Constant, linear::Features, linear::Linear, lookup::Positions, loss::Vocabulary,
     pointwise::Norm, rotate::Rotate, rows::Scaled, similarity::PairLoss
 }

@@ -20,6 +20,7 @@
 //! loss.rs        cross-entropy
 //! log_bias.rs    a bias by the logarithm of the distance
 //! receptive.rs   frequencies with a receptive field
+//! neighbours.rs  each token beside its neighbours
 //! rows.rs        rows side by side, norms without parameters, one vector for each text
 //! similarity.rs  losses of vectors that come in pairs
 //! cuda/          the same on a GPU
@@ -46,6 +47,7 @@ mod linear;
 mod log_bias;
 mod lookup;
 mod loss;
+mod neighbours;
 mod parameters;
 mod pointwise;
 mod receptive;

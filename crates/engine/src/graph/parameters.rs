@@ -54,6 +54,8 @@ impl Entry {
 #[derive(Clone, Debug, Default)]
 pub struct Parameters {
     entries: Vec<Entry>,
+    /// Second names, and what they stand for.
+    others: Vec<(String, Parameter)>,
 }
 
 impl Parameters {
@@ -81,10 +83,17 @@ impl Parameters {
         self.entries.iter_mut().filter(|entry| entry.name == from).for_each(|entry| entry.name = to.into());
     }
 
-    /// A tensor by its name.
+    /// Lets a tensor be found under a second name too: whoever asks by that name shares it.
+    pub fn share(&mut self, name: impl Into<String>, parameter: Parameter) {
+        self.others.push((name.into(), parameter));
+    }
+
+    /// A tensor by its name, or by a second one.
     pub fn find(&self, name: &str) -> Option<Parameter> {
-        let entry = self.entries.iter().find(|entry| entry.name == name)?;
-        Some(Parameter { start: entry.range.start, len: entry.range.len() })
+        let entry = self.entries.iter().find(|entry| entry.name == name);
+        let own = entry.map(|entry| Parameter { start: entry.range.start, len: entry.range.len() });
+        let other = || self.others.iter().find(|(other, _)| other == name).map(|&(_, parameter)| parameter);
+        own.or_else(other)
     }
 
     /// Each tensor's place, and whether weight decay is applied to it: to matrices, but not to tables of an encoding, which

@@ -90,9 +90,11 @@ pub fn biases(ask: &Ask) -> Result<Biases> {
         length: longest,
         longest,
         width: HEADS * ask.dim,
+        codes: HEADS * ask.dim,
         heads: HEADS,
         head_dim: ask.dim,
         is_causal: false,
+        has_biases: true,
     };
     let seed = |which: u64| ask.seed.wrapping_mul(2).wrapping_add(which);
     let (q, k) = (check::normal(seed(0), ask.dim), check::normal(seed(1), ask.dim));

@@ -60,7 +60,17 @@ fn weights(
 ) -> Result<(Graph<f32>, Value)> {
     let network = &trained.network;
     let Blueprint { width, heads, head_dim, .. } = network.blueprint;
-    let sizes = Sizes { batch: TEXTS, length: tokens, longest, width, heads, head_dim, is_causal: true };
+    let sizes = Sizes {
+        batch: TEXTS,
+        length: tokens,
+        longest,
+        width,
+        codes: width,
+        heads,
+        head_dim,
+        is_causal: true,
+        has_biases: true,
+    };
     let mut builder = Builder::<f32>::default();
     let x = builder.constant(hidden.len() / width, width, hidden);
     let mut add = |part: &str, shape: &[usize]| {

@@ -19,6 +19,8 @@ pub(crate) enum Arrangement {
     ByHead { heads: usize, head_dim: usize },
     /// Less 1.
     LessOne,
+    /// A convolution's `[outputs, inputs, kernel]` in place of `[outputs, kernel · inputs]`.
+    Kernel(usize),
 }
 
 impl Blueprint {
@@ -31,10 +33,14 @@ impl Blueprint {
         };
         let is_buckets =
             |names: &Names| !names.buckets.is_empty() && name.strip_suffix(".weight") == Some(names.buckets);
+        let is_convolution = || name.strip_suffix(".weight") == Some(names.convolution[0]);
         match names.queries {
             _ if is_buckets(names) => Arrangement::Transposed,
             _ if self.encoder.as_ref().is_some_and(|encoder| is_buckets(encoder.family.names())) => {
                 Arrangement::Transposed
+            }
+            _ if self.convolution.is_some() && is_convolution() => {
+                Arrangement::Kernel(self.convolution.map_or(1, |own| own.kernel))
             }
             _ if !name.starts_with(names.layer) && self.norms.kind != NormKind::RmsLessOne => {
                 Arrangement::Same
@@ -56,6 +62,7 @@ impl Arrangement {
     pub fn shape(self, shape: &[usize]) -> Vec<usize> {
         match self {
             Arrangement::Transposed => shape.iter().rev().copied().collect(),
+            Arrangement::Kernel(kernel) => vec![shape[0], shape[1] / kernel, kernel],
             _ => shape.to_vec(),
         }
     }
@@ -85,6 +92,10 @@ impl Arrangement {
             for column in 0..columns {
                 let place = match self {
                     Arrangement::Transposed => column * rows + row,
+                    Arrangement::Kernel(kernel) => {
+                        let inputs = columns / kernel;
+                        (row * inputs + column % inputs) * kernel + column / inputs
+                    }
                     _ => in_file * columns + column,
                 };
                 number(place, row * columns + column, if self == Arrangement::LessOne { 1.0 } else { 0.0 });
@@ -132,6 +143,7 @@ mod tests {
             // Two heads of two rows: row 2 in work is the first of the second head's queries.
             (Arrangement::ByHead { heads: 2, head_dim: 2 }, [12, 2], 1.0),
             (Arrangement::LessOne, [24, 1], 2.0),
+            (Arrangement::Kernel(3), [4, 6], 3.0),
         ] {
             let (mut own, mut kept) = (vec![0.0; 24], vec![0.0; 24]);
             arrangement.take(&shape, &numbers, &mut own);

@@ -1,8 +1,12 @@
 //! Sizes that a blueprint can have.
 
 use super::fields::MAX_SIZE;
+use super::names::Queries;
 use super::{Blueprint, LinearForm, Mixing};
 use crate::error::{Error, Result};
+
+/// The most tokens that a convolution reads at a time.
+const MOST_NEIGHBOURS: usize = 255;
 
 impl Blueprint {
     /// Checks the sizes of a blueprint that may have been made by hand.
@@ -35,6 +39,7 @@ impl Blueprint {
             let expected = format!("{}, as {}: the output reads hidden states", self.width, field("width"));
             return wrong("embedding", self.embedding.to_string(), expected);
         }
+        self.check_convolution()?;
         if let Mixing::Linear(form) = self.mixing {
             if self.local.as_ref().is_some_and(|local| local.window.is_some()) {
                 let expected = "softmax: linear attention knows no window";
@@ -45,6 +50,21 @@ impl Blueprint {
         }
         self.check_encoding()?;
         self.encoder.as_ref().map_or(Ok(()), |encoder| encoder.check())
+    }
+
+    /// Checks that there can be such a convolution: it reads what comes after a token too.
+    fn check_convolution(&self) -> Result<()> {
+        let Some(own) = self.convolution else { return Ok(()) };
+        let is_there = !self.family.names().convolution[0].is_empty() && self.layers > 0;
+        let is_whole = !self.norms.place.is_before() && !self.is_generative();
+        match own.kernel.is_multiple_of(2) || own.kernel > MOST_NEIGHBOURS || !is_there || !is_whole {
+            true => {
+                let expected =
+                    format!("an odd number up to {MOST_NEIGHBOURS}, in a DeBERTa that is read both ways");
+                Err(Error::input("the kernel of the convolution", own.kernel, expected))
+            }
+            false => Ok(()),
+        }
     }
 
     /// Checks that queries and keys have as many features, and that values can be rotated with them.
@@ -70,6 +90,14 @@ impl Blueprint {
 
     /// Checks that the encoding works for these sizes.
     fn check_encoding(&self) -> Result<()> {
+        if self.encoding.shares_projections() {
+            let is_apart = matches!(self.family.names().queries, Queries::Apart(_));
+            if !is_apart || self.key_heads != self.heads {
+                let expected =
+                    "own or biased: this model has no queries and keys of one width in tensors of their own";
+                return Err(Error::input("the projections of deberta", "shared", expected));
+            }
+        }
         let own = self.local.as_ref().and_then(|local| local.encoding.as_ref());
         let mut all = [Some(&self.encoding), own].into_iter().flatten();
         all.try_for_each(|encoding| encoding.as_encode::<f32>().check(&self.encoded_sizes(1)))

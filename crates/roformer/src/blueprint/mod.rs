@@ -39,7 +39,8 @@ pub use head::{HeadKind, Judged, Labels, Problem, Summary, SummaryOf};
 pub(crate) use names::{BUCKETS, Names, POSITIONS};
 pub use nearest::Nearest;
 pub use parts::{
-    Biases, Dims, Direction, Features, LinearForm, Local, Mixing, NormKind, NormPlace, Norms, Output,
+    Biases, Convolution, Dims, Direction, Features, LinearForm, Local, Mixing, NormKind, NormPlace, Norms,
+    Output,
 };
 pub(crate) use tensors::Named;
 pub use tensors::{Asked, Part};
@@ -48,6 +49,7 @@ use crate::encoding::{Encoding, Rotary, Sizes};
 use crate::error::Result;
 use crate::ops::Activation;
 use crate::weights::Weights;
+use std::borrow::Cow;
 use std::path::Path;
 
 /// A description of a Transformer.
@@ -61,6 +63,8 @@ pub struct Blueprint {
     pub types: usize,
     /// Width of the embeddings; projected to `width` where they differ.
     pub embedding: usize,
+    /// Whether that projection, then without a bias, comes before the norm of the embeddings, rather than after it.
+    pub projects_first: bool,
     /// Width of the model.
     pub width: usize,
     /// Layers.
@@ -107,6 +111,8 @@ pub struct Blueprint {
     pub longest: usize,
     /// What is different in some of the layers.
     pub local: Option<Local>,
+    /// A convolution beside the first layer.
+    pub convolution: Option<Convolution>,
     /// How tokens look at each other.
     pub mixing: Mixing,
     /// The output of a language model.
@@ -154,12 +160,16 @@ impl Blueprint {
     /// The blueprint of a `config.json`, and of the weights beside it for what the file does not say.
     pub fn read(bytes: &[u8], weights: Option<&Weights>) -> Result<Self> {
         let mut blueprint = family::read(fields::object(bytes)?, weights)?;
-        if let (Some(weights), Encoding::Learned(learned)) = (weights, &blueprint.encoding) {
+        if let Some(weights) = weights.filter(|_| blueprint.encoding.has_learned_rows()) {
             // A learned table says itself how many positions it has.
+            let offset = match &blueprint.encoding {
+                Encoding::Learned(learned) => learned.offset,
+                _ => 0,
+            };
             let names = blueprint.family.names();
             let (name, source) = (names.of_encoding(POSITIONS), Named::new(weights, names));
             let rows = weights.get(source.own(&name)).and_then(|table| table.shape().first().copied());
-            blueprint.longest = rows.map_or(blueprint.longest, |rows| rows.saturating_sub(learned.offset));
+            blueprint.longest = rows.map_or(blueprint.longest, |rows| rows.saturating_sub(offset));
         }
         blueprint.check()?;
         Ok(blueprint)
@@ -172,6 +182,7 @@ impl Blueprint {
             vocabulary: 0,
             types: 0,
             embedding: 0,
+            projects_first: false,
             width: 0,
             layers: 0,
             heads: 0,
@@ -202,6 +213,7 @@ impl Blueprint {
             padding: None,
             longest: 1,
             local: None,
+            convolution: None,
             mixing: Mixing::Softmax,
             output: Output {
                 is_tied: true,
@@ -232,6 +244,17 @@ impl Blueprint {
         self.local_of(layer).and_then(|local| local.encoding.as_ref()).unwrap_or(&self.encoding)
     }
 
+    /// The name of a parameter of an encoding in the family's files.
+    pub(crate) fn of_encoding<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        let shared = || {
+            let (layer, part) = name.strip_prefix("position.deberta.")?.split_once('.')?;
+            Some((layer.parse().ok()?, part))
+        };
+        let shared = shared().filter(|_| self.encoding.shares_projections());
+        let shared = shared.and_then(|(layer, part)| self.family.names().shared(layer, part));
+        shared.map_or_else(|| self.family.names().of_encoding(name), Cow::Owned)
+    }
+
     /// The window of a layer, where it has one.
     pub(crate) fn window_of(&self, layer: usize) -> Option<usize> {
         self.local_of(layer).and_then(|local| local.window)
@@ -257,6 +280,20 @@ impl Blueprint {
         self.direction != Direction::Both
     }
 
+    /// The activation between the two products of a classifier of texts.
+    pub(crate) fn text_activation(&self) -> Activation {
+        match self.family {
+            // One pooler serves this head and that of multiple choice.
+            Family::DebertaV2 => self.summary.activation,
+            family => family.names().text_activation.unwrap_or(self.activation),
+        }
+    }
+
+    /// Width of what the norm of the embeddings reads.
+    pub(crate) fn normed_embedding(&self) -> usize {
+        if self.projects_first { self.width } else { self.embedding }
+    }
+
     /// Numbers of a token's queries.
     pub fn query_width(&self) -> usize {
         self.heads * self.head_dim
@@ -279,9 +316,11 @@ impl Blueprint {
             length,
             longest: self.longest.max(length),
             width: self.width,
+            codes: if self.codes_first { self.embedding } else { self.width },
             heads: self.heads,
             head_dim: self.head_dim,
             is_causal: self.is_causal(),
+            has_biases: self.biases.queries,
         }
     }
 

@@ -47,6 +47,8 @@ pub(crate) struct Names {
     pub feed_forward_norm: &'static str,
     /// Whether the products of layers are kept with their inputs first, `[inputs, outputs]`.
     pub is_transposed: bool,
+    /// The convolution beside the first layer, and its norm.
+    pub convolution: [&'static str; 2],
     /// The norm behind the last layer.
     pub last_norm: &'static str,
     /// The pooler.
@@ -71,6 +73,10 @@ pub(crate) struct Names {
     pub question: &'static str,
     /// The projection and the classifier of multiple choice.
     pub choice: [&'static str; 2],
+    /// Names of parameters of encodings and the family's own, with `#` for the number of the layer.
+    pub encoding: &'static [(&'static str, &'static str)],
+    /// Names, and what files may have in their place.
+    pub others: &'static [(&'static str, &'static str)],
     /// What names begin with of tensors that a file may have and the model not use: of heads that were trained beside its own.
     pub unused: &'static [&'static str],
 }
@@ -116,6 +122,7 @@ pub(crate) const NONE: Names = Names {
     down: "",
     feed_forward_norm: "",
     is_transposed: false,
+    convolution: ["", ""],
     last_norm: "",
     pooler: "",
     transform: ["", ""],
@@ -128,6 +135,8 @@ pub(crate) const NONE: Names = Names {
     token: "",
     question: "",
     choice: ["", ""],
+    encoding: &[],
+    others: &[],
     unused: &[],
 };
 
@@ -163,11 +172,35 @@ impl Names {
 
     /// The name of a parameter of an encoding: the family's, where it has one for it.
     pub fn of_encoding<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        let own = |own: &str, theirs: &str| match own.split_once('#') {
+            None => (own == name).then(|| theirs.to_string()),
+            Some((before, after)) => {
+                let layer = name.strip_prefix(before)?.strip_suffix(after)?;
+                layer.bytes().all(|digit| digit.is_ascii_digit()).then(|| theirs.replace('#', layer))
+            }
+        };
         match name {
             POSITIONS if !self.positions.is_empty() => format!("{}.weight", self.positions).into(),
             BUCKETS if !self.buckets.is_empty() => format!("{}.weight", self.buckets).into(),
-            name => name.into(),
+            name => self
+                .encoding
+                .iter()
+                .find_map(|(ours, theirs)| own(ours, theirs))
+                .map_or(name.into(), Cow::Owned),
         }
+    }
+
+    /// The name of a weight or bias (`key.weight`, `query.bias`) that makes a layer's keys or queries, where they are tensors
+    /// of their own.
+    pub fn shared(&self, layer: usize, part: &str) -> Option<String> {
+        let Queries::Apart([queries, keys, _]) = self.queries else { return None };
+        let (part, kind) = part.split_once('.')?;
+        let own = match part {
+            "key" => keys,
+            "query" => queries,
+            _ => return None,
+        };
+        Some(format!("{}.{kind}", self.of_layer(layer, own)))
     }
 
     /// Whether a text is judged by its first token, whatever the direction.

@@ -156,6 +156,15 @@ impl Features {
     }
 }
 
+/// A convolution over the embeddings of a text. With its activation it joins the first layer's output, and a norm follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Convolution {
+    /// Tokens that it reads at a time, an odd number: the one in the middle and as many before it as after it.
+    pub kernel: usize,
+    /// Its activation.
+    pub activation: Activation,
+}
+
 /// The output of a language model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Output {

@@ -79,13 +79,18 @@ impl Blueprint {
             list.add(format!("{}.weight", names.types), &[self.types, embedding]);
         }
         if self.norms.of_embeddings {
-            list.norm(names.embedding_norm, embedding);
+            list.norm(names.embedding_norm, self.normed_embedding());
         }
         if embedding != width {
-            list.product(names.project, [width, embedding], true);
+            list.product(names.project, [width, embedding], !self.projects_first);
         }
         for layer in 0..layers {
             self.layer_tensors(names, layer, &mut list);
+        }
+        if let Some(own) = self.convolution {
+            let [product, norm] = names.convolution;
+            list.product(product, [width, own.kernel * width], true);
+            list.norm(norm, width);
         }
         if self.norms.at_end {
             list.norm(names.last_norm, width);
@@ -95,7 +100,11 @@ impl Blueprint {
         list.part = Part::Encoding;
         let encodings = self.layer_encodings(layers);
         for entry in Evaluated::<f32>::layout(&self.encoding, &encodings, &self.encoded_sizes(1)).entries() {
-            list.add(names.of_encoding(&entry.name).into_owned(), &entry.shape);
+            let name = self.of_encoding(&entry.name);
+            // Some are the layers' own.
+            if !(self.encoding.shares_projections() && list.tensors.iter().any(|asked| asked.name == name)) {
+                list.add(name.into_owned(), &entry.shape);
+            }
         }
         for asked in &mut list.tensors {
             asked.shape = self.arrangement(&asked.name, &asked.shape).shape(&asked.shape);
@@ -336,7 +345,11 @@ impl<'a> Named<'a> {
             // The bias of a tied output may be there under the output's own name alone, as transformers reads it too.
             _ if name == tied_bias && !has(tied_bias) && has(output_bias) => output_bias,
             _ if self.is_bare => name.strip_prefix(prefix).unwrap_or(name),
-            _ => name,
+            _ if has(name) => name,
+            _ => {
+                let other = self.names.others.iter().find(|(ours, theirs)| *ours == name && has(theirs));
+                other.map_or(name, |(_, theirs)| theirs)
+            }
         }
     }
 

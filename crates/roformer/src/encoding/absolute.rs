@@ -17,7 +17,7 @@ pub enum Merge {
 impl Merge {
     /// The weight that it learns, if any; added to the parameters.
     pub(super) fn weight<T: Real>(self, builder: &mut Builder<T>, sizes: &Sizes) -> Option<Parameter> {
-        let (width, deviation) = (sizes.width, (2.0 * sizes.width as f64).sqrt().recip());
+        let (width, deviation) = (sizes.codes, (2.0 * sizes.codes as f64).sqrt().recip());
         (self == Merge::Concatenate).then(|| {
             builder.parameters().add("position.merge.weight", &[width, 2 * width], Init::Normal(deviation))
         })
@@ -35,7 +35,7 @@ impl Merge {
             None => builder.sum(x, codes),
             Some(weight) => {
                 let both = builder.concatenate_rows(x, codes);
-                builder.linear(both, weight, None, sizes.width)
+                builder.linear(both, weight, None, sizes.codes)
             }
         }
     }

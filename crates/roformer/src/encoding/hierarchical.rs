@@ -52,7 +52,7 @@ impl<T: Real> Encode<T> for Hierarchical {
 
     fn codes(&self, builder: &mut Builder<T>, sizes: &Sizes) -> Option<(Value, Merge)> {
         let (n, share) = (self.rows(sizes.longest), self.alpha / (1.0 - self.alpha));
-        let table = super::learned::table(builder, n, sizes.width);
+        let table = super::learned::table(builder, n, sizes.codes);
         let n = n as u32;
         let rows = builder.position_rows(table, sizes.length, move |position| match position / n {
             // Not p + share·p_0 − share·p_0, which would round: the first n keep their bits.

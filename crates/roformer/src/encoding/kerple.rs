@@ -100,8 +100,17 @@ mod tests {
     #[test]
     fn biases_are_the_formula() {
         let mut builder = Builder::<f64>::default();
-        let sizes =
-            Sizes { batch: 1, length: 40, longest: 40, width: 6, heads: 3, head_dim: 2, is_causal: false };
+        let sizes = Sizes {
+            batch: 1,
+            length: 40,
+            longest: 40,
+            width: 6,
+            codes: 6,
+            heads: 3,
+            head_dim: 2,
+            is_causal: false,
+            has_biases: true,
+        };
         let terms = Kerple::default().terms(&mut builder, 0, &sizes);
         let bias = terms.bias.unwrap();
         let mut graph = builder.build().unwrap();

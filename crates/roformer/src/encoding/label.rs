@@ -1,7 +1,7 @@
 //! Encodings as they are written: a name, and perhaps settings: `rotary`, `rotary:base=500`, `receptive:alpha=0.3,rho=0.5`.
 //! So they are asked for, and so a `config.json` keeps what transformers has no field for.
 
-use super::{Encoding, Merge, ShawTables};
+use super::{DebertaTerms, Encoding, Merge, Projections, ShawTables};
 use crate::error::{Error, Result};
 use crate::weights::brief;
 use rope::{Pairing, Schedule};
@@ -18,7 +18,11 @@ const ALLOWED: [(&str, &str); 14] = [
     ("shaw", "reach=N, tables=learned|sinusoidal, values=true|false"),
     ("xlnet", ""),
     ("t5", "buckets=N, furthest=N, scaled=true|false"),
-    ("deberta", "reach=N"),
+    (
+        "deberta",
+        "reach=N, furthest=N, terms=both|queries|keys, mirrored=true|false, projections=own|biased|shared, norm=X, \
+         absolute=true|false",
+    ),
     ("alibi", ""),
     ("kerple", "strength=X, rate=X"),
     ("rotary", "base=X, dim=N, pairing=interleaved|half, fraction=X, values=true|false, learned=true|false"),
@@ -109,6 +113,26 @@ fn set(encoding: &mut Encoding, key: &str, value: &str) -> Option<()> {
         (Encoding::T5(it), "furthest") => it.furthest = count()?,
         (Encoding::T5(it), "scaled") => it.is_scaled = flag()?,
         (Encoding::Deberta(it), "reach") => it.reach = count()?,
+        (Encoding::Deberta(it), "furthest") => it.furthest = Some(count()?),
+        (Encoding::Deberta(it), "mirrored") => it.is_mirrored = flag()?,
+        (Encoding::Deberta(it), "norm") => it.norm = Some(number()?),
+        (Encoding::Deberta(it), "absolute") => it.is_absolute = flag()?,
+        (Encoding::Deberta(it), "terms") => {
+            it.terms = match value {
+                "both" => DebertaTerms::Both,
+                "queries" => DebertaTerms::Queries,
+                "keys" => DebertaTerms::Keys,
+                _ => return None,
+            };
+        }
+        (Encoding::Deberta(it), "projections") => {
+            it.projections = match value {
+                "own" => Projections::Own,
+                "biased" => Projections::Biased,
+                "shared" => Projections::Shared,
+                _ => return None,
+            };
+        }
         (Encoding::Kerple(it), "strength") => it.strength = number()?,
         (Encoding::Kerple(it), "rate") => it.rate = number()?,
         (Encoding::Rotary(it), "base") => it.base = number()?,
@@ -165,7 +189,25 @@ fn settings(encoding: &Encoding) -> Vec<(&'static str, String)> {
             ("furthest", it.furthest.to_string()),
             ("scaled", it.is_scaled.to_string()),
         ],
-        Encoding::Deberta(it) => vec![("reach", it.reach.to_string())],
+        Encoding::Deberta(it) => {
+            let terms = match it.terms {
+                DebertaTerms::Both => "both",
+                DebertaTerms::Queries => "queries",
+                DebertaTerms::Keys => "keys",
+            };
+            let projections = match it.projections {
+                Projections::Own => "own",
+                Projections::Biased => "biased",
+                Projections::Shared => "shared",
+            };
+            let mut all = vec![("reach", it.reach.to_string())];
+            all.extend(it.furthest.map(|furthest| ("furthest", furthest.to_string())));
+            all.extend([("terms", terms.into()), ("mirrored", it.is_mirrored.to_string())]);
+            all.push(("projections", projections.into()));
+            all.extend(it.norm.map(|epsilon| ("norm", epsilon.to_string())));
+            all.push(("absolute", it.is_absolute.to_string()));
+            all
+        }
         Encoding::Kerple(it) => vec![("strength", it.strength.to_string()), ("rate", it.rate.to_string())],
         Encoding::Rotary(it) => {
             let mut all = vec![("base", it.base.to_string())];
@@ -242,6 +284,7 @@ mod tests {
             "receptive:alpha=0.3,rho=0.25",
             "hierarchical:positions=9,alpha=0.2,merge=concatenate",
             "shaw:reach=3,tables=sinusoidal,values=false",
+            "deberta:reach=8,furthest=40,terms=keys,mirrored=false,projections=shared,norm=0.0000001,absolute=true",
         ] {
             assert_eq!(Encoding::parse(label).unwrap().label(), label);
         }

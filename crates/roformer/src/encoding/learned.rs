@@ -23,7 +23,7 @@ impl<T: Real> Encode<T> for Learned {
 
     fn codes(&self, builder: &mut Builder<T>, sizes: &Sizes) -> Option<(Value, Merge)> {
         let first = self.offset as u32;
-        let table = table(builder, sizes.longest + self.offset, sizes.width);
+        let table = table(builder, sizes.longest + self.offset, sizes.codes);
         let rows = builder.position_rows(table, sizes.length, move |position| {
             [(first + position, 1.0), (0, 0.0), (0, 0.0)]
         });

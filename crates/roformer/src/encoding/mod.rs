@@ -26,7 +26,7 @@ mod xpos;
 
 pub use absolute::Merge;
 pub use alibi::Alibi;
-pub use deberta::Deberta;
+pub use deberta::{Deberta, DebertaTerms, Projections};
 pub(crate) use evaluated::{Codes, Evaluated, LayerTerms, TableOf};
 pub use hierarchical::Hierarchical;
 pub use kerple::Kerple;
@@ -57,12 +57,16 @@ pub struct Sizes {
     pub longest: usize,
     /// Width of the model.
     pub width: usize,
+    /// Width of codes of positions: that of the embeddings, where they meet codes before they are projected.
+    pub codes: usize,
     /// Attention heads.
     pub heads: usize,
     /// Features of a head.
     pub head_dim: usize,
     /// Whether a token sees only what came before.
     pub is_causal: bool,
+    /// Whether the products that make queries and keys have biases.
+    pub has_biases: bool,
 }
 
 impl Sizes {
@@ -79,7 +83,7 @@ pub trait Encode<T: Real> {
         Ok(())
     }
 
-    /// Term 1: a code for each position, `[length, width]`, and how codes meet the embeddings.
+    /// Term 1: a code for each position, `[length, codes]`, and how codes meet the embeddings.
     fn codes(&self, _builder: &mut Builder<T>, _sizes: &Sizes) -> Option<(Value, Merge)> {
         None
     }
@@ -211,10 +215,21 @@ impl Encoding {
         Some((0..length).map(|token| (token * step) as u32).collect())
     }
 
+    /// Whether it has a table with a learned vector for each position.
+    pub(crate) fn has_learned_rows(&self) -> bool {
+        matches!(self, Encoding::Learned(_) | Encoding::Deberta(Deberta { is_absolute: true, .. }))
+    }
+
+    /// Whether its tables are projected by the weights that make a layer's queries and keys.
+    pub(crate) fn shares_projections(&self) -> bool {
+        matches!(self, Encoding::Deberta(Deberta { projections: Projections::Shared, .. }))
+    }
+
     /// The most tokens that a text can have; any number if there is no such limit. `longest` are the rows of learned tables.
     pub(crate) fn limit(&self, longest: usize) -> Option<usize> {
         match self {
-            Encoding::Learned(_) | Encoding::Randomised(_) => Some(longest),
+            own if own.has_learned_rows() => Some(longest),
+            Encoding::Randomised(_) => Some(longest),
             Encoding::Hierarchical(own) => Some(own.rows(longest).saturating_pow(2)),
             _ => None,
         }

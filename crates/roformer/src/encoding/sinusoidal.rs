@@ -19,8 +19,8 @@ pub struct Sinusoidal {
 
 impl<T: Real> Encode<T> for Sinusoidal {
     fn codes(&self, builder: &mut Builder<T>, sizes: &Sizes) -> Option<(Value, Merge)> {
-        let codes = codes(sizes.longest, sizes.width);
-        let table = builder.constant(sizes.longest, sizes.width, &codes);
+        let codes = codes(sizes.longest, sizes.codes);
+        let table = builder.constant(sizes.longest, sizes.codes, &codes);
         let rows =
             builder.position_rows(table, sizes.length, |position| [(position, 1.0), (0, 0.0), (0, 0.0)]);
         Some((rows, self.merge))

@@ -47,12 +47,18 @@ impl<T: Real, B: Backend> Embeddings<T, B> {
             types => upload(&read(names.types, types)?)?,
         };
         let norm = match blueprint.norms.of_embeddings {
-            true => Some(Norm::load(device, source, blueprint, names.embedding_norm, width)?),
+            true => {
+                let width = blueprint.normed_embedding();
+                Some(Norm::load(device, source, blueprint, names.embedding_norm, width)?)
+            }
             false => None,
         };
         let project = match width == blueprint.width {
             true => None,
-            false => Some(linear(device, source, &[names.project.into()], [blueprint.width, width], true)?),
+            false => {
+                let (shape, has_bias) = ([blueprint.width, width], !blueprint.projects_first);
+                Some(linear(device, source, &[names.project.into()], shape, has_bias)?)
+            }
         };
         Ok((Embeddings { words, types, norm, project }, list))
     }
@@ -81,8 +87,16 @@ impl<T: Real, B: Backend> Embeddings<T, B> {
             Some(project) => {
                 let mut narrow = memory(device, tokens, blueprint.embedding)?;
                 device.embed(words, types, blueprint.embedding, &mut narrow)?;
-                self.norm(device, &mut narrow)?;
+                if blueprint.codes_first {
+                    add_codes(device, blueprint, input, tables, past, &mut narrow)?;
+                }
+                if !blueprint.projects_first {
+                    self.norm(device, &mut narrow)?;
+                }
                 device.product(project, &narrow, Activation::Identity, x)?;
+                if blueprint.projects_first {
+                    self.norm(device, x)?;
+                }
             }
         }
         match blueprint.codes_first {
@@ -96,7 +110,7 @@ impl<T: Real, B: Backend> Embeddings<T, B> {
     }
 }
 
-/// Merges codes of positions into x `[batch · length, width]`, where the encoding has them.
+/// Merges codes of positions into x `[batch · length, codes]`, where the encoding has them.
 fn add_codes<T: Real, B: Backend>(
     device: &B,
     blueprint: &Blueprint,
@@ -106,7 +120,7 @@ fn add_codes<T: Real, B: Backend>(
     x: &mut B::Buffer<T>,
 ) -> Result<()> {
     let Some(CodesOnDevice { rows: codes, padding: unplaced, merge }) = &tables.codes else { return Ok(()) };
-    let (tokens, width, batch) = (input.ids.len(), blueprint.width, input.batch);
+    let (tokens, width, batch) = (input.ids.len(), blueprint.sizes(1, 1).codes, input.batch);
     let length = tokens / batch;
     let size = [batch, length, width];
     let Some(merge) = merge else {

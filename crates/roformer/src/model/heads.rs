@@ -138,7 +138,7 @@ impl<T: Real, B: Backend> Head<T, B> {
             Scorer::Text { dense, out } => {
                 let read =
                     (0..batch).map(|text| text * length + hidden.judged(text, dense.is_some(), blueprint));
-                let activation = blueprint.family.names().text_activation.unwrap_or(blueprint.activation);
+                let activation = blueprint.text_activation();
                 let mut x = match blueprint.judged {
                     Judged::Token | Judged::Last => pick(device, states, width, read)?,
                     Judged::Mean => hidden.means(device, states, width)?,

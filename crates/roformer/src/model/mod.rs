@@ -4,6 +4,7 @@
 //! model.rs       loading a model and running it
 //! embed.rs       ids → embeddings, with codes of positions
 //! layer.rs       one layer
+//! convolve.rs    a convolution over the embeddings, beside the first layer
 //! positions.rs   the encoding's tables on the device, kept from call to call
 //! heads.rs       hidden states → scores
 //! cache.rs       keys and values of tokens already seen
@@ -13,6 +14,7 @@
 
 mod cache;
 mod call;
+mod convolve;
 mod embed;
 mod heads;
 mod layer;

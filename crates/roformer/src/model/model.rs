@@ -2,6 +2,7 @@
 
 use super::cache::Cache;
 use super::call::{Call, Encoded, Input, Output, Pool, check_call, check_input};
+use super::convolve::Convolve;
 use super::embed::Embeddings;
 use super::heads::{Head, Hidden, Pooler};
 use super::layer::{Buffers, Layer, Norm, Other, Pass};
@@ -29,6 +30,7 @@ struct Parts<T: Real, B: Backend> {
     embeddings: Embeddings<T, B>,
     positions: Positions<T, B>,
     layers: Vec<Layer<T, B>>,
+    convolve: Option<Convolve<T, B>>,
     last_norm: Option<Norm<T, B>>,
     head: Head<T, B>,
     pooler: Option<Pooler<T, B>>,
@@ -226,9 +228,15 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
         let mask = Mask { keys: mask.as_deref(), reach, window: None };
         let (tables, turnings, real) = (&*tables, &turnings[..], input.mask);
         let pass = Pass { device, blueprint, batch, length, past, tables, turnings, mask, real, encoded };
+        let convolve = parts.convolve.as_ref();
+        let convolved = convolve.map(|own| own.forward(device, input, &buffers.x, blueprint.width));
+        let convolved = convolved.transpose()?;
         for (index, layer) in parts.layers.iter().enumerate() {
             let cache = cache.as_deref_mut().map(|cache| cache.layer(index));
             layer.forward(&pass, &mut buffers, index, cache)?;
+            if let (0, Some(own), Some(made)) = (index, convolve, &convolved) {
+                own.join(device, &mut buffers.x, made)?;
+            }
         }
         let states = self.finish(&mut buffers)?;
         let hidden = Hidden { states, batch, length, mask: input.mask };
@@ -314,6 +322,8 @@ impl<T: Real, B: Backend> Parts<T, B> {
             false => None,
         };
         let positions = Positions::load(blueprint, source)?;
-        Ok(Parts { embeddings, positions, layers, last_norm, head, pooler: pooler.transpose()? })
+        let convolve = Convolve::load(device, source, blueprint)?;
+        let pooler = pooler.transpose()?;
+        Ok(Parts { embeddings, positions, layers, convolve, last_norm, head, pooler })
     }
 }

@@ -71,13 +71,9 @@ impl<T: Real, B: Backend> Positions<T, B> {
         let layers = blueprint.layer_encodings(blueprint.layers);
         let layout = Evaluated::<T>::layout(&blueprint.encoding, &layers, &blueprint.encoded_sizes(1));
         let mut parameters = vec![T::ZERO; layout.len()];
-        let names = blueprint.family.names();
         for entry in layout.entries() {
-            source.read(
-                &names.of_encoding(&entry.name),
-                &entry.shape,
-                &mut parameters[entry.range.clone()],
-            )?;
+            let out = &mut parameters[entry.range.clone()];
+            source.read(&blueprint.of_encoding(&entry.name), &entry.shape, out)?;
         }
         Ok(Positions { layout, parameters, kept: Mutex::new(None) })
     }

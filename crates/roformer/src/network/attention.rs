@@ -17,6 +17,7 @@ pub(super) fn mix<T: Real>(
     let encode = network.blueprint.encoding_of(layer).as_encode::<T>();
     match network.blueprint.mixing {
         Mixing::Softmax => {
+            share(network, builder, layer);
             let mut terms = encode.terms(builder, layer, sizes);
             terms.scale = terms.scale.or(network.blueprint.scale);
             softmax(network, builder, joined, (terms, network.blueprint.window_of(layer)), sizes)
@@ -24,6 +25,17 @@ pub(super) fn mix<T: Real>(
         Mixing::Linear(form) => {
             let terms = encode.terms(builder, layer, &sizes.rotated(form));
             linear(network, form, builder, joined, terms, sizes)
+        }
+    }
+}
+
+/// Lets the encoding find the weights of the layer's queries and keys, where it shares them.
+fn share<T: Real>(network: &Network, builder: &mut Builder<T>, layer: usize) {
+    let names = network.blueprint.family.names();
+    for part in ["key.weight", "key.bias", "query.weight", "query.bias"] {
+        let own = names.shared(layer, part).filter(|_| network.blueprint.encoding.shares_projections());
+        if let Some(own) = own.and_then(|own| builder.parameters().find(&own)) {
+            builder.parameters().share(format!("position.deberta.{layer}.{part}"), own);
         }
     }
 }

@@ -29,10 +29,14 @@ pub(super) fn embed<T: Real>(blueprint: &Blueprint, builder: &mut Builder<T>, si
     if blueprint.codes_first {
         x = encode.embed(builder, x, sizes);
     }
+    let (project, is_first) = (width != blueprint.width, blueprint.projects_first);
+    if project && is_first {
+        x = linear(builder, x, names.project, blueprint.width, false);
+    }
     if blueprint.norms.of_embeddings {
         x = norm(blueprint, builder, x, names.embedding_norm);
     }
-    if width != blueprint.width {
+    if project && !is_first {
         x = linear(builder, x, names.project, blueprint.width, true);
     }
     match blueprint.codes_first {
@@ -86,6 +90,25 @@ pub(super) fn layer<T: Real>(
     let out = behind(builder, out, names.after[1]);
     let sum = builder.sum(x, out);
     Ok(if is_before { sum } else { norm(blueprint, builder, sum, &second) })
+}
+
+/// The first layer's output with the convolution over the embeddings, where there is one.
+pub(super) fn convolve<T: Real>(
+    network: &Network,
+    builder: &mut Builder<T>,
+    x: Value,
+    embedded: Value,
+    sizes: &Sizes,
+) -> Value {
+    let blueprint = &network.blueprint;
+    let Some(own) = blueprint.convolution else { return x };
+    let [product, after] = blueprint.family.names().convolution;
+    let around = builder.neighbours(embedded, sizes.length, own.kernel);
+    let made = linear(builder, around, product, blueprint.width, true);
+    let made = builder.dropout(made, network.dropout);
+    let made = builder.activation(made, own.activation);
+    let sum = builder.sum(x, made);
+    norm(blueprint, builder, sum, after)
 }
 
 /// Queries, keys and values side by side, `[tokens, (heads + 2 · key_heads) · head_dim]`.

@@ -154,8 +154,7 @@ fn text<T: Real>(
         };
         let read = builder.dropout(read, dropout);
         let dense = linear(builder, read, dense, blueprint.width, true);
-        let activation = names.text_activation.unwrap_or(blueprint.activation);
-        let mut dense = builder.activation(dense, activation);
+        let mut dense = builder.activation(dense, blueprint.text_activation());
         if blueprint.judged == Judged::MeanOfFirst {
             dense = builder.token_means(dense, sizes.length);
         }

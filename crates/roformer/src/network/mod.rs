@@ -27,7 +27,6 @@ pub use hand_over::Tensor;
 pub use head::Task;
 pub use open::Loaded;
 
-use crate::blueprint::{BUCKETS, POSITIONS};
 use crate::encoding::{Encoding, Sizes};
 use crate::error::Result;
 use crate::graph::{Builder, Graph, Value};
@@ -106,14 +105,19 @@ impl Network {
         let mut builder = Builder::<T>::default();
         let mut x = block::embed(&self.blueprint, &mut builder, &sizes);
         x = builder.dropout(x, self.dropout);
+        let embedded = x;
         for layer in 0..self.blueprint.layers {
             x = block::layer(self, &mut builder, x, layer, &sizes)?;
+            if layer == 0 {
+                x = block::convolve(self, &mut builder, x, embedded, &sizes);
+            }
         }
         let head::Head { hidden, scores, vectors, loss } = head::head(self, &mut builder, x, &sizes);
         builder.minimise(loss);
-        let names = self.blueprint.family.names();
-        for name in [POSITIONS, BUCKETS] {
-            builder.parameters().rename(name, &names.of_encoding(name));
+        let parameters = builder.parameters();
+        let names: Vec<String> = parameters.entries().iter().map(|entry| entry.name.clone()).collect();
+        for name in names.iter().filter(|name| name.starts_with("position.")) {
+            parameters.rename(name, &self.blueprint.of_encoding(name));
         }
         Ok((builder, Outline { network: self.clone(), hidden, scores, vectors, sizes }))
     }

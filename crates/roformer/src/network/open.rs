@@ -3,7 +3,6 @@
 use super::{Network, Task};
 use crate::blueprint::fields::{Fields, object};
 use crate::blueprint::{Blueprint, Direction, Family, HeadKind, Kept, Labels, Named, Part, Summary};
-use crate::encoding::Encoding;
 use crate::error::{Error, Result};
 use crate::graph::Parameters;
 use crate::model::Parameters as Read;
@@ -161,7 +160,7 @@ fn read(bytes: &[u8], weights: Option<&Weights>, task: Task, is_causal: Option<b
         direction: if is_causal { Direction::Causal } else { Direction::Both },
         pooler,
         // A learned table has the rows that it has; else whoever builds the network says for which length.
-        longest: if matches!(blueprint.encoding, Encoding::Learned(_)) { blueprint.longest } else { 1 },
+        longest: if blueprint.encoding.has_learned_rows() { blueprint.longest } else { 1 },
         head: HeadKind::None,
         labels: Labels::default(),
         // Only RoFormer's file says it.

@@ -105,7 +105,7 @@ fn positioned(network: Network, stretch: Option<Hierarchical>, block: usize) -> 
                 (blueprint.encoding, blueprint.longest) = (Encoding::Hierarchical(own), 1);
             }))
         }
-        (Encoding::Learned(_), None) if block > positions => {
+        (encoding, None) if encoding.has_learned_rows() && block > positions => {
             let expected = format!(
                 "at most {positions}, the positions that the model has; the encoding hierarchical stretches learned ones to {}",
                 positions.saturating_pow(2)

@@ -98,7 +98,7 @@ impl Trainer {
 
     /// Keeps the longest text that a configuration says, where it is longer than a block.
     pub(super) fn keep_longest(&mut self, config: &Value) {
-        if matches!(self.encoding, Encoding::Learned(_)) {
+        if self.encoding.has_learned_rows() {
             return;
         }
         let said = config.get("max_position_embeddings").and_then(Value::as_u64).unwrap_or(0);

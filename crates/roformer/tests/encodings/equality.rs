@@ -113,7 +113,15 @@ fn t5_is_its_formula() {
 #[test]
 fn deberta_is_its_formula() {
     for reach in [1, 5, 32, 100] {
-        check_all(&Encoding::Deberta(Deberta { reach }), 70);
+        check_all(&Encoding::Deberta(Deberta { reach, ..Deberta::default() }), 70);
+    }
+    for label in [
+        "deberta:reach=9,furthest=40,mirrored=false,projections=biased,norm=0.001",
+        "deberta:reach=2,furthest=30,terms=keys,norm=0",
+        "deberta:reach=6,terms=queries,projections=biased,absolute=true",
+        "deberta:reach=20,furthest=12,terms=keys,mirrored=false,absolute=true",
+    ] {
+        check_all(&Encoding::parse(label).unwrap(), 70);
     }
 }
 

@@ -84,7 +84,7 @@ fn absurd_sizes_are_refused() {
     assert!(plain.build::<f32>(most, most, most).is_err());
     assert!(plain.build::<f32>(1, 1, usize::MAX).is_err());
     for encoding in [
-        Encoding::Deberta(Deberta { reach: usize::MAX }),
+        Encoding::Deberta(Deberta { reach: usize::MAX, ..Deberta::default() }),
         Encoding::Shaw(Shaw { left: usize::MAX, right: usize::MAX, ..Shaw::default() }),
         Encoding::T5(T5 { buckets: usize::MAX - 3, furthest: usize::MAX, is_scaled: true }),
         Encoding::Hierarchical(Hierarchical { positions: Some(usize::MAX), ..Hierarchical::default() }),

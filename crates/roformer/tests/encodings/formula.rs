@@ -1,7 +1,7 @@
 //! The formulas of the encodings, for one query and one key at a time, without the library's encoding code.
 
 use super::net::parameter;
-use roformer::encoding::{Encoding, Merge, Rotary, ShawTables};
+use roformer::encoding::{Deberta, DebertaTerms, Encoding, Merge, Projections, Rotary, ShawTables};
 use roformer::network::{Laid, Network};
 use rope::{Pairing, Schedule};
 
@@ -48,6 +48,7 @@ pub fn embed(laid: &Laid<f64>, encoding: &Encoding, x: Vec<f64>, position: usize
     let (p, merge) = match encoding {
         Encoding::Sinusoidal(own) => (code(position as f64, width), own.merge),
         Encoding::Learned(own) => (learned(position), own.merge),
+        Encoding::Deberta(Deberta { is_absolute: true, .. }) => (learned(position), Merge::Add),
         Encoding::Hierarchical(own) => {
             let (n, alpha) = (parameter(laid, "position.embedding.weight").len() / width, own.alpha);
             let u = |k: usize| -> Vec<f64> {
@@ -225,15 +226,24 @@ pub fn score(laid: &Laid<f64>, network: &Network, rotation: Option<&Rotation>, p
             content / if t5.is_scaled { root } else { 1.0 } + bias
         }
         Encoding::Deberta(own) => {
-            let reach = own.reach as i64;
-            let delta = |distance: i64| (distance + reach).clamp(0, 2 * reach - 1) as usize;
-            let table = parameter(laid, "position.deberta.weight");
             let projected = |part: &str, distance: i64| {
-                let weight = parameter(laid, &format!("position.deberta.0.{part}.weight"));
-                product(row(weight, d * width, head), row(table, width, delta(distance)))
+                let x = deberta_row(laid, own, distance, width);
+                let parameter = |kind: &str| parameter(laid, &format!("position.deberta.0.{part}.{kind}"));
+                let made = product(row(parameter("weight"), d * width, head), &x);
+                match own.projections {
+                    Projections::Biased => plus(&made, row(parameter("bias"), d, head)),
+                    _ => made,
+                }
             };
-            let (kr, qr) = (projected("key", distance), projected("query", -distance));
-            (content + dot(q, &kr) + dot(k, &qr)) / (3.0 * d as f64).sqrt()
+            let mirrored = if own.is_mirrored { -distance } else { distance };
+            let (mut score, mut terms) = (content, 1.0);
+            if own.terms != DebertaTerms::Keys {
+                (score, terms) = (score + dot(q, &projected("key", distance)), terms + 1.0);
+            }
+            if own.terms != DebertaTerms::Queries {
+                (score, terms) = (score + dot(k, &projected("query", mirrored)), terms + 1.0);
+            }
+            score / (terms * d as f64).sqrt()
         }
         Encoding::Kerple(_) => {
             let learned = row(parameter(laid, "position.kerple.0.weight"), 2, head);
@@ -256,6 +266,28 @@ pub fn value_row(laid: &Laid<f64>, network: &Network, distance: i64) -> Vec<f64>
         }
         _ => vec![0.0; network.blueprint.head_dim],
     }
+}
+
+/// DeBERTa's vector of a distance.
+fn deberta_row(laid: &Laid<f64>, own: &Deberta, distance: i64, width: usize) -> Vec<f64> {
+    let (reach, middle, far) = (own.reach as i64, (own.reach / 2) as f64, distance.unsigned_abs() as f64);
+    let delta = match own.furthest {
+        Some(furthest) if far > middle => {
+            let part = (far / middle).ln() / ((furthest as f64 - 1.0) / middle).ln();
+            let step = (part * (middle - 1.0) - 1e-9).ceil() + middle;
+            distance.signum() * step as i64
+        }
+        _ => distance,
+    };
+    let place = (delta + reach).clamp(0, 2 * reach - 1) as usize;
+    let x = row(parameter(laid, "position.deberta.weight"), width, place);
+    let Some(epsilon) = own.norm else { return x.to_vec() };
+    let mean = x.iter().sum::<f64>() / width as f64;
+    let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / width as f64;
+    let [weight, bias] =
+        ["weight", "bias"].map(|kind| parameter(laid, &format!("position.deberta.norm.{kind}")));
+    let root = (variance + epsilon).sqrt();
+    x.iter().zip(weight.iter().zip(bias)).map(|(x, (w, b))| w * (x - mean) / root + b).collect()
 }
 
 fn shaw_row(

@@ -12,7 +12,17 @@ fn code(position: f64, width: usize) -> Vec<f64> {
 }
 
 fn sizes(length: usize, heads: usize) -> Sizes {
-    Sizes { batch: 1, length, longest: length, width: 8, heads, head_dim: 4, is_causal: false }
+    Sizes {
+        batch: 1,
+        length,
+        longest: length,
+        width: 8,
+        codes: 8,
+        heads,
+        head_dim: 4,
+        is_causal: false,
+        has_biases: true,
+    }
 }
 
 /// T(Δ) is the rotation by −Δ·ω: the pairs are (sine, cosine), as a clock's hand is (sine, cosine) of its angle and turns to the
@@ -237,7 +247,7 @@ fn far_distances_share_their_rows() {
     let index =
         t5.as_encode().terms(&mut Builder::<f64>::default(), 0, &sizes(length, 2)).bias.unwrap().index;
     assert!((128..300).all(|distance| at(&index, distance) == 15 && at(&index, -distance) == 31));
-    let deberta = Encoding::Deberta(Deberta { reach: 8 });
+    let deberta = Encoding::Deberta(Deberta { reach: 8, ..Deberta::default() });
     let terms = deberta.as_encode().terms(&mut Builder::<f64>::default(), 0, &sizes(length, 2));
     let (query, key) = (terms.query.unwrap().index, terms.key.unwrap().index);
     assert!((7..300).all(|distance| at(&query, distance) == 15 && at(&key, -distance) == 15));

@@ -1,7 +1,7 @@
 //! Families of models against Hugging Face transformers: `golden/families`, made by `golden/families.py`.
 
 use super::case::{close, flags, flat, read, tensor};
-use roformer::blueprint::{Blueprint, HeadKind, Kept, NormKind};
+use roformer::blueprint::{Blueprint, Family, HeadKind, Kept, NormKind};
 use roformer::graph::{Batch, Entry};
 use roformer::model::{Encoded, Hashed, Input, Model, Output, Parameters};
 use roformer::network::{Network, Task};
@@ -102,6 +102,46 @@ fn families_have_the_encodings_of_the_zoo() {
         };
         assert_eq!(blueprint.encoding.name(), wanted, "{}", json["name"]);
     }
+}
+
+/// A family's tensors under the names that another family has for the same parts.
+struct Renamed<'a, S> {
+    /// Names asked for, and those of the source.
+    names: BTreeMap<String, String>,
+    source: &'a S,
+}
+
+impl<T: Real, S: Parameters<T>> Parameters<T> for Renamed<'_, S> {
+    fn read(&self, name: &str, shape: &[usize], out: &mut [T]) -> roformer::Result<()> {
+        self.source.read(&self.names[name], shape, out)
+    }
+}
+
+/// DeBERTa-v2 is BERT's layers with DeBERTa's encoding: in that form the same weights give the same numbers.
+#[test]
+fn families_are_encodings_on_the_layers_of_another() {
+    let (cases, _) = read("families");
+    let mut count = 0;
+    for json in cases["cases"].as_array().unwrap() {
+        let own = model(json).blueprint().clone();
+        if own.family != Family::DebertaV2 || own.embedding != own.width {
+            continue;
+        }
+        // BERT has no convolution, and tanh before the last product of its classifier, whatever is said.
+        let head = if own.head == HeadKind::MaskedLm { own.head } else { HeadKind::None };
+        let own = Blueprint { head, convolution: None, ..own };
+        let bert = Blueprint { family: Family::Bert, ..own.clone() };
+        let asked = |blueprint: &Blueprint| blueprint.tensors().into_iter().map(|asked| asked.name);
+        let names = Renamed { names: asked(&bert).zip(asked(&own)).collect(), source: &Hashed };
+        let ids: Vec<u32> = (0..22).map(|i| i * 7 % own.vocabulary as u32).collect();
+        let input = Input { ids: &ids, batch: 2, token_types: None, mask: None };
+        let wanted = Model::<f64>::from_parameters(own, &Hashed).unwrap().forward(&input).unwrap();
+        let got = Model::<f64>::from_parameters(bert, &names).unwrap().forward(&input).unwrap();
+        assert_eq!(got.last_hidden_state, wanted.last_hidden_state, "{}", json["name"]);
+        assert_eq!(got.logits, wanted.logits, "{}", json["name"]);
+        count += 1;
+    }
+    assert!(count >= 2, "{count}");
 }
 
 /// What a family writes is what it reads, for every head.

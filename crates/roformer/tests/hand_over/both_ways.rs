@@ -90,6 +90,7 @@ fn settings_of_encodings_are_handed_over() {
         "hierarchical:positions=9,alpha=0.2,merge=concatenate",
         "shaw:reach=3,tables=sinusoidal,values=false",
         "t5:buckets=8,furthest=32,scaled=false",
+        "deberta:reach=4,furthest=9,terms=keys,mirrored=false,projections=shared,norm=0.001",
         "randomised:range=64,base=100",
     ]
     .into_iter()
@@ -146,6 +147,23 @@ fn relatives_without_weights_go_round() {
             &small,
             &llama,
             &json!({"model_type": "minimind", "inference_rope_scaling": true, "head_dim": 8}),
+        ]),
+        with(&[
+            &small,
+            &json!({"model_type": "deberta-v2", "relative_attention": true, "pos_att_type": "p2c|c2p",
+                "position_buckets": 5, "max_position_embeddings": 40, "norm_rel_ebd": "layer_norm",
+                "share_att_key": true, "position_biased_input": false, "legacy": false}),
+        ]),
+        with(&[
+            &small,
+            &json!({"model_type": "deberta-v2", "relative_attention": true, "pos_att_type": ["p2c"],
+                "max_relative_positions": 3, "max_position_embeddings": 40, "embedding_size": 10,
+                "type_vocab_size": 3, "tie_word_embeddings": false, "pooler_hidden_act": "tanh",
+                "conv_kernel_size": 3}),
+        ]),
+        with(&[
+            &small,
+            &json!({"model_type": "deberta-v2", "pos_att_type": ["c2p"], "max_position_embeddings": 40}),
         ]),
         rope(json!({"rope_type": "linear", "factor": 2.0})),
         rope(json!({"rope_type": "dynamic", "factor": 2.0})),

@@ -4,6 +4,7 @@
 //! hangs, takes memory without end or stays half done.
 
 mod config;
+mod deberta;
 mod decoder;
 mod folder;
 mod input;

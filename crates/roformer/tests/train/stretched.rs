@@ -44,8 +44,17 @@ fn learned_positions_are_stretched() {
     weights.read("position.embedding.weight", &[8, 32], &mut table).unwrap();
     let blueprint = long.blueprint().clone();
     let mut builder = Builder::<f32>::default();
-    let sizes =
-        Sizes { batch: 1, length: 64, longest: 64, width: 32, heads: 2, head_dim: 16, is_causal: true };
+    let sizes = Sizes {
+        batch: 1,
+        length: 64,
+        longest: 64,
+        width: 32,
+        codes: 32,
+        heads: 2,
+        head_dim: 16,
+        is_causal: true,
+        has_biases: true,
+    };
     let (codes, _) = blueprint.encoding.as_encode::<f32>().codes(&mut builder, &sizes).unwrap();
     let mut graph = builder.build().unwrap();
     graph.parameters_mut().copy_from_slice(&table);

@@ -5,6 +5,7 @@
 //! about those.
 
 mod bert;
+mod deberta;
 mod gemma;
 mod gpt;
 mod llama;
@@ -75,13 +76,15 @@ pub enum Family {
     T5,
     /// T5's decoder, which comes with an encoder and attends to what that gives; it shares its `config.json`.
     T5Decoder,
+    /// DeBERTa-v2 and v3: BERT's layers with scores of content and distance.
+    DebertaV2,
     /// PyTorch's `TransformerEncoder` with norms first, GELU and biases, which comparisons train; no `config.json` names it.
     Plain,
 }
 
 impl Family {
     /// Those that a `config.json` can name.
-    pub(super) const NAMED: [Family; 22] = [
+    pub(super) const NAMED: [Family; 23] = [
         Family::RoFormer,
         Family::Bert,
         Family::Roberta,
@@ -104,6 +107,7 @@ impl Family {
         Family::EuroBert,
         Family::Mpt,
         Family::T5,
+        Family::DebertaV2,
     ];
 
     /// Its `model_type`.
@@ -131,6 +135,7 @@ impl Family {
             Family::EuroBert => "eurobert",
             Family::Mpt => "mpt",
             Family::T5 | Family::T5Decoder => "t5",
+            Family::DebertaV2 => "deberta-v2",
             Family::Plain => "plain",
         }
     }
@@ -160,6 +165,7 @@ impl Family {
             Family::EuroBert => "EuroBert",
             Family::Mpt => "Mpt",
             Family::T5 | Family::T5Decoder => "T5",
+            Family::DebertaV2 => "DebertaV2",
             Family::Plain => "Plain",
         }
     }
@@ -187,7 +193,7 @@ impl Family {
     pub(crate) fn dropout(self) -> (&'static str, f64) {
         match self {
             Family::NomicBert => ("hidden_dropout_prob", 0.0),
-            Family::RoFormer => ("hidden_dropout_prob", 0.1),
+            Family::RoFormer | Family::DebertaV2 => ("hidden_dropout_prob", 0.1),
             family if family.is_bert() => ("hidden_dropout_prob", 0.1),
             Family::Gpt2 => ("resid_pdrop", 0.1),
             Family::GptJ | Family::Mpt => ("resid_pdrop", 0.0),
@@ -198,7 +204,7 @@ impl Family {
 
     /// Whether its models are encoders, made to be read both ways.
     pub fn is_encoder(self) -> bool {
-        let others = [Family::ModernBert, Family::NomicBert, Family::EuroBert, Family::T5];
+        let others = [Family::ModernBert, Family::NomicBert, Family::EuroBert, Family::DebertaV2, Family::T5];
         self == Family::RoFormer || self.is_bert() || others.contains(&self)
     }
 
@@ -226,6 +232,7 @@ impl Family {
             Family::Mpt => &mpt::NAMES,
             Family::T5 => &t5::ENCODER,
             Family::T5Decoder => &t5::DECODER,
+            Family::DebertaV2 => &deberta::NAMES,
             Family::Llama | Family::Mistral | Family::Qwen2 | Family::Qwen3 | Family::MiniMind => {
                 &llama::NAMES
             }
@@ -303,6 +310,7 @@ pub(super) fn read(mut map: Map<String, Value>, weights: Option<&Weights>) -> Re
         Family::ModernBert => modernbert::read(&fields, weights)?,
         Family::NomicBert => nomic::read(&fields, weights)?,
         Family::Mpt => mpt::read(&fields, weights)?,
+        Family::DebertaV2 => deberta::read(&fields, weights)?,
         Family::Gpt2 | Family::GptJ | Family::GptNeoX => gpt::read(&fields, family, weights)?,
         Family::Gemma2 | Family::Gemma3 => gemma::read(&fields, family, weights)?,
         Family::T5 => t5::read(&fields, weights)?,
@@ -409,6 +417,7 @@ impl Blueprint {
             Family::ModernBert => modernbert::write(self, longest, dropout),
             Family::NomicBert => nomic::write(self, longest, dropout),
             Family::Mpt => mpt::write(self, longest, dropout),
+            Family::DebertaV2 => deberta::write(self, longest, dropout),
             Family::Gpt2 | Family::GptJ | Family::GptNeoX => gpt::write(self, longest, dropout),
             Family::Gemma2 | Family::Gemma3 => gemma::write(self, longest, dropout),
             Family::T5 | Family::T5Decoder => t5::write(self, longest, dropout),
@@ -458,19 +467,24 @@ impl Blueprint {
             Encoding::Rotary(rotary) => rotary,
             Encoding::Learned(learned) => {
                 let offset = self.padding.map_or(0, |padding| padding as usize + 1);
-                let is_learned = self.family.is_bert() || self.family == Family::Gpt2;
+                let is_learned =
+                    self.family.is_bert() || matches!(self.family, Family::Gpt2 | Family::DebertaV2);
                 return is_learned && *learned == Learned { merge: Merge::Add, offset };
             }
             Encoding::Alibi(_) => return self.family == Family::Mpt,
             Encoding::T5(t5) => {
                 return matches!(self.family, Family::T5 | Family::T5Decoder) && !t5.is_scaled;
             }
+            Encoding::Deberta(own) => {
+                return self.family == Family::DebertaV2 && own.is_released(self.norms.epsilon);
+            }
+            Encoding::None(_) => return self.family == Family::DebertaV2,
             _ => return false,
         };
         match self.family {
             Family::RoFormer => *rotary == Rotary { values: rotary.values, ..Rotary::default() },
             Family::Plain | Family::Gpt2 | Family::Mpt | Family::T5 | Family::T5Decoder => false,
-            family if family.is_bert() => false,
+            family if family.is_bert() || family == Family::DebertaV2 => false,
             family => {
                 let is_partial =
                     matches!(family, Family::GptJ | Family::GptNeoX | Family::Glm4 | Family::Phi3);
