@@ -160,6 +160,11 @@ fn networks(blueprint: &Blueprint, encoding: &Encoding) -> Vec<Network> {
             let local = blueprint.local.clone().filter(|_| mixing == Mixing::Softmax);
             let local = local.map(|local| Local { encoding: local.encoding.filter(|_| is_own), ..local });
             let blueprint = Blueprint { mixing, direction, encoding, longest, local, ..blueprint.clone() };
+            // Queries and keys project tables only where they are tensors of their own, of one width.
+            let error = blueprint.check().err().map(|error| error.to_string());
+            if error.is_some_and(|error| error.contains("the projections of deberta")) {
+                continue;
+            }
             all.push(Network { blueprint, task: Task::Language, dropout: 0.1 });
         }
     }
