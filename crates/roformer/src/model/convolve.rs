@@ -1,8 +1,8 @@
 //! A convolution over the embeddings, whose result joins that of the first layer.
 
 use super::call::Input;
-use super::layer::{Norm, linear};
 use super::parameters::Parameters;
+use super::products::{Norm, linear};
 use crate::blueprint::{Blueprint, Convolution};
 use crate::error::{Error, Result};
 use crate::ops::{Backend, Part, Real};

@@ -1,9 +1,9 @@
 //! Ids → embeddings: words and segments, their norm and projection, codes of positions.
 
 use super::call::Input;
-use super::layer::{Norm, linear};
 use super::parameters::Parameters;
 use super::positions::{CodesOnDevice, Tables};
+use super::products::{Norm, linear};
 use crate::blueprint::Blueprint;
 use crate::error::{Error, Result};
 use crate::ops::{Activation, Backend, Memory, Part, Real};

@@ -1,7 +1,7 @@
 //! What stands on the last layer: language models, classifiers, question answering, multiple choice; and the pooler.
 
-use super::layer::{Norm, linear, vector};
 use super::parameters::Parameters;
+use super::products::{Norm, linear, vector};
 use crate::blueprint::{Blueprint, HeadKind, Judged, SummaryOf};
 use crate::error::{Error, Result};
 use crate::ops::{Activation, Backend, Memory, Part, Real};

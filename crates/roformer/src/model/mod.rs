@@ -4,6 +4,7 @@
 //! model.rs       loading a model and running it
 //! embed.rs       ids → embeddings, with codes of positions
 //! layer.rs       one layer
+//! products.rs    norms and linear layers, which it is made of
 //! convolve.rs    a convolution over the embeddings, beside the first layer
 //! positions.rs   the encoding's tables on the device, kept from call to call
 //! heads.rs       hidden states → scores
@@ -22,6 +23,7 @@ mod layer;
 mod model;
 mod parameters;
 mod positions;
+mod products;
 
 pub use crate::blueprint::{HeadKind, Problem};
 pub use cache::Cache;

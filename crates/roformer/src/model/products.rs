@@ -1,0 +1,116 @@
+//! What layers and heads are made of: norms, and linear layers, one below the other where they read the same.
+
+use super::parameters::Parameters;
+use crate::blueprint::{Blueprint, NormKind};
+use crate::error::{Error, Result};
+use crate::ops::{Backend, HeadRows, Memory, Real};
+
+/// A norm.
+pub(super) struct Norm<T: Real, B: Backend> {
+    /// All ones where the norm has none.
+    weight: B::Buffer<T>,
+    /// That of a norm of mean and variance; the others are of the mean square.
+    bias: Option<B::Buffer<T>>,
+    epsilon: f64,
+}
+
+impl<T: Real, B: Backend> Norm<T, B> {
+    pub fn load(
+        device: &B,
+        source: &impl Parameters<T>,
+        blueprint: &Blueprint,
+        name: &str,
+        width: usize,
+    ) -> Result<Self> {
+        let upload = |list: &[T]| {
+            let mut buffer = device.zeros(width).map_err(Error::for_want_of("the weights"))?;
+            device.upload(list, &mut buffer)?;
+            Ok::<_, Error>(buffer)
+        };
+        let read = |part: &str| upload(&vector(source, &format!("{name}.{part}"), width)?);
+        let epsilon = blueprint.norms.epsilon;
+        Ok(match blueprint.norms.kind {
+            NormKind::Bare => Norm { weight: upload(&vec![T::of(1.0); width])?, bias: None, epsilon },
+            NormKind::Rms | NormKind::RmsLessOne => Norm { weight: read("weight")?, bias: None, epsilon },
+            NormKind::LayerWeight => {
+                let bias = Some(upload(&vec![T::ZERO; width])?);
+                Norm { weight: read("weight")?, bias, epsilon }
+            }
+            NormKind::Layer => Norm { weight: read("weight")?, bias: Some(read("bias")?), epsilon },
+        })
+    }
+
+    /// x ← norm(x + residual).
+    pub fn apply(&self, device: &B, x: &mut B::Buffer<T>, residual: Option<&B::Buffer<T>>) -> Result<()> {
+        match &self.bias {
+            Some(bias) => device.layer_norm(x, residual, &self.weight, bias, self.epsilon)?,
+            None => device.rms_norm(x, residual, &self.weight, self.epsilon)?,
+        }
+        Ok(())
+    }
+
+    /// x ← x + delta, out = norm(x).
+    pub fn apply_to(
+        &self,
+        device: &B,
+        x: &mut B::Buffer<T>,
+        delta: Option<&B::Buffer<T>>,
+        out: &mut B::Buffer<T>,
+    ) -> Result<()> {
+        Ok(device.add_norm(x, delta, &self.weight, self.bias.as_ref(), self.epsilon, out)?)
+    }
+
+    /// Norms heads where they stand.
+    pub fn apply_to_heads(&self, device: &B, x: &mut B::Buffer<T>, heads: HeadRows) -> Result<()> {
+        Ok(device.rms_norm_heads(x, heads, &self.weight, self.epsilon)?)
+    }
+}
+
+/// A tensor of one axis.
+pub(super) fn vector<T: Real>(source: &impl Parameters<T>, name: &str, len: usize) -> Result<Vec<T>> {
+    let mut out = vec![T::ZERO; len];
+    source.read(name, &[len], &mut out)?;
+    Ok(out)
+}
+
+/// Several linear layers with the same input, one below the other, as one.
+pub(super) fn linear<T: Real, B: Backend>(
+    device: &B,
+    source: &impl Parameters<T>,
+    names: &[String],
+    [outputs, inputs]: [usize; 2],
+    has_bias: bool,
+) -> Result<B::Matrix<T>> {
+    let part = |name: &String| (format!("{name}.weight"), format!("{name}.bias"), outputs);
+    let parts: Vec<_> = names.iter().map(part).collect();
+    stack(device, source, &parts, inputs, has_bias)
+}
+
+/// The same where they have different numbers of outputs: the names of weights and biases, and the outputs.
+pub(super) fn stack<T: Real, B: Backend>(
+    device: &B,
+    source: &impl Parameters<T>,
+    parts: &[(String, String, usize)],
+    inputs: usize,
+    has_bias: bool,
+) -> Result<B::Matrix<T>> {
+    for (weight, _, outputs) in parts {
+        source.check(weight, &[*outputs, inputs])?;
+    }
+    let out_of_memory = || Error::memory("the weights");
+    let total = parts.iter().map(|(_, _, outputs)| outputs).sum();
+    let most = parts.iter().map(|(_, _, outputs)| *outputs).max().unwrap_or(0);
+    let mut matrix = device.matrix(total, inputs).map_err(Error::for_want_of("the weights"))?;
+    let mut rows = Memory::zeros(most * inputs).ok_or_else(out_of_memory)?;
+    let mut first = 0;
+    for (weight, bias, outputs) in parts {
+        let rows = &mut rows[..outputs * inputs];
+        source.read(weight, &[*outputs, inputs], rows)?;
+        device.set_rows(&mut matrix, first, rows)?;
+        if has_bias {
+            device.set_bias(&mut matrix, first, &vector(source, bias, *outputs)?)?;
+        }
+        first += outputs;
+    }
+    Ok(matrix)
+}
