@@ -44,11 +44,9 @@ fn device(text: &str) -> Result<Choice, String> {
 pub fn run(arguments: Arguments) -> Outcome {
     let Arguments { options, family, device, dtype } = arguments;
     match (device, dtype) {
-        (Choice::Cuda(_), _) if family != Timed::Roformer => {
-            let why =
-                format!("--family is {}; expected roformer: others are timed on the CPU", family.title());
-            Err(Failure::Input(why))
-        }
+        (Choice::Cuda(_), _) if family != Timed::Roformer => Err(Failure::Input(
+            "--family is not roformer; expected roformer: others are timed on the CPU".into(),
+        )),
         (Choice::Cuda(number), dtype) => options.run(|json| measure_cuda(number, dtype, json)),
         (_, Dtype::F32) => options.run(|json| measure(family, json)),
         _ => {

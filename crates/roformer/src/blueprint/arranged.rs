@@ -2,7 +2,7 @@
 //! queries, keys and values head by head, biases by buckets before heads, weights of norms less 1.
 
 use super::names::Queries;
-use super::{Blueprint, Names, NormKind};
+use super::{BUCKETS, Blueprint, Names, NormKind};
 use crate::error::{Error, Result};
 use crate::model::Parameters;
 use crate::ops::{Memory, Real};
@@ -27,29 +27,26 @@ impl Blueprint {
     /// How a tensor of this name and shape is kept in files.
     pub(crate) fn arrangement(&self, name: &str, shape: &[usize]) -> Arrangement {
         let names = self.family.names();
-        let is_joined = |part: &str| {
-            let end = name.strip_suffix(".weight").or(name.strip_suffix(".bias"));
-            end.and_then(|end| end.strip_suffix(part)).is_some_and(|start| start.ends_with('.'))
-        };
-        let is_buckets =
-            |names: &Names| !names.buckets.is_empty() && name.strip_suffix(".weight") == Some(names.buckets);
-        let is_convolution = || name.strip_suffix(".weight") == Some(names.convolution[0]);
+        let stem = name.strip_suffix(".weight").or(name.strip_suffix(".bias")).unwrap_or(name);
+        let encoder = self.encoder.as_ref().map(|encoder| encoder.family.names());
+        let is_buckets = |names: &Names| name != BUCKETS && names.of_encoding(BUCKETS) == name;
+        if is_buckets(names) || encoder.is_some_and(is_buckets) {
+            return Arrangement::Transposed;
+        }
+        if self.norms.kind == NormKind::RmsLessOne && name.ends_with("norm.weight") {
+            return Arrangement::LessOne;
+        }
+        if let Some(convolution) =
+            self.convolution.filter(|_| shape.len() == 2 && stem == names.convolution[0])
+        {
+            return Arrangement::Kernel(convolution.kernel);
+        }
+        if !name.starts_with(names.layer) {
+            return Arrangement::Same;
+        }
         match names.queries {
-            _ if is_buckets(names) => Arrangement::Transposed,
-            _ if self.encoder.as_ref().is_some_and(|encoder| is_buckets(encoder.family.names())) => {
-                Arrangement::Transposed
-            }
-            _ if self.convolution.is_some() && is_convolution() => {
-                Arrangement::Kernel(self.convolution.map_or(1, |own| own.kernel))
-            }
-            _ if !name.starts_with(names.layer) && self.norms.kind != NormKind::RmsLessOne => {
-                Arrangement::Same
-            }
-            _ if self.norms.kind == NormKind::RmsLessOne && name.ends_with("norm.weight") => {
-                Arrangement::LessOne
-            }
             _ if names.is_transposed && shape.len() == 2 => Arrangement::Transposed,
-            Queries::ByHead(part) if is_joined(part) => {
+            Queries::ByHead(part) if stem.ends_with(&format!(".{part}")) => {
                 Arrangement::ByHead { heads: self.heads, head_dim: self.head_dim }
             }
             _ => Arrangement::Same,

@@ -265,6 +265,15 @@ impl Blueprint {
         (0..layers).map(|layer| self.encoding_of(layer)).collect()
     }
 
+    /// The activation of the product that comes before the scores of this head, with a norm behind, where there is one.
+    pub(crate) fn transform(&self) -> Option<Activation> {
+        let has_scores = match self.head {
+            HeadKind::None => false,
+            head => head.is_language_model() || self.output.transforms_all,
+        };
+        self.output.transform.filter(|_| has_scores)
+    }
+
     /// Whether a token sees only what came before, from the first token on.
     pub fn is_causal(&self) -> bool {
         self.direction == Direction::Causal

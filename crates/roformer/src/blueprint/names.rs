@@ -12,11 +12,6 @@ pub(crate) struct Names {
     pub words: &'static str,
     /// The embeddings of segments.
     pub types: &'static str,
-    /// The learned vectors of positions, where the family has them.
-    pub positions: &'static str,
-    /// The biases by buckets of distances that the layers share, where the family has them; files keep them
-    /// `[buckets, heads]`.
-    pub buckets: &'static str,
     /// The norm of the embeddings.
     pub embedding_norm: &'static str,
     /// The projection of embeddings that are narrower or wider than the model.
@@ -97,7 +92,7 @@ pub(crate) enum Queries {
 /// What encodings call learned vectors of positions.
 pub(crate) const POSITIONS: &str = "position.embedding.weight";
 
-/// What T5's encoding calls its biases by buckets of distances.
+/// What T5's encoding calls its biases by buckets of distances; files of T5 keep them `[buckets, heads]`.
 pub(crate) const BUCKETS: &str = "position.t5.weight";
 
 /// A family without any of the parts that only some have.
@@ -105,8 +100,6 @@ pub(crate) const NONE: Names = Names {
     prefix: "",
     words: "",
     types: "",
-    positions: "",
-    buckets: "",
     embedding_norm: "",
     project: "",
     layer: "",
@@ -179,15 +172,8 @@ impl Names {
                 layer.bytes().all(|digit| digit.is_ascii_digit()).then(|| theirs.replace('#', layer))
             }
         };
-        match name {
-            POSITIONS if !self.positions.is_empty() => format!("{}.weight", self.positions).into(),
-            BUCKETS if !self.buckets.is_empty() => format!("{}.weight", self.buckets).into(),
-            name => self
-                .encoding
-                .iter()
-                .find_map(|(ours, theirs)| own(ours, theirs))
-                .map_or(name.into(), Cow::Owned),
-        }
+        let own = self.encoding.iter().find_map(|(ours, theirs)| own(ours, theirs));
+        own.map_or(name.into(), Cow::Owned)
     }
 
     /// The name of a weight or bias (`key.weight`, `query.bias`) that makes a layer's keys or queries, where they are tensors

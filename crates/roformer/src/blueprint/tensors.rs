@@ -162,11 +162,7 @@ impl Blueprint {
         if self.pooler.is_some() {
             list.product(names.pooler, [width, width], true);
         }
-        let has_transform = match self.head {
-            HeadKind::None => false,
-            head => head.is_language_model() || self.output.transforms_all,
-        };
-        if self.output.transform.is_some() && has_transform {
+        if self.transform().is_some() {
             list.product(names.transform[0], [embedding, width], self.output.transform_has_bias);
             list.norm(names.transform[1], embedding);
         }

@@ -58,9 +58,8 @@ impl<T: Real, B: Backend> Head<T, B> {
         let product = |name: &str, outputs: usize, has_bias: bool| {
             linear(device, source, &[name.to_string()], [outputs, width], has_bias)
         };
-        let has_transform = blueprint.head.is_language_model() || blueprint.output.transforms_all;
-        let transform = match blueprint.output.transform.filter(|_| has_transform) {
-            Some(activation) if blueprint.head != HeadKind::None => {
+        let transform = match blueprint.transform() {
+            Some(activation) => {
                 let [dense, norm] = names.transform;
                 Some(Transform {
                     dense: product(dense, blueprint.embedding, blueprint.output.transform_has_bias)?,
@@ -68,7 +67,7 @@ impl<T: Real, B: Backend> Head<T, B> {
                     norm: Norm::load(device, source, blueprint, norm, blueprint.embedding)?,
                 })
             }
-            _ => None,
+            None => None,
         };
         let scores = match blueprint.head {
             HeadKind::None => Scorer::None,

@@ -2,12 +2,12 @@
 //! on, and only tokens that are not padding.
 
 use super::super::fields::Fields;
-use super::super::names::{NONE, Queries};
+use super::super::names::{NONE, POSITIONS, Queries};
 use super::super::tensors::Named;
 use super::super::{
     Biases, Blueprint, HeadKind, Names, NormKind, NormPlace, Norms, Output, Summary, SummaryOf,
 };
-use super::{Family, head, object};
+use super::{ENCODER_HEADS, Family, head, object};
 use crate::encoding::{Encoding, Learned, Merge};
 use crate::error::Result;
 use crate::ops::Activation;
@@ -18,7 +18,7 @@ pub(super) const BERT: Names = Names {
     prefix: "bert.",
     words: "bert.embeddings.word_embeddings",
     types: "bert.embeddings.token_type_embeddings",
-    positions: "bert.embeddings.position_embeddings",
+    encoding: &[(POSITIONS, "bert.embeddings.position_embeddings.weight")],
     embedding_norm: "bert.embeddings.LayerNorm",
     layer: "bert.encoder.layer.",
     pooler: "bert.pooler.dense",
@@ -37,7 +37,7 @@ pub(super) const ROBERTA: Names = Names {
     prefix: "roberta.",
     words: "roberta.embeddings.word_embeddings",
     types: "roberta.embeddings.token_type_embeddings",
-    positions: "roberta.embeddings.position_embeddings",
+    encoding: &[(POSITIONS, "roberta.embeddings.position_embeddings.weight")],
     embedding_norm: "roberta.embeddings.LayerNorm",
     layer: "roberta.encoder.layer.",
     pooler: "roberta.pooler.dense",
@@ -65,16 +65,6 @@ const LAYERS: Names = Names {
     ..NONE
 };
 
-/// The heads they come with.
-const HEADS: [HeadKind; 6] = [
-    HeadKind::None,
-    HeadKind::MaskedLm,
-    HeadKind::SequenceClassification,
-    HeadKind::TokenClassification,
-    HeadKind::QuestionAnswering,
-    HeadKind::MultipleChoice,
-];
-
 pub(super) fn read(fields: &Fields, family: Family, weights: Option<&Weights>) -> Result<Blueprint> {
     let names = family.names();
     refuse(fields)?;
@@ -94,7 +84,7 @@ pub(super) fn read(fields: &Fields, family: Family, weights: Option<&Weights>) -
         () if has("classifier.weight") => HeadKind::TokenClassification,
         () => HeadKind::None,
     };
-    let head = head(fields, family, &HEADS)?.unwrap_or_else(found);
+    let head = head(fields, family, &ENCODER_HEADS)?.unwrap_or_else(found);
     let padding = padding(fields, family)?;
     let offset = padding.map_or(0, |padding| padding as usize + 1);
     let activation = fields.activation("hidden_act", "gelu")?;

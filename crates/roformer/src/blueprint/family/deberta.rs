@@ -2,12 +2,12 @@
 //! before classifiers, and in the largest models of v2 a convolution beside the first layer.
 
 use super::super::fields::Fields;
-use super::super::names::{NONE, Queries};
+use super::super::names::{NONE, POSITIONS, Queries};
 use super::super::tensors::Named;
 use super::super::{
     Biases, Blueprint, Convolution, HeadKind, Names, NormKind, NormPlace, Norms, Output, Summary, SummaryOf,
 };
-use super::{Family, head, object};
+use super::{ENCODER_HEADS, Family, head, object};
 use crate::encoding::{Deberta, DebertaTerms, Encoding, Learned, Merge, NoPositions, Projections};
 use crate::error::Result;
 use crate::weights::Weights;
@@ -17,7 +17,6 @@ pub(super) const NAMES: Names = Names {
     prefix: "deberta.",
     words: "deberta.embeddings.word_embeddings",
     types: "deberta.embeddings.token_type_embeddings",
-    positions: "deberta.embeddings.position_embeddings",
     embedding_norm: "deberta.embeddings.LayerNorm",
     project: "deberta.embeddings.embed_proj",
     layer: "deberta.encoder.layer.",
@@ -41,6 +40,7 @@ pub(super) const NAMES: Names = Names {
     question: "qa_outputs",
     choice: ["pooler.dense", "classifier"],
     encoding: &[
+        (POSITIONS, "deberta.embeddings.position_embeddings.weight"),
         ("position.deberta.weight", "deberta.encoder.rel_embeddings.weight"),
         ("position.deberta.norm.weight", "deberta.encoder.LayerNorm.weight"),
         ("position.deberta.norm.bias", "deberta.encoder.LayerNorm.bias"),
@@ -71,16 +71,6 @@ pub(super) const NAMES: Names = Names {
 const BIAS: &str = "cls.predictions.bias";
 const NEW_BIAS: &str = "lm_predictions.lm_head.bias";
 
-/// The heads it comes with.
-const HEADS: [HeadKind; 6] = [
-    HeadKind::None,
-    HeadKind::MaskedLm,
-    HeadKind::SequenceClassification,
-    HeadKind::TokenClassification,
-    HeadKind::QuestionAnswering,
-    HeadKind::MultipleChoice,
-];
-
 pub(super) fn read(fields: &Fields, weights: Option<&Weights>) -> Result<Blueprint> {
     let family = Family::DebertaV2;
     let width = fields.size("hidden_size", 1536, 1)?;
@@ -98,7 +88,7 @@ pub(super) fn read(fields: &Fields, weights: Option<&Weights>) -> Result<Bluepri
         () if has("classifier.weight") => HeadKind::TokenClassification,
         () => HeadKind::None,
     };
-    let head = head(fields, family, &HEADS)?.unwrap_or_else(found);
+    let head = head(fields, family, &ENCODER_HEADS)?.unwrap_or_else(found);
     let embedding = fields.size("embedding_size", width, 1)?;
     let is_legacy = fields.boolean("legacy", true)?;
     if !is_legacy && embedding != width && head == HeadKind::MaskedLm {

@@ -3,36 +3,20 @@
 //! ways.
 
 use super::super::fields::Fields;
-use super::super::names::{NONE, Queries};
 use super::super::tensors::Named;
 use super::super::{
     Biases, Blueprint, Direction, HeadKind, Judged, Local, Names, NormKind, NormPlace, Norms, Output, rope,
 };
-use super::{FULL, Family, SLIDING, head, layer_types, object, write_layer_types};
+use super::{FULL, Family, SLIDING, head, layer_types, llama, object, write_layer_types};
 use crate::encoding::{Encoding, Rotary};
 use crate::error::Result;
 use crate::weights::Weights;
 use serde_json::{Map, Value, json};
 
 pub(super) const NAMES: Names = Names {
-    prefix: "model.",
-    words: "model.embed_tokens",
-    layer: "model.layers.",
-    queries: Queries::Apart(["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"]),
-    head_norms: ["self_attn.q_norm", "self_attn.k_norm"],
-    attended: "self_attn.o_proj",
-    attention_norm: "input_layernorm",
     after: ["post_attention_layernorm", "post_feedforward_layernorm"],
-    gate: "mlp.gate_proj",
-    up: "mlp.up_proj",
-    down: "mlp.down_proj",
     feed_forward_norm: "pre_feedforward_layernorm",
-    last_norm: "model.norm",
-    output: "lm_head",
-    text: ["", "score"],
-    text_has_bias: false,
-    token: "score",
-    ..NONE
+    ..llama::NAMES
 };
 
 /// The heads they come with; Gemma 3 has none for tokens.

@@ -2,7 +2,7 @@
 //! others are rotary, and their attention and feed-forward block stand side by side.
 
 use super::super::fields::Fields;
-use super::super::names::{NONE, Queries};
+use super::super::names::{NONE, POSITIONS, Queries};
 use super::super::tensors::Named;
 use super::super::{Biases, Blueprint, Direction, HeadKind, Names, Norms, Output, rope};
 use super::{Family, head, object};
@@ -12,7 +12,7 @@ use crate::weights::Weights;
 use serde_json::{Map, Value, json};
 
 pub(super) const GPT2: Names = Names {
-    positions: "transformer.wpe",
+    encoding: &[(POSITIONS, "transformer.wpe.weight")],
     queries: Queries::Joined("attn.c_attn"),
     attended: "attn.c_proj",
     feed_forward_norm: "ln_2",
@@ -39,12 +39,7 @@ const TRANSFORMER: Names = Names {
     layer: "transformer.h.",
     attention_norm: "ln_1",
     last_norm: "transformer.ln_f",
-    output: "lm_head",
-    text: ["", "score"],
-    text_has_bias: false,
-    token: "classifier",
-    question: "qa_outputs",
-    ..NONE
+    ..DECODER
 };
 
 pub(super) const NEOX: Names = Names {
@@ -59,6 +54,12 @@ pub(super) const NEOX: Names = Names {
     down: "mlp.dense_4h_to_h",
     last_norm: "gpt_neox.final_layer_norm",
     output: "embed_out",
+    ..DECODER
+};
+
+/// What these and MPT call their heads.
+pub(super) const DECODER: Names = Names {
+    output: "lm_head",
     text: ["", "score"],
     text_has_bias: false,
     token: "classifier",
@@ -66,8 +67,8 @@ pub(super) const NEOX: Names = Names {
     ..NONE
 };
 
-/// The heads they come with; GPT-J has none for tokens.
-const HEADS: [HeadKind; 5] = [
+/// The heads that these and MPT come with; GPT-J has none for tokens.
+pub(super) const HEADS: [HeadKind; 5] = [
     HeadKind::CausalLm,
     HeadKind::None,
     HeadKind::SequenceClassification,

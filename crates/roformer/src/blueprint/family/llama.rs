@@ -63,8 +63,8 @@ pub(super) const EUROBERT: Names = Names {
 const HEADS: [HeadKind; 4] =
     [HeadKind::CausalLm, HeadKind::SequenceClassification, HeadKind::TokenClassification, HeadKind::None];
 
-/// Those of the one that is read both ways.
-const ENCODER_HEADS: [HeadKind; 4] =
+/// Those of EuroBERT, which is read both ways.
+const EUROBERT_HEADS: [HeadKind; 4] =
     [HeadKind::MaskedLm, HeadKind::SequenceClassification, HeadKind::TokenClassification, HeadKind::None];
 
 /// What their classes take where a file is silent.
@@ -139,7 +139,7 @@ pub(super) fn read(fields: &Fields, family: Family, weights: Option<&Weights>) -
         () => HeadKind::CausalLm,
     };
     let mlp_bias = matches!(family, Family::Llama | Family::EuroBert) && fields.boolean("mlp_bias", false)?;
-    let kinds = if is_encoder { &ENCODER_HEADS } else { &HEADS };
+    let kinds = if is_encoder { &EUROBERT_HEADS } else { &HEADS };
     let parts = Blueprint::without_parts(family);
     Ok(Blueprint {
         vocabulary: fields.size("vocab_size", defaults.vocabulary, 1)?,

@@ -359,6 +359,16 @@ fn write_layer_types(blueprint: &Blueprint) -> Map<String, Value> {
 pub(super) const FULL: &str = "full_attention";
 pub(super) const SLIDING: &str = "sliding_attention";
 
+/// The heads that most encoders come with.
+const ENCODER_HEADS: [HeadKind; 6] = [
+    HeadKind::None,
+    HeadKind::MaskedLm,
+    HeadKind::SequenceClassification,
+    HeadKind::TokenClassification,
+    HeadKind::QuestionAnswering,
+    HeadKind::MultipleChoice,
+];
+
 /// The most features of a head that can be rotated.
 const MOST_TURNING: usize = 8192;
 

@@ -8,7 +8,7 @@ use super::super::{
     Biases, Blueprint, HeadKind, Judged, Local, Names, NormKind, NormPlace, Norms, Output, Summary,
     SummaryOf, rope,
 };
-use super::{FULL, Family, SLIDING, head, layer_types, object, write_layer_types};
+use super::{ENCODER_HEADS, FULL, Family, SLIDING, head, layer_types, object, write_layer_types};
 use crate::encoding::{Encoding, Rotary};
 use crate::error::Result;
 use crate::ops::Activation;
@@ -38,16 +38,6 @@ pub(super) const NAMES: Names = Names {
     choice: ["", "classifier"],
     ..NONE
 };
-
-/// The heads it comes with.
-const HEADS: [HeadKind; 6] = [
-    HeadKind::None,
-    HeadKind::MaskedLm,
-    HeadKind::SequenceClassification,
-    HeadKind::TokenClassification,
-    HeadKind::QuestionAnswering,
-    HeadKind::MultipleChoice,
-];
 
 pub(super) fn read(fields: &Fields, weights: Option<&Weights>) -> Result<Blueprint> {
     let family = Family::ModernBert;
@@ -118,7 +108,7 @@ pub(super) fn read(fields: &Fields, weights: Option<&Weights>) -> Result<Bluepri
             has_bias: fields.boolean("decoder_bias", true)?,
             cap: None,
         },
-        head: head(fields, family, &HEADS)?.unwrap_or_else(found),
+        head: head(fields, family, &ENCODER_HEADS)?.unwrap_or_else(found),
         judged,
         labels: fields.labels()?,
         summary: Summary {

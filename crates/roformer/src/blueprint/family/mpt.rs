@@ -1,9 +1,10 @@
 //! MPT: norms of mean and variance before blocks, no biases at all, and ALiBi.
 
 use super::super::fields::Fields;
-use super::super::names::{NONE, Queries};
+use super::super::names::Queries;
 use super::super::tensors::Named;
 use super::super::{Biases, Blueprint, Direction, HeadKind, Names, NormKind, Norms, Output};
+use super::gpt::{DECODER, HEADS};
 use super::{Family, head, object};
 use crate::encoding::{Alibi, Encoding};
 use crate::error::Result;
@@ -21,22 +22,8 @@ pub(super) const NAMES: Names = Names {
     down: "ffn.down_proj",
     feed_forward_norm: "norm_2",
     last_norm: "transformer.norm_f",
-    output: "lm_head",
-    text: ["", "score"],
-    text_has_bias: false,
-    token: "classifier",
-    question: "qa_outputs",
-    ..NONE
+    ..DECODER
 };
-
-/// The heads it comes with.
-const HEADS: [HeadKind; 5] = [
-    HeadKind::CausalLm,
-    HeadKind::None,
-    HeadKind::SequenceClassification,
-    HeadKind::TokenClassification,
-    HeadKind::QuestionAnswering,
-];
 
 pub(super) fn read(fields: &Fields, weights: Option<&Weights>) -> Result<Blueprint> {
     let family = Family::Mpt;

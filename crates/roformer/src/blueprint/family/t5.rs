@@ -2,7 +2,7 @@
 //! the first layer holds and all share. An encoder alone, or with a decoder that attends to what it gives.
 
 use super::super::fields::Fields;
-use super::super::names::{NONE, Queries};
+use super::super::names::{BUCKETS, NONE, Queries};
 use super::super::tensors::Named;
 use super::super::{Biases, Blueprint, Direction, HeadKind, Labels, Names, NormKind, Norms, Output};
 use super::{Family, object};
@@ -15,7 +15,10 @@ use serde_json::{Map, Value, json};
 pub(super) const ENCODER: Names = Names {
     prefix: "transformer.",
     words: "transformer.shared",
-    buckets: "transformer.encoder.block.0.layer.0.SelfAttention.relative_attention_bias",
+    encoding: &[(
+        BUCKETS,
+        "transformer.encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
+    )],
     layer: "transformer.encoder.block.",
     queries: Queries::Apart([
         "layer.0.SelfAttention.q",
@@ -37,7 +40,10 @@ pub(super) const ENCODER: Names = Names {
 };
 
 pub(super) const DECODER: Names = Names {
-    buckets: "transformer.decoder.block.0.layer.0.SelfAttention.relative_attention_bias",
+    encoding: &[(
+        BUCKETS,
+        "transformer.decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
+    )],
     layer: "transformer.decoder.block.",
     cross: [
         "layer.1.EncDecAttention.q",
