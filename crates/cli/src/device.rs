@@ -5,6 +5,7 @@ use crate::error::Failure;
 use crate::long::say;
 use clap::{Args, ValueEnum};
 use roformer::Device;
+use roformer::ops::{Cpu, Precision};
 use std::str::FromStr;
 
 /// Where a model runs, and what it computes in there. A command flattens these into its arguments, [finds](Self::find) the
@@ -14,16 +15,19 @@ pub struct DeviceOptions {
     /// Where to run: auto (an NVIDIA GPU if one can be used, else the CPU), cpu, cuda, or cuda:N for GPU N
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     device: Choice,
-    /// The type that a GPU computes in: f32, tf32 (factors of products rounded to 11 bits) or bf16 (8 bits throughout) [default: f32]
+    /// What to compute in: f32; bf16 (16 bits, 8 of them precision), int8 (8 bits, a scale for each row; on the CPU), tf32 (11 bits of
+    /// precision; on a GPU), or auto (bf16 where there are instructions for it, else f32) [default: f32]
     #[arg(long, value_enum)]
     dtype: Option<Dtype>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Dtype {
+    Auto,
     F32,
     Tf32,
     Bf16,
+    Int8,
 }
 
 /// What `--device` says.
@@ -53,10 +57,7 @@ impl FromStr for Choice {
 macro_rules! on_device {
     ($chosen:expr, |$device:ident| $body:expr) => {
         match $chosen {
-            roformer::Device::Cpu => {
-                let $device = roformer::ops::Cpu;
-                $body
-            }
+            roformer::Device::Cpu($device) => $body,
             #[cfg(feature = "cuda")]
             roformer::Device::Cuda($device) => $body,
         }
@@ -65,13 +66,27 @@ macro_rules! on_device {
 pub(crate) use on_device;
 
 impl Dtype {
-    /// The same for the library.
+    /// What a GPU computes in.
     #[cfg(feature = "cuda")]
-    pub fn arithmetic(self) -> roformer::ops::Arithmetic {
+    pub fn arithmetic(self) -> Result<roformer::ops::Arithmetic, Failure> {
         match self {
-            Dtype::F32 => roformer::ops::Arithmetic::F32,
-            Dtype::Tf32 => roformer::ops::Arithmetic::Tf32,
-            Dtype::Bf16 => roformer::ops::Arithmetic::Bf16,
+            Dtype::F32 => Ok(roformer::ops::Arithmetic::F32),
+            Dtype::Tf32 => Ok(roformer::ops::Arithmetic::Tf32),
+            Dtype::Bf16 | Dtype::Auto => Ok(roformer::ops::Arithmetic::Bf16),
+            Dtype::Int8 => Err(Failure::Input(
+                "--dtype is int8; expected f32, tf32 or bf16 on a GPU, or --device cpu".into(),
+            )),
+        }
+    }
+
+    /// What the CPU computes in; `why` it is that and no GPU.
+    pub fn precision(self, why: &str) -> Result<Precision, Failure> {
+        match self {
+            Dtype::F32 => Ok(Precision::F32),
+            Dtype::Bf16 => Ok(Precision::Bf16),
+            Dtype::Int8 => Ok(Precision::Int8),
+            Dtype::Auto => Ok(Precision::fastest()),
+            Dtype::Tf32 => Err(Failure::Input(format!("--dtype is tf32; expected f32, bf16 or int8: {why}"))),
         }
     }
 }
@@ -79,14 +94,17 @@ impl Dtype {
 impl DeviceOptions {
     /// The device to run on.
     pub fn find(&self) -> Result<Device, Failure> {
-        let dtype = self.dtype();
+        let dtype = self.dtype.unwrap_or(Dtype::F32);
+        let processor = |why: &str| Ok(Device::Cpu(Cpu { precision: dtype.precision(why)? }));
         match self.device {
-            Choice::Cpu => self.processor("the CPU computes in no other type"),
+            Choice::Cpu => processor("no CPU has that type"),
+            // What only a CPU computes in.
+            Choice::Auto if dtype == Dtype::Int8 => processor(""),
             Choice::Auto => match gpu(0, dtype) {
-                Ok(gpu) => Ok(gpu),
-                Err(why) => self.processor(&why),
+                Err(Failure::Other(why)) => processor(&why),
+                other => other,
             },
-            Choice::Cuda(number) => gpu(number, dtype).map_err(Failure::Other),
+            Choice::Cuda(number) => gpu(number, dtype),
         }
     }
 
@@ -103,22 +121,20 @@ impl DeviceOptions {
                 if self.device != Choice::Auto {
                     return Err(error.into());
                 }
-                let processor = self.processor(&error.to_string())?;
+                self.check_processor(&error.to_string())?;
                 say(&format!("training on the CPU: {error}"));
-                return Ok(processor);
+                return Ok(Device::default());
             }
+            return Ok(device);
         }
+        self.check_processor("the CPU trains in no other type")?;
         Ok(device)
     }
 
-    fn dtype(&self) -> Dtype {
-        self.dtype.unwrap_or(Dtype::F32)
-    }
-
-    /// The CPU, which computes in f32 alone; `why` it is that and no GPU.
-    fn processor(&self, why: &str) -> Result<Device, Failure> {
-        match self.dtype() {
-            Dtype::F32 => Ok(Device::Cpu),
+    /// Refuses to train on the CPU in anything but f32; `why` it is that and no GPU.
+    fn check_processor(&self, why: &str) -> Result<(), Failure> {
+        match self.dtype.unwrap_or(Dtype::F32) {
+            Dtype::F32 | Dtype::Auto => Ok(()),
             other => {
                 let name = format!("{other:?}").to_lowercase();
                 Err(Failure::Input(format!("--dtype is {name}; expected f32: {why}")))
@@ -128,12 +144,12 @@ impl DeviceOptions {
 }
 
 #[cfg(feature = "cuda")]
-fn gpu(number: usize, dtype: Dtype) -> Result<Device, String> {
-    let gpu = roformer::ops::Cuda::new(number, dtype.arithmetic());
-    gpu.map(Device::Cuda).map_err(|error| error.to_string())
+fn gpu(number: usize, dtype: Dtype) -> Result<Device, Failure> {
+    let gpu = roformer::ops::Cuda::new(number, dtype.arithmetic()?);
+    gpu.map(Device::Cuda).map_err(|error| Failure::Other(error.to_string()))
 }
 
 #[cfg(not(feature = "cuda"))]
-fn gpu(_number: usize, _dtype: Dtype) -> Result<Device, String> {
-    Err("built without the feature `cuda`; build with it to use a GPU".into())
+fn gpu(_number: usize, _dtype: Dtype) -> Result<Device, Failure> {
+    Err(Failure::Other("built without the feature `cuda`; build with it to use a GPU".into()))
 }

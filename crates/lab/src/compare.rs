@@ -103,7 +103,7 @@ pub fn estimate(plan: &Plan, threads: usize) -> Result<f64> {
     let encoding = Encoding::parse(&first.encoding)?;
     let train =
         || one_thread()?.install(|| train(&plan.device, &first, plan.task(&first), &encoding, || true));
-    if !matches!(plan.device, Device::Cpu) {
+    if !matches!(plan.device, Device::Cpu(_)) {
         // The first steps on a GPU load and record.
         train()?;
     }
@@ -111,7 +111,7 @@ pub fn estimate(plan: &Plan, threads: usize) -> Result<f64> {
     train()?;
     let work: f64 = all.iter().map(|settings| plan.work(settings)).sum();
     let at_a_time = match plan.device {
-        Device::Cpu => threads as f64,
+        Device::Cpu(_) => threads as f64,
         #[cfg(feature = "cuda")]
         Device::Cuda(_) => SHARED.min(threads as f64),
     };

@@ -232,7 +232,7 @@ impl Plan {
             rate,
             seed,
             device: match &self.device {
-                Device::Cpu => String::new(),
+                Device::Cpu(_) => String::new(),
                 #[cfg(feature = "cuda")]
                 other => other.name(),
             },

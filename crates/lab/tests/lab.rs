@@ -237,7 +237,7 @@ fn settings(task: &dyn Task, encoding: &str, steps: u64) -> Settings {
 fn model(task: &dyn Task, encoding: &str, steps: u64) -> (Settings, Trained) {
     let settings = settings(task, encoding, steps);
     let encoding = Encoding::parse(encoding).unwrap();
-    let trained = train(&Device::Cpu, &settings, task, &encoding, || true).unwrap().unwrap();
+    let trained = train(&Device::default(), &settings, task, &encoding, || true).unwrap().unwrap();
     (settings, trained)
 }
 
@@ -312,7 +312,7 @@ fn attention_by_distance_is_attention() {
         // More tokens than a head has features.
         settings.train_length = 40;
         settings.test_lengths = vec![40];
-        let mut trained = train(&Device::Cpu, &settings, &*task, &encoding, || true).unwrap().unwrap();
+        let mut trained = train(&Device::default(), &settings, &*task, &encoding, || true).unwrap().unwrap();
         if steps == 0 {
             let layout = trained.layout.clone();
             for entry in layout.entries().iter().filter(|entry| entry.name.contains("in_proj")) {
@@ -365,7 +365,7 @@ fn the_loss_by_context_is_of_the_same_targets() {
     settings.train_length = 24;
     settings.test_lengths = vec![17, 24, 40];
     let encoding = Encoding::parse("rotary").unwrap();
-    let trained = train(&Device::Cpu, &settings, &*task, &encoding, || true).unwrap().unwrap();
+    let trained = train(&Device::default(), &settings, &*task, &encoding, || true).unwrap().unwrap();
     let points = measure::by_context(&trained, &settings, &*task).unwrap();
     assert_eq!(points.iter().map(|point| point.context).collect::<Vec<_>>(), [1, 8, 24]);
     let mut sum = 0.0;
@@ -437,7 +437,7 @@ fn every_task_goes_with_every_encoding() {
             settings.train_length = 6;
             settings.test_lengths = vec![5, 8];
             settings.examples = 3;
-            let trained = train(&Device::Cpu, &settings, &*task, &encoding, || true).unwrap().unwrap();
+            let trained = train(&Device::default(), &settings, &*task, &encoding, || true).unwrap().unwrap();
             for length in [5, 8] {
                 let reached =
                     measure::accuracy(&trained, &trained.network, &settings, &*task, length).unwrap();

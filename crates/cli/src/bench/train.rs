@@ -49,7 +49,7 @@ fn measure_cuda(_number: usize, _dtype: Option<Dtype>, _json: bool) -> Outcome {
 #[cfg(feature = "cuda")]
 fn measure_cuda(number: usize, dtype: Option<Dtype>, json: bool) -> Outcome {
     let chosen = dtype.map_or(vec![Dtype::Tf32, Dtype::Bf16], |dtype| vec![dtype]);
-    let arithmetics: Vec<_> = chosen.into_iter().map(Dtype::arithmetic).collect();
+    let arithmetics = chosen.into_iter().map(Dtype::arithmetic).collect::<Result<Vec<_>, _>>()?;
     let mut out = std::io::stdout().lock();
     super::each(
         |report: &mut dyn FnMut(train::cuda::Line)| train::cuda::run(number, &arithmetics, report),

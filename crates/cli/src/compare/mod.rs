@@ -169,7 +169,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         return Err(Failure::Input("--data is for the task language, which is not among the tasks".into()));
     }
     let cores = || match plan.device {
-        Device::Cpu => std::thread::available_parallelism().map_or(1, usize::from),
+        Device::Cpu(_) => std::thread::available_parallelism().map_or(1, usize::from),
         #[cfg(feature = "cuda")]
         Device::Cuda(_) => STREAMS,
     };

@@ -28,7 +28,7 @@ impl Show {
             step => format!(", from step {step} on"),
         };
         let device = match device {
-            Device::Cpu => String::new(),
+            Device::Cpu(_) => String::new(),
             #[cfg(feature = "cuda")]
             Device::Cuda(gpu) => format!(", on {gpu:?}"),
         };

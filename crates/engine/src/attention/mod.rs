@@ -9,6 +9,8 @@ mod band;
 mod dropout;
 mod forward;
 pub mod linear;
+#[allow(unsafe_code, reason = "vector instructions, and threads that write apart")]
+mod panels;
 #[allow(unsafe_code, reason = "vector instructions")]
 mod rows;
 #[allow(unsafe_code, reason = "vector instructions, and threads that write apart")]

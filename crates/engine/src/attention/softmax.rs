@@ -5,9 +5,10 @@
 //! them. When a later block has a larger score, what was summed before is scaled down. The order of additions depends on
 //! the sizes alone, not on threads.
 
+use super::panels::{self, KEY_BLOCK, Panels, Vectors};
 use super::rows::{Rows, Running, exponentials};
-use crate::ops::gemm::{Columns, Level, Run, Start, Target};
-use crate::ops::{Memory, Real};
+use crate::ops::gemm::{Level, Target};
+use crate::ops::{Memory, Precision, Real};
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -95,20 +96,15 @@ impl Reach<'_> {
 }
 
 /// Queries worked on at a time.
-const QUERY_BLOCK: usize = 64;
-/// Panels of keys worked on at a time.
-const PANELS: usize = 8;
+pub(super) const QUERY_BLOCK: usize = 64;
 
 /// Memory for attentions, one part a thread. Grows with the largest shape it has seen.
 pub struct Workspace<T>(Vec<Mutex<Scratch<T>>>);
 
 /// Memory of one thread.
 struct Scratch<T> {
-    /// Panels of keys `[panels, head_dim, width]`.
-    keys: Memory<T>,
-    /// Panels of values `[panels, keys, width]`.
-    values: Memory<T>,
-    /// `[QUERY_BLOCK, PANELS · width]`
+    panels: Panels<T>,
+    /// `[QUERY_BLOCK, KEY_BLOCK]`
     scores: Memory<T>,
     /// The largest score and the sum of exponentials of each query, and by what earlier sums shrink.
     largest: [T; QUERY_BLOCK],
@@ -119,13 +115,16 @@ struct Scratch<T> {
 impl<T: Real> Workspace<T> {
     /// For the threads of the current pool; `None` if there is not enough memory.
     pub fn new() -> Option<Self> {
+        Self::with(Precision::F32)
+    }
+
+    /// The same with a precision. Below `f32`, queries, keys, values and weights are rounded to 16 bits before they are multiplied.
+    pub fn with(precision: Precision) -> Option<Self> {
         let part = || {
-            let empty = || Memory::zeros(0);
             let zeros = [T::ZERO; QUERY_BLOCK];
             Some(Mutex::new(Scratch {
-                keys: empty()?,
-                values: empty()?,
-                scores: empty()?,
+                panels: Panels::new(precision)?,
+                scores: Memory::zeros(QUERY_BLOCK * KEY_BLOCK)?,
                 largest: zeros,
                 total: zeros,
                 shrink: zeros,
@@ -158,37 +157,32 @@ pub fn attend<T: Real>(
         return true;
     }
     let target = Target(out.as_mut_ptr());
-    // One head of one sequence is one piece of work: its keys are packed once.
-    (0..batch * heads).into_par_iter().with_max_len(1).all(|index| {
-        let (sequence, head) = (index / heads, index % heads);
+    // One head of one sequence is one piece of work, for which its keys are packed; its queries are divided where there would be too
+    // little to do for all threads.
+    let blocks = queries.div_ceil(QUERY_BLOCK);
+    let parts = (2 * rayon::current_num_threads()).div_ceil(batch * heads).min(blocks);
+    let part = blocks.div_ceil(parts) * QUERY_BLOCK;
+    let parts = queries.div_ceil(part);
+    (0..batch * heads * parts).into_par_iter().with_max_len(1).all(|index| {
+        let (sequence, head, begin) = (index / parts / heads, index / parts % heads, index % parts * part);
         let slot = rayon::current_thread_index().unwrap_or(0) % workspace.0.len();
         let mut scratch = workspace.0[slot].lock().unwrap_or_else(PoisonError::into_inner);
-        let widths = Widths::of::<T>(shape);
-        if !scratch.grow(&widths, shape) {
+        let key_head = head / (heads / key_heads);
+        let keys = Vectors { data: k.head(shape, sequence, key_head), step: k.token };
+        let values = Vectors { data: v.head(shape, sequence, key_head), step: v.token };
+        if !scratch.panels.pack(shape, keys, values) {
             return false;
         }
-        let key_head = head / (heads / key_heads);
-        pack_keys(shape, &widths, k.head(shape, sequence, key_head), k.token, &mut scratch.keys);
-        pack_values(shape, &widths, v.head(shape, sequence, key_head), v.token, &mut scratch.values);
-        let mut first = 0;
-        while first < queries {
+        for first in (begin..queries.min(begin + part)).step_by(QUERY_BLOCK) {
             let count = QUERY_BLOCK.min(queries - first);
             let at = (sequence * queries + first) * heads * head_dim + head * head_dim;
             // SAFETY: `count` rows of this sequence, from this head's first column on: within `out`, whose size was
             // checked. No other piece of work has these rows and columns.
             unsafe {
-                let piece =
-                    Piece { sequence, first, count, out: target.pointer().add(at), step: heads * head_dim };
-                piece.attend(
-                    shape,
-                    &widths,
-                    &q.head(shape, sequence, head)[first * q.token..],
-                    q.token,
-                    (mask, scale),
-                    &mut scratch,
-                );
+                let out = panels::Target { out: target.pointer().add(at), step: heads * head_dim, count };
+                let q = Vectors { data: &q.head(shape, sequence, head)[first * q.token..], step: q.token };
+                Piece { sequence, first, out }.attend(shape, q, (mask, scale), &mut scratch);
             }
-            first += count;
         }
         true
     })
@@ -197,11 +191,7 @@ pub fn attend<T: Real>(
 /// Numbers that a thread holds for the head it works on: panels of its keys and values, and scores of a block of queries against
 /// some panels.
 pub fn numbers_per_thread<T: Real>(keys: usize, head_dim: usize) -> usize {
-    let level = Level::best();
-    let (key_panel, value_panel) = (T::width(level, keys), T::width(level, head_dim));
-    keys.next_multiple_of(key_panel) * head_dim
-        + keys * head_dim.next_multiple_of(value_panel)
-        + QUERY_BLOCK * PANELS * key_panel
+    panels::numbers::<T>(keys, head_dim) + QUERY_BLOCK * KEY_BLOCK
 }
 
 /// Panics unless q, k and v lie within their memory and the mask has this shape.
@@ -219,122 +209,44 @@ pub(super) fn check_inputs<T>(shape: &Shape, [q, k, v]: [&Heads<T>; 3], mask: &M
     }
 }
 
-/// The widths of panels.
-struct Widths {
-    level: Level,
-    keys: usize,
-    values: usize,
-}
-
-impl Widths {
-    fn of<T: Real>(shape: &Shape) -> Self {
-        let level = Level::best();
-        Widths { level, keys: T::width(level, shape.keys), values: T::width(level, shape.head_dim) }
-    }
-
-    /// Keys worked on at a time.
-    fn block(&self) -> usize {
-        self.keys * PANELS
-    }
-}
-
-impl<T: Real> Scratch<T> {
-    /// Makes sure of enough memory; `false` if there is not.
-    fn grow(&mut self, widths: &Widths, shape: &Shape) -> bool {
-        let keys = shape.keys.next_multiple_of(widths.keys) * shape.head_dim;
-        let values = shape.head_dim.next_multiple_of(widths.values) * shape.keys;
-        for (memory, len) in [
-            (&mut self.keys, keys),
-            (&mut self.values, values),
-            (&mut self.scores, QUERY_BLOCK * widths.block()),
-        ] {
-            if memory.len() < len {
-                match Memory::zeros(len) {
-                    Some(more) => *memory = more,
-                    None => return false,
-                }
-            }
-        }
-        true
-    }
-}
-
-/// Keys `[keys, head_dim]`, `step` apart, into panels `[panels, head_dim, width]`.
-fn pack_keys<T: Real>(shape: &Shape, widths: &Widths, keys: &[T], step: usize, panels: &mut [T]) {
-    let (dim, width) = (shape.head_dim, widths.keys);
-    for first in (0..shape.keys).step_by(width) {
-        let columns = Columns { inputs: dim, step, columns: width.min(shape.keys - first), width };
-        T::pack_columns(widths.level, &keys[first * step..], columns, T::ONE, &mut panels[first * dim..]);
-    }
-}
-
-/// Values `[keys, head_dim]`, `step` apart, into panels `[panels, keys, width]`.
-fn pack_values<T: Real>(shape: &Shape, widths: &Widths, values: &[T], step: usize, panels: &mut [T]) {
-    let (dim, width) = (shape.head_dim, widths.values);
-    for first in (0..dim).step_by(width) {
-        let columns = width.min(dim - first);
-        let panel = &mut panels[first * shape.keys..];
-        for key in 0..shape.keys {
-            panel[key * width..][..columns].copy_from_slice(&values[key * step + first..][..columns]);
-        }
-    }
-}
-
 /// Some queries of one head and where their results go.
 struct Piece<T> {
     sequence: usize,
     first: usize,
-    count: usize,
-    out: *mut T,
-    step: usize,
+    out: panels::Target<T>,
 }
 
 impl<T: Real> Piece<T> {
     /// # Safety
     ///
-    /// `count` rows of head_dim numbers, `step` apart, are valid to read and write at `out`, by nobody else.
+    /// Rows of head_dim numbers are valid to read and write at `out`, by nobody else.
     unsafe fn attend(
         &self,
         shape: &Shape,
-        widths: &Widths,
-        q: &[T],
-        q_step: usize,
+        q: Vectors<T>,
         (mask, scale): (&Mask, T),
         scratch: &mut Scratch<T>,
     ) {
-        let (dim, block) = (shape.head_dim, widths.block());
-        assert!(q.len() >= (self.count - 1) * q_step + dim, "queries within their memory");
-        scratch.largest.fill(T::NEG_INFINITY);
-        scratch.total.fill(T::ZERO);
+        let (dim, rows) = (shape.head_dim, self.out.count);
+        let Scratch { panels, scores, largest, total, shrink } = scratch;
+        panels.begin(q, rows, dim);
+        largest.fill(T::NEG_INFINITY);
+        total.fill(T::ZERO);
         let seen = |query: usize| mask.seen(shape, self.sequence, query);
-        // What the first and the last query see bounds what any does; panels are read whole.
-        let (first, last) = (seen(self.first), seen(self.first + self.count - 1));
-        let (from, visible) = (first.start / widths.keys * widths.keys, last.end);
         let masked = mask.keys.map(|mask| &mask[self.sequence * shape.keys..][..shape.keys]);
-        for start in (from..visible).step_by(block) {
-            let count = block.min(visible - start);
-            for panel in (0..count).step_by(widths.keys) {
-                let run = Run {
-                    x: q.as_ptr(),
-                    x_step: q_step,
-                    x_column: 1,
-                    rows: self.count,
-                    inputs: dim,
-                    panel: scratch.keys[(start + panel) * dim..][..dim * widths.keys].as_ptr(),
-                    width: widths.keys,
-                    out: scratch.scores[panel..].as_mut_ptr(),
-                    out_step: block,
-                    columns: widths.keys.min(count - panel),
-                    start: Start::Zero,
-                    plus: None,
-                };
-                // SAFETY: the queries were checked above, the panel was sliced, and the scores have `QUERY_BLOCK` rows of
-                // `block` numbers.
-                unsafe { T::run(widths.level, &run) };
-            }
-            for row in 0..self.count {
+        let there =
+            masked.map_or(shape.keys, |there| there.iter().rposition(|&x| x).map_or(0, |last| last + 1));
+        // What the first and the last query see bounds what any does; panels are read whole.
+        let (from, until) = (seen(self.first).start, seen(self.first + rows - 1).end.min(there));
+        let from = from / panels.width() * panels.width();
+        for start in (from..until).step_by(KEY_BLOCK) {
+            let count = KEY_BLOCK.min(until - start);
+            let target = panels::Target { out: scores.as_mut_ptr(), step: KEY_BLOCK, count: rows };
+            // SAFETY: the queries were begun with; the scores have `QUERY_BLOCK` rows of `KEY_BLOCK` numbers.
+            unsafe { panels.scores(q, dim, start, count, target) };
+            for row in 0..rows {
                 let seen = seen(self.first + row);
-                let scores = &mut scratch.scores[row * block..][..count];
+                let scores = &mut scores[row * KEY_BLOCK..][..count];
                 if let Some(masked) = masked {
                     for (score, &there) in scores.iter_mut().zip(&masked[start..]) {
                         *score = if there { *score } else { T::NEG_INFINITY };
@@ -343,46 +255,24 @@ impl<T: Real> Piece<T> {
                 scores[seen.end.saturating_sub(start).min(count)..].fill(T::NEG_INFINITY);
                 scores[..seen.start.saturating_sub(start).min(count)].fill(T::NEG_INFINITY);
             }
-            let Scratch { scores, largest, total, shrink, .. } = scratch;
             let running = Running {
-                largest: &mut largest[..self.count],
-                total: &mut total[..self.count],
-                shrink: &mut shrink[..self.count],
+                largest: &mut largest[..rows],
+                total: &mut total[..rows],
+                shrink: &mut shrink[..rows],
             };
-            exponentials(widths.level, Rows { data: scores, step: block, count }, scale, running);
+            exponentials(Level::best(), Rows { data: scores, step: KEY_BLOCK, count }, scale, running);
             if start > from {
-                for (row, &shrink) in shrink.iter().enumerate().take(self.count).filter(|x| *x.1 != T::ONE) {
-                    // SAFETY: a row of this piece.
-                    let out = unsafe { std::slice::from_raw_parts_mut(self.out.add(row * self.step), dim) };
-                    out.iter_mut().for_each(|x| *x *= shrink);
+                for (row, &shrink) in shrink.iter().enumerate().take(rows).filter(|x| *x.1 != T::ONE) {
+                    // SAFETY: the caller's promise, for a row of this piece.
+                    unsafe { self.row(row, dim) }.iter_mut().for_each(|x| *x *= shrink);
                 }
             }
-            for column in (0..dim).step_by(widths.values) {
-                let panel =
-                    &scratch.values[column * shape.keys + start * widths.values..][..count * widths.values];
-                let run = Run {
-                    x: scratch.scores.as_ptr(),
-                    x_step: block,
-                    x_column: 1,
-                    rows: self.count,
-                    inputs: count,
-                    panel: panel.as_ptr(),
-                    width: widths.values,
-                    // SAFETY: a column of this piece's rows.
-                    out: unsafe { self.out.add(column) },
-                    out_step: self.step,
-                    columns: widths.values.min(dim - column),
-                    start: if start == from { Start::Zero } else { Start::Target },
-                    plus: None,
-                };
-                // SAFETY: scores and panel as above; the rows and columns of this piece.
-                unsafe { T::run(widths.level, &run) };
-            }
+            // SAFETY: the caller's promise, handed on.
+            unsafe { panels.weigh(scores, shape, start, count, start == from, self.out) };
         }
-        for row in 0..self.count {
-            // SAFETY: a row of this piece.
-            let out = unsafe { std::slice::from_raw_parts_mut(self.out.add(row * self.step), dim) };
-            let total = scratch.total[row];
+        for (row, &total) in total.iter().enumerate().take(rows) {
+            // SAFETY: the caller's promise, for a row of this piece.
+            let out = unsafe { self.row(row, dim) };
             if total == T::ZERO {
                 out.fill(T::ZERO);
             } else {
@@ -391,11 +281,21 @@ impl<T: Real> Piece<T> {
             }
         }
     }
+
+    /// # Safety
+    ///
+    /// As of `attend`; a row of this piece.
+    #[expect(clippy::mut_from_ref, reason = "the numbers belong to this piece, not to what describes it")]
+    unsafe fn row(&self, row: usize, dim: usize) -> &mut [T] {
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.out.out.add(row * self.out.step), dim) }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ops::narrow::Bf16;
 
     /// All against all, in `f64`.
     fn naive(shape: &Shape, q: &[f64], k: &[f64], v: &[f64], mask: &Mask) -> Vec<f64> {
@@ -432,9 +332,14 @@ mod tests {
         out
     }
 
-    fn check<T: Real>(shape: Shape, mask: &Mask, bound: f64) {
+    /// Below `f32`, of vectors that are numbers of 16 bits already: what is left to be rounded to them are weights.
+    fn check<T: Real>(shape: Shape, mask: &Mask, precision: Precision, bound: f64) {
+        let rounded = |x: f64| match precision {
+            Precision::F32 => x,
+            _ => f64::from(Bf16::of(x as f32).wide()),
+        };
         let numbers = |count: usize, seed: usize| -> Vec<f64> {
-            (0..count).map(|i| f64::from(((i * 7919 + seed) % 1013) as u32) / 300.0 - 1.7).collect()
+            (0..count).map(|i| rounded(f64::from(((i * 7919 + seed) % 1013) as u32) / 300.0 - 1.7)).collect()
         };
         let Shape { batch, queries, keys, heads, key_heads, head_dim } = shape;
         let q = numbers(batch * queries * heads * head_dim, 3);
@@ -448,7 +353,7 @@ mod tests {
             Heads { data, token: heads * dim, sequence: tokens * heads * dim }
         }
         let mut out = vec![T::of(9.0); q.len()];
-        let workspace = Workspace::new().unwrap();
+        let workspace = Workspace::with(precision).unwrap();
         let all = (
             rows(&tq, heads, queries, head_dim),
             rows(&tk, key_heads, keys, head_dim),
@@ -480,8 +385,11 @@ mod tests {
                 for reach in [Reach::All, Reach::Causal, Reach::Prefix(&prefixes)] {
                     for window in [None, Some(1), Some(3), Some(40), Some(1000)] {
                         let mask = Mask { keys, reach, window };
-                        check::<f32>(shape, &mask, 4e-6);
-                        check::<f64>(shape, &mask, 1e-13);
+                        check::<f32>(shape, &mask, Precision::F32, 4e-6);
+                        check::<f64>(shape, &mask, Precision::F32, 1e-13);
+                        // Weights that are off by 2⁻⁹ at most, of values below 1.7.
+                        check::<f32>(shape, &mask, Precision::Bf16, 1.7 / 512.0 + 4e-6);
+                        check::<f64>(shape, &mask, Precision::Bf16, 1e-13);
                     }
                 }
             }

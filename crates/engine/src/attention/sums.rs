@@ -5,7 +5,7 @@ use super::softmax::Shape;
 use super::terms::Place;
 use crate::ops::Real;
 use crate::ops::dispatch::vectorised;
-use crate::ops::gemm::{Level, Target};
+use crate::ops::gemm::Target;
 use crate::ops::pass::give;
 use rayon::prelude::*;
 use std::marker::PhantomData;

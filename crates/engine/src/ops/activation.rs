@@ -1,7 +1,6 @@
 //! Activations, element by element: loops without branches, so that they vectorise.
 
 use super::dispatch::vectorised;
-use super::gemm::Level;
 use super::real::Real;
 use super::reduce::{BLOCK, PARALLEL};
 use rayon::prelude::*;

@@ -17,6 +17,8 @@ pub trait Backend: Send + Sync {
     type Buffer<T: Real>: Send + Sync;
     /// A weight in the form that products want, with its bias.
     type Matrix<T: Real>: Send + Sync;
+    /// Rows that are looked up by their number, such as embeddings of words.
+    type Words<T: Real>: Send + Sync;
     /// Memory that attention needs for itself.
     type Scratch<T: Real>: Send + Sync;
     /// What linear attention knows of the tokens so far.
@@ -50,6 +52,10 @@ pub trait Backend: Send + Sync {
     fn set_bias<T: Real>(&self, matrix: &mut Self::Matrix<T>, first: usize, bias: &[T]) -> Result<()>;
     /// The bytes a weight takes.
     fn matrix_bytes<T: Real>(&self, matrix: &Self::Matrix<T>) -> usize;
+    /// Room for rows `[rows, width]` that are looked up.
+    fn words<T: Real>(&self, rows: usize, width: usize) -> Result<Self::Words<T>>;
+    /// Sets numbers of them, from number `first` on.
+    fn set_words<T: Real>(&self, words: &mut Self::Words<T>, first: usize, numbers: &[T]) -> Result<()>;
     /// Memory for attentions.
     fn scratch<T: Real>(&self) -> Result<Self::Scratch<T>>;
 
@@ -114,7 +120,7 @@ pub trait Backend: Send + Sync {
     /// Row i of out `[ids, width]` = the word of id i + the kind of type i (the first kind without types).
     fn embed<T: Real>(
         &self,
-        words_and_ids: (&Self::Buffer<T>, &[u32]),
+        words_and_ids: (&Self::Words<T>, &[u32]),
         kinds_and_types: (&Self::Buffer<T>, Option<&[u32]>),
         width: usize,
         out: &mut Self::Buffer<T>,
@@ -177,6 +183,21 @@ pub trait Backend: Send + Sync {
         at: (usize, usize, usize),
         size: [usize; 3],
     ) -> Result<()>;
+
+    /// Row i of out `[rows, width]` = row `rows[i]` of `from` `[…, width]`.
+    fn gather<T: Real>(
+        &self,
+        from: &Self::Buffer<T>,
+        rows: &[u32],
+        width: usize,
+        out: &mut Self::Buffer<T>,
+    ) -> Result<()> {
+        for (index, &row) in rows.iter().enumerate() {
+            let part = Part { buffer: from, offset: row as usize * width, token: width, sequence: width };
+            self.copy(part, out, (index * width, width, width), [1, 1, width])?;
+        }
+        Ok(())
+    }
 
     /// out `[batch, width]` = the mean over the tokens of x `[batch, tokens, width]`.
     fn mean<T: Real>(&self, x: &Self::Buffer<T>, size: [usize; 3], out: &mut Self::Buffer<T>) -> Result<()>;

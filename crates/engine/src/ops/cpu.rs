@@ -2,7 +2,7 @@
 
 use super::backend::{Backend, HeadRows, LinearWork, Part, TermRows, Terms};
 use super::memory::filled;
-use super::{Activation, Matrix, Memory, Real};
+use super::{Activation, Memory, Precision, Real, Weight, Words};
 use crate::attention::linear::Carried;
 use crate::attention::softmax::{self, Heads, Mask, Shape};
 use crate::attention::{self, Attention, Bias};
@@ -13,7 +13,10 @@ use std::sync::{Mutex, PoisonError};
 
 /// The CPU.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Cpu;
+pub struct Cpu {
+    /// What weights, and what they are multiplied with, are kept in.
+    pub precision: Precision,
+}
 
 /// There is not as much memory as was asked for.
 const MEMORY: Error = Error::Memory { what: WORK };
@@ -27,6 +30,11 @@ pub struct Scratch<T> {
 /// A device whose memory and arithmetic are the CPU's: [`Cpu`], and [`Watched`](super::Watched), which looks at what attention
 /// is given before it runs.
 pub trait OnCpu: Send + Sync {
+    /// What weights, and what they are multiplied with, are kept in.
+    fn precision(&self) -> Precision {
+        Precision::F32
+    }
+
     /// Before an attention: its queries, keys, mask and position terms.
     fn before_attend<T: Real>(
         &self,
@@ -43,11 +51,16 @@ pub trait OnCpu: Send + Sync {
     }
 }
 
-impl OnCpu for Cpu {}
+impl OnCpu for Cpu {
+    fn precision(&self) -> Precision {
+        self.precision
+    }
+}
 
 impl<D: OnCpu> Backend for D {
     type Buffer<T: Real> = Memory<T>;
-    type Matrix<T: Real> = Matrix<T>;
+    type Matrix<T: Real> = Weight<T>;
+    type Words<T: Real> = Words<T>;
     type Scratch<T: Real> = Scratch<T>;
     type State<T: Real> = Carried<T>;
 
@@ -69,38 +82,46 @@ impl<D: OnCpu> Backend for D {
         Ok(())
     }
 
-    fn matrix<T: Real>(&self, outputs: usize, inputs: usize) -> Result<Matrix<T>> {
-        Matrix::zeros(outputs, inputs).ok_or(MEMORY)
+    fn matrix<T: Real>(&self, outputs: usize, inputs: usize) -> Result<Weight<T>> {
+        Weight::zeros(self.precision(), outputs, inputs).ok_or(MEMORY)
     }
 
-    fn set_rows<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, rows: &[T]) -> Result<()> {
+    fn set_rows<T: Real>(&self, matrix: &mut Weight<T>, first: usize, rows: &[T]) -> Result<()> {
         matrix.set_rows(first, rows);
         Ok(())
     }
 
-    fn set_bias<T: Real>(&self, matrix: &mut Matrix<T>, first: usize, bias: &[T]) -> Result<()> {
+    fn set_bias<T: Real>(&self, matrix: &mut Weight<T>, first: usize, bias: &[T]) -> Result<()> {
         matrix.set_bias(first, bias);
         Ok(())
     }
 
-    fn matrix_bytes<T: Real>(&self, matrix: &Matrix<T>) -> usize {
+    fn matrix_bytes<T: Real>(&self, matrix: &Weight<T>) -> usize {
         matrix.bytes()
     }
 
+    fn words<T: Real>(&self, rows: usize, width: usize) -> Result<Words<T>> {
+        Words::zeros(self.precision(), rows, width).ok_or(MEMORY)
+    }
+
+    fn set_words<T: Real>(&self, words: &mut Words<T>, first: usize, numbers: &[T]) -> Result<()> {
+        words.set(first, numbers);
+        Ok(())
+    }
+
     fn scratch<T: Real>(&self) -> Result<Scratch<T>> {
-        let plain = softmax::Workspace::new().ok_or(MEMORY)?;
+        let plain = softmax::Workspace::with(self.precision()).ok_or(MEMORY)?;
         Ok(Scratch { plain, terms: Mutex::new(None) })
     }
 
     fn product<T: Real>(
         &self,
-        matrix: &Matrix<T>,
+        matrix: &Weight<T>,
         x: &Memory<T>,
         activation: Activation,
         out: &mut Memory<T>,
     ) -> Result<()> {
-        T::product(matrix, x, out, activation);
-        Ok(())
+        matrix.apply(x, out, activation).then_some(()).ok_or(MEMORY)
     }
 
     fn layer_norm<T: Real>(
@@ -163,17 +184,15 @@ impl<D: OnCpu> Backend for D {
 
     fn embed<T: Real>(
         &self,
-        (words, ids): (&Memory<T>, &[u32]),
+        (words, ids): (&Words<T>, &[u32]),
         (kinds, types): (&Memory<T>, Option<&[u32]>),
         width: usize,
         out: &mut Memory<T>,
     ) -> Result<()> {
         for (index, (row, &id)) in out.chunks_exact_mut(width).zip(ids).enumerate() {
             let kind = types.map_or(0, |types| types[index]) as usize;
-            let (word, kind) = (&words[id as usize * width..][..width], &kinds[kind * width..][..width]);
-            for ((x, word), kind) in row.iter_mut().zip(word).zip(kind) {
-                *x = *word + *kind;
-            }
+            words.read(id as usize * width, row);
+            row.iter_mut().zip(&kinds[kind * width..]).for_each(|(x, kind)| *x += *kind);
         }
         Ok(())
     }

@@ -5,27 +5,28 @@
 /// The body is `#[inline(always)]`, so that it is compiled once more inside each wrapper, there with the wrapper's
 /// instructions.
 macro_rules! vectorised {
-    ($visibility:vis fn $name:ident<$t:ident>($($argument:ident: $type:ty),* $(,)?) $(-> $out:ty)? = $body:ident) => {
+    ($(#[$about:meta])* $visibility:vis fn $name:ident$(<$t:ident>)?($($argument:ident: $type:ty),* $(,)?) $(-> $out:ty)? = $body:ident) => {
+        $(#[$about])*
         #[allow(unsafe_code, reason = "vector instructions")]
-        $visibility fn $name<$t: Real>($($argument: $type),*) $(-> $out)? {
+        $visibility fn $name$(<$t: Real>)?($($argument: $type),*) $(-> $out)? {
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
-            unsafe fn avx512<$t: Real>($($argument: $type),*) $(-> $out)? {
+            unsafe fn avx512$(<$t: Real>)?($($argument: $type),*) $(-> $out)? {
                 $body($($argument),*)
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma")]
-            unsafe fn avx2<$t: Real>($($argument: $type),*) $(-> $out)? {
+            unsafe fn avx2$(<$t: Real>)?($($argument: $type),*) $(-> $out)? {
                 $body($($argument),*)
             }
-            match Level::best() {
+            match $crate::ops::gemm::Level::best() {
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: the level says that the features are there.
-                Level::Avx512 => unsafe { avx512($($argument),*) },
+                $crate::ops::gemm::Level::Avx512 => unsafe { avx512($($argument),*) },
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: as above.
-                Level::Avx2 => unsafe { avx2($($argument),*) },
-                Level::Portable => $body($($argument),*),
+                $crate::ops::gemm::Level::Avx2 => unsafe { avx2($($argument),*) },
+                $crate::ops::gemm::Level::Portable => $body($($argument),*),
             }
         }
     };

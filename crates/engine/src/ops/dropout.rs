@@ -14,7 +14,6 @@
 //! bits are at least p·2³².
 
 use super::dispatch::vectorised;
-use super::gemm::Level;
 use super::real::Real;
 use super::reduce::{BLOCK, PARALLEL};
 use rayon::prelude::*;

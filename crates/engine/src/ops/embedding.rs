@@ -1,7 +1,6 @@
 //! Rows of a table by their ids, sums of several rows with weights, and their gradients.
 
 use super::dispatch::vectorised;
-use super::gemm::Level;
 use super::real::Real;
 use super::reduce::{PARALLEL, by_columns};
 use rayon::prelude::*;

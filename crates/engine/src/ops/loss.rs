@@ -1,7 +1,6 @@
 //! Losses and their gradients: cross-entropy after a linear layer, of given logits, and squared errors.
 
 use super::dispatch::vectorised;
-use super::gemm::Level;
 use super::linear;
 use super::real::Real;
 use super::reduce::{self, BLOCK, PARALLEL};

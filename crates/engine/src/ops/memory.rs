@@ -29,6 +29,20 @@ pub fn filled<T: Clone>(len: usize, value: T) -> Option<Vec<T>> {
     Some(list)
 }
 
+/// A number: zeros are one, and so are any other bits.
+///
+/// # Safety
+///
+/// Every pattern of bits is a value, and the alignment is at most that of a page.
+pub unsafe trait Plain: Copy + Send + Sync + 'static {}
+
+// SAFETY: numbers.
+unsafe impl Plain for f32 {}
+// SAFETY: numbers.
+unsafe impl Plain for f64 {}
+// SAFETY: numbers.
+unsafe impl Plain for i8 {}
+
 /// `len` numbers. Like a boxed slice.
 pub struct Memory<T> {
     map: Option<MmapMut>,
@@ -37,7 +51,7 @@ pub struct Memory<T> {
     kind: PhantomData<T>,
 }
 
-impl<T: super::Real> Memory<T> {
+impl<T: Plain> Memory<T> {
     /// Zeros; `None` if there is not enough memory.
     pub fn zeros(len: usize) -> Option<Self> {
         if len == 0 {

@@ -19,6 +19,8 @@ pub mod loss;
 pub mod memory;
 #[allow(unsafe_code, reason = "vector instructions, and threads that write apart")]
 pub mod multiply;
+#[allow(unsafe_code, reason = "vector instructions, and threads that write apart")]
+pub mod narrow;
 pub mod norm;
 pub mod optimizer;
 pub mod pass;
@@ -29,6 +31,8 @@ pub(crate) mod reduce;
 pub mod rotate;
 pub mod similarity;
 pub mod watched;
+pub mod weight;
+pub mod words;
 
 pub use activation::Activation;
 pub use backend::{Backend, HeadRows, LinearWork, Part, TermRows, Terms};
@@ -37,6 +41,9 @@ pub use cpu::Cpu;
 pub use cuda::{Arithmetic, Cuda};
 pub use gemm::Matrix;
 pub use memory::Memory;
+pub use narrow::Precision;
 pub use norm::{layer_norm, rms_norm};
 pub use real::Real;
 pub use watched::{AttentionWeights, Watched};
+pub use weight::Weight;
+pub use words::Words;

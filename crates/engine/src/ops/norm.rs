@@ -3,7 +3,6 @@
 pub mod training;
 
 use super::dispatch::vectorised;
-use super::gemm::Level;
 use super::real::Real;
 use super::reduce::PARALLEL;
 use rayon::prelude::*;

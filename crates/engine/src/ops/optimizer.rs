@@ -1,7 +1,6 @@
 //! AdamW over one flat buffer of parameters, and clipping by the norm of all gradients.
 
 use super::dispatch::vectorised;
-use super::gemm::Level;
 use super::real::Real;
 use super::reduce::{self, BLOCK, PARALLEL};
 use rayon::prelude::*;

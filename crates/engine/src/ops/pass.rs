@@ -1,7 +1,6 @@
 //! Numbers passed on as they are: sums of two values, columns of wider rows, and what goes back through them.
 
 use super::dispatch::vectorised;
-use super::gemm::Level;
 use super::real::Real;
 use super::reduce::{BLOCK, PARALLEL, add_rows};
 use rayon::prelude::*;

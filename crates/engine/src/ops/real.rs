@@ -2,6 +2,7 @@
 
 use super::gemm::Kernel;
 use super::loops::Loops;
+use super::memory::Plain;
 use crate::graph::Compiled;
 use rope::Precision;
 use std::fmt::Debug;
@@ -11,7 +12,17 @@ use std::ops::{AddAssign, Div, MulAssign};
 /// `f32` or `f64`. Sealed by its kernels.
 #[expect(private_bounds, reason = "the kernels seal the trait")]
 pub trait Real:
-    Precision + Kernel + Compiled + Loops + Debug + PartialOrd + Div<Output = Self> + AddAssign + MulAssign + Sum
+    Precision
+    + Plain
+    + Kernel
+    + Compiled
+    + Loops
+    + Debug
+    + PartialOrd
+    + Div<Output = Self>
+    + AddAssign
+    + MulAssign
+    + Sum
 {
     /// 0.
     const ZERO: Self;

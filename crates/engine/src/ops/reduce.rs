@@ -1,7 +1,6 @@
 //! Sums in an order that does not depend on the number of threads, and matrices shared out by their columns.
 
 use super::dispatch::vectorised;
-use super::gemm::Level;
 use super::real::Real;
 use rayon::prelude::*;
 use std::marker::PhantomData;

@@ -122,6 +122,14 @@ impl<T: Real, S: Parameters<T>> Parameters<T> for Kept<'_, S> {
         Ok(())
     }
 
+    fn read_rows(&self, name: &str, shape: &[usize], first: usize, out: &mut [T]) -> Result<()> {
+        self.source.read_rows(name, shape, first, out)
+    }
+
+    fn is_in_rows(&self, name: &str, shape: &[usize]) -> bool {
+        self.blueprint.arrangement(name, shape) == Arrangement::Same && self.source.is_in_rows(name, shape)
+    }
+
     fn check(&self, name: &str, shape: &[usize]) -> Result<()> {
         self.source.check(name, &self.blueprint.arrangement(name, shape).shape(shape))
     }

@@ -408,6 +408,14 @@ impl<T: Real + Target> Parameters<T> for Named<'_> {
         Ok(self.weights.read(self.own(name), shape, out)?)
     }
 
+    fn read_rows(&self, name: &str, shape: &[usize], first: usize, out: &mut [T]) -> Result<()> {
+        Ok(self.weights.read_rows(self.own(name), shape, first, out)?)
+    }
+
+    fn is_in_rows(&self, name: &str, _shape: &[usize]) -> bool {
+        self.weights.is_in_rows(self.own(name))
+    }
+
     fn check(&self, name: &str, shape: &[usize]) -> Result<()> {
         self.check_shape(self.own(name), shape)
     }

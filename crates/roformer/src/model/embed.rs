@@ -3,15 +3,15 @@
 use super::call::Input;
 use super::parameters::Parameters;
 use super::positions::{CodesOnDevice, Tables};
-use super::products::{Norm, linear};
+use super::products::{Norm, in_pieces, linear};
 use crate::blueprint::Blueprint;
 use crate::error::{Error, Result};
-use crate::ops::{Activation, Backend, Memory, Part, Real};
+use crate::ops::{Activation, Backend, Part, Real};
 
 /// The embeddings of a model.
 pub(super) struct Embeddings<T: Real, B: Backend> {
     /// `[vocabulary, embedding]`
-    words: B::Buffer<T>,
+    words: B::Words<T>,
     /// `[types, embedding]`; one row of zeros where there are no segments.
     types: B::Buffer<T>,
     norm: Option<Norm<T, B>>,
@@ -19,33 +19,24 @@ pub(super) struct Embeddings<T: Real, B: Backend> {
 }
 
 impl<T: Real, B: Backend> Embeddings<T, B> {
-    /// Also returns the word embeddings, `[vocabulary, embedding]`, for an output that is tied.
-    pub fn load(device: &B, source: &impl Parameters<T>, blueprint: &Blueprint) -> Result<(Self, Memory<T>)> {
+    pub fn load(device: &B, source: &impl Parameters<T>, blueprint: &Blueprint) -> Result<Self> {
         let (names, width) = (blueprint.family.names(), blueprint.embedding);
-        let none = || Error::memory("the embeddings");
-        let read = |name: &str, rows: usize| {
-            let mut list = rows.checked_mul(width).and_then(Memory::zeros).ok_or_else(none)?;
-            source.read(&format!("{name}.weight"), &[rows, width], &mut list)?;
-            Ok::<_, Error>(list)
-        };
-        let upload = |list: &[T]| {
-            let mut buffer = device.zeros(list.len()).map_err(Error::for_want_of("the embeddings"))?;
-            device.upload(list, &mut buffer)?;
-            Ok::<_, Error>(buffer)
-        };
-        let list = read(names.words, blueprint.vocabulary)?;
-        let words = match blueprint.embedding_scale {
-            1.0 => upload(&list)?,
-            scale => {
-                let mut scaled = Memory::zeros(list.len()).ok_or_else(none)?;
-                scaled.iter_mut().zip(list.iter()).for_each(|(scaled, &x)| *scaled = x * T::of(scale));
-                upload(&scaled)?
+        let memory = Error::for_want_of("the embeddings");
+        let mut words = device.words(blueprint.vocabulary, width).map_err(memory)?;
+        let name = format!("{}.weight", names.words);
+        in_pieces(source, &name, [blueprint.vocabulary, width], |first, rows| {
+            if blueprint.embedding_scale != 1.0 {
+                rows.iter_mut().for_each(|x| *x *= T::of(blueprint.embedding_scale));
             }
-        };
-        let types = match blueprint.types {
-            0 => device.zeros(width).map_err(Error::for_want_of("the embeddings"))?,
-            types => upload(&read(names.types, types)?)?,
-        };
+            Ok(device.set_words(&mut words, first * width, rows)?)
+        })?;
+        let mut types =
+            device.zeros(blueprint.types.max(1) * width).map_err(Error::for_want_of("the embeddings"))?;
+        if blueprint.types > 0 {
+            let mut list = vec![T::ZERO; blueprint.types * width];
+            source.read(&format!("{}.weight", names.types), &[blueprint.types, width], &mut list)?;
+            device.upload(&list, &mut types)?;
+        }
         let norm = match blueprint.norms.of_embeddings {
             true => {
                 let width = blueprint.normed_embedding();
@@ -60,7 +51,7 @@ impl<T: Real, B: Backend> Embeddings<T, B> {
                 Some(linear(device, source, &[names.project.into()], shape, has_bias)?)
             }
         };
-        Ok((Embeddings { words, types, norm, project }, list))
+        Ok(Embeddings { words, types, norm, project })
     }
 
     /// x `[batch · length, width]` ← the embeddings of an input whose first token stands at `past`.
@@ -127,10 +118,8 @@ fn add_codes<T: Real, B: Backend>(
         return match blueprint.padding.and_then(|padding| counted(input, padding, *unplaced)) {
             None => Ok(device.add_rows(x, codes, past, size)?),
             Some(places) => {
-                // Each token its own row, picked as words are.
                 let mut rows = memory(device, tokens, width)?;
-                let nothing = memory(device, 1, width)?;
-                device.embed((codes, &places), (&nothing, None), width, &mut rows)?;
+                device.gather(codes, &places, width, &mut rows)?;
                 Ok(device.add_rows(x, &rows, 0, [1, tokens, width])?)
             }
         };

@@ -1,10 +1,10 @@
 //! What stands on the last layer: language models, classifiers, question answering, multiple choice; and the pooler.
 
 use super::parameters::Parameters;
-use super::products::{Norm, linear, vector};
+use super::products::{Norm, in_pieces, linear, vector};
 use crate::blueprint::{Blueprint, HeadKind, Judged, SummaryOf};
 use crate::error::{Error, Result};
-use crate::ops::{Activation, Backend, Memory, Part, Real};
+use crate::ops::{Activation, Backend, Part, Real};
 
 /// A head.
 pub(super) struct Head<T: Real, B: Backend> {
@@ -47,13 +47,7 @@ pub(super) struct Hidden<'a, T: Real, B: Backend> {
 }
 
 impl<T: Real, B: Backend> Head<T, B> {
-    /// `words` are the word embeddings, `[vocabulary, embedding]`, for a tied output.
-    pub fn load(
-        device: &B,
-        source: &impl Parameters<T>,
-        blueprint: &Blueprint,
-        words: Memory<T>,
-    ) -> Result<Self> {
+    pub fn load(device: &B, source: &impl Parameters<T>, blueprint: &Blueprint) -> Result<Self> {
         let (names, width, classes) = (blueprint.family.names(), blueprint.width, blueprint.classes());
         let product = |name: &str, outputs: usize, has_bias: bool| {
             linear(device, source, &[name.to_string()], [outputs, width], has_bias)
@@ -71,9 +65,7 @@ impl<T: Real, B: Backend> Head<T, B> {
         };
         let scores = match blueprint.head {
             HeadKind::None => Scorer::None,
-            HeadKind::MaskedLm | HeadKind::CausalLm => {
-                Scorer::Language(output(device, source, blueprint, words)?)
-            }
+            HeadKind::MaskedLm | HeadKind::CausalLm => Scorer::Language(output(device, source, blueprint)?),
             HeadKind::SequenceClassification => {
                 let [dense, out] = names.text;
                 let dense = names.judges_by_first().then(|| product(dense, width, true)).transpose()?;
@@ -236,18 +228,17 @@ fn output<T: Real, B: Backend>(
     device: &B,
     source: &impl Parameters<T>,
     blueprint: &Blueprint,
-    mut words: Memory<T>,
 ) -> Result<B::Matrix<T>> {
     let (names, shape) = (blueprint.family.names(), [blueprint.vocabulary, blueprint.embedding]);
     let matrix = device.matrix(shape[0], shape[1]);
     let mut matrix = matrix.map_err(Error::for_want_of("the output layer"))?;
-    if !blueprint.output.is_tied {
-        source.read(&format!("{}.weight", names.output), &shape, &mut words)?;
-    }
-    if blueprint.output_scale != 1.0 {
-        words.iter_mut().for_each(|x| *x *= T::of(blueprint.output_scale));
-    }
-    device.set_rows(&mut matrix, 0, &words)?;
+    let name = if blueprint.output.is_tied { names.words } else { names.output };
+    in_pieces(source, &format!("{name}.weight"), shape, |first, rows| {
+        if blueprint.output_scale != 1.0 {
+            rows.iter_mut().for_each(|x| *x *= T::of(blueprint.output_scale));
+        }
+        Ok(device.set_rows(&mut matrix, first, rows)?)
+    })?;
     if blueprint.output.has_bias {
         let bias = match blueprint.output.is_tied {
             true => names.tied_bias.to_string(),

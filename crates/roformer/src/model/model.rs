@@ -50,7 +50,7 @@ impl Model {
     /// # Ok::<(), roformer::Error>(())
     /// ```
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
-        Self::load_on(Cpu, path)
+        Self::load_on(Cpu::default(), path)
     }
 }
 
@@ -66,7 +66,7 @@ impl<B: Backend> Model<f32, B> {
 impl<T: Real> Model<T> {
     /// Makes a model from a source of tensors, under the names that a model with a head has (`roformer.…`).
     pub fn from_parameters(blueprint: Blueprint, source: &impl Parameters<T>) -> Result<Self> {
-        Model::on(Cpu, blueprint, source)
+        Model::on(Cpu::default(), blueprint, source)
     }
 }
 
@@ -309,8 +309,8 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
 
 impl<T: Real, B: Backend> Parts<T, B> {
     fn load(device: &B, blueprint: &Blueprint, source: &impl Parameters<T>) -> Result<Self> {
-        let (embeddings, words) = Embeddings::load(device, source, blueprint)?;
-        let head = Head::load(device, source, blueprint, words)?;
+        let embeddings = Embeddings::load(device, source, blueprint)?;
+        let head = Head::load(device, source, blueprint)?;
         let pooler = blueprint.pooler;
         let pooler = pooler.map(|activation| Pooler::load(device, source, blueprint, activation));
         let layers = (0..blueprint.layers)

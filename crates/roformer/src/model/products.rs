@@ -97,20 +97,47 @@ pub(super) fn stack<T: Real, B: Backend>(
     for (weight, _, outputs) in parts {
         source.check(weight, &[*outputs, inputs])?;
     }
-    let out_of_memory = || Error::memory("the weights");
     let total = parts.iter().map(|(_, _, outputs)| outputs).sum();
-    let most = parts.iter().map(|(_, _, outputs)| *outputs).max().unwrap_or(0);
     let mut matrix = device.matrix(total, inputs).map_err(Error::for_want_of("the weights"))?;
-    let mut rows = Memory::zeros(most * inputs).ok_or_else(out_of_memory)?;
     let mut first = 0;
     for (weight, bias, outputs) in parts {
-        let rows = &mut rows[..outputs * inputs];
-        source.read(weight, &[*outputs, inputs], rows)?;
-        device.set_rows(&mut matrix, first, rows)?;
+        in_pieces(source, weight, [*outputs, inputs], |row, rows| {
+            Ok(device.set_rows(&mut matrix, first + row, rows)?)
+        })?;
         if has_bias {
             device.set_bias(&mut matrix, first, &vector(source, bias, *outputs)?)?;
         }
         first += outputs;
     }
     Ok(matrix)
+}
+
+/// Numbers that are read at a time: few beside a model, many beside what reading them costs.
+const PIECE: usize = 1 << 20;
+
+/// Reads a tensor `[rows, width]` some rows at a time: `take` is given the first of them and their numbers.
+pub(super) fn in_pieces<T: Real>(
+    source: &impl Parameters<T>,
+    name: &str,
+    [rows, width]: [usize; 2],
+    mut take: impl FnMut(usize, &mut [T]) -> Result<()>,
+) -> Result<()> {
+    let shape = [rows, width];
+    source.check(name, &shape)?;
+    let most = match source.is_in_rows(name, &shape) {
+        true => (PIECE / width.max(1)).clamp(1, rows.max(1)),
+        false => rows,
+    };
+    let memory = most.checked_mul(width).and_then(Memory::zeros);
+    let mut memory = memory.ok_or_else(|| Error::memory("the weights"))?;
+    if most == rows {
+        source.read(name, &shape, &mut memory)?;
+        return take(0, &mut memory);
+    }
+    for first in (0..rows).step_by(most) {
+        let piece = &mut memory[..most.min(rows - first) * width];
+        source.read_rows(name, &shape, first, piece)?;
+        take(first, piece)?;
+    }
+    Ok(())
 }

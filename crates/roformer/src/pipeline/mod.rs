@@ -59,12 +59,12 @@ const MAX_TOKENS: usize = 1 << 16;
 impl Pipeline {
     /// Loads a model from a folder, or by its name on the hub: from the local cache, or downloaded into it.
     pub fn load(model: &str) -> Result<Self> {
-        Self::load_on(Cpu, model)
+        Self::load_on(Cpu::default(), model)
     }
 
     /// Loads a model from a folder with a `config.json`, weights and the files of its tokenizer.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
-        Self::open_on(Cpu, folder)
+        Self::open_on(Cpu::default(), folder)
     }
 }
 

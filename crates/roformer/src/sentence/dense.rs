@@ -124,10 +124,11 @@ impl Dense {
             let reason = "a number that is NaN or infinite; expected finite numbers, download it again";
             return Err(broken(weights.path(), reason));
         }
-        let mut matrix = Cpu.matrix(outputs, inputs).map_err(Error::for_want_of("a Dense module"))?;
-        Cpu.set_rows(&mut matrix, 0, &rows)?;
+        let mut matrix =
+            Cpu::default().matrix(outputs, inputs).map_err(Error::for_want_of("a Dense module"))?;
+        Cpu::default().set_rows(&mut matrix, 0, &rows)?;
         if self.has_bias {
-            Cpu.set_bias(&mut matrix, 0, &shift)?;
+            Cpu::default().set_bias(&mut matrix, 0, &shift)?;
         }
         Ok(Product { matrix, inputs, outputs, activation: self.activation })
     }
@@ -154,11 +155,11 @@ impl Product {
     /// The vector that it makes of another.
     pub fn apply(&self, vector: &[f32]) -> Result<Vec<f32>> {
         self.width_of(vector.len())?;
-        let memory = |len| Cpu.zeros(len).map_err(Error::for_want_of("a vector"));
+        let memory = |len| Cpu::default().zeros(len).map_err(Error::for_want_of("a vector"));
         let (mut x, mut out) = (memory(self.inputs)?, memory(self.outputs)?);
-        Cpu.upload(vector, &mut x)?;
-        Cpu.product(&self.matrix, &x, ops::Activation::Identity, &mut out)?;
-        let mut out = Cpu.list(&out, self.outputs)?;
+        Cpu::default().upload(vector, &mut x)?;
+        Cpu::default().product(&self.matrix, &x, ops::Activation::Identity, &mut out)?;
+        let mut out = Cpu::default().list(&out, self.outputs)?;
         self.activation.apply(&mut out);
         Ok(out)
     }

@@ -39,7 +39,7 @@ impl StepResult {
 /// let blueprint = Blueprint::plain(Dims { vocabulary: 10, width: 16, layers: 1, heads: 2 });
 /// let network = Network { blueprint, dropout: 0.0, task: Task::Language };
 /// // One text of six tokens; each token's target is the next one.
-/// let mut learner = Learner::new(&Device::Cpu, &network, [1, 6], 6)?;
+/// let mut learner = Learner::new(&Device::default(), &network, [1, 6], 6)?;
 /// let layout = learner.layout().clone();
 /// layout.initialise(1, learner.parameters_mut()?);
 /// let mut losses = Vec::new();
@@ -99,7 +99,7 @@ impl Learner {
         longest: usize,
     ) -> Result<Self> {
         match device {
-            Device::Cpu => {
+            Device::Cpu(_) => {
                 let laid = network.build::<f32>(batch, length, longest)?;
                 let (outline, layout) = (laid.outline().clone(), laid.graph.layout().clone());
                 Self::with(outline, layout, Engine::Cpu(Box::new(laid)))

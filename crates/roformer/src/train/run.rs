@@ -81,7 +81,7 @@ impl Run {
         request: &Request,
         on: impl FnMut(u64),
     ) -> Result<Self> {
-        Self::begin_on(&Device::Cpu, folder, settings, start, request, on)
+        Self::begin_on(&Device::default(), folder, settings, start, request, on)
     }
 
     /// The same on a device.
@@ -128,7 +128,7 @@ impl Run {
     /// Goes on with a run, to the same bits that it would have come to without a break. `given` are settings that the caller
     /// insists on: those that decide the result must be the run's own.
     pub fn resume(folder: impl AsRef<Path>, given: &Map<String, Value>) -> Result<Self> {
-        Self::resume_on(&Device::Cpu, folder, given)
+        Self::resume_on(&Device::default(), folder, given)
     }
 
     /// The same on a device. Bits are the same where the device is the one that the run was begun on.

@@ -59,7 +59,7 @@ pub struct Evaluation {
 impl Trainer {
     /// A model of the settings' sizes with the first weights that the seed gives it, on the CPU.
     pub fn new(settings: &Settings, data: Data) -> Result<Self> {
-        Self::new_on(&Device::Cpu, settings, data)
+        Self::new_on(&Device::default(), settings, data)
     }
 
     /// The same on a device.
@@ -80,7 +80,7 @@ impl Trainer {
         let rows = Rows::new(data, settings)?;
         let texts = if settings.goal == Goal::Similarity { 2 } else { 1 };
         let (batch, block) = (settings.batch * texts, settings.block);
-        if matches!(device, Device::Cpu) && !is_available(least_bytes(&network.blueprint, batch, block)) {
+        if matches!(device, Device::Cpu(_)) && !is_available(least_bytes(&network.blueprint, batch, block)) {
             return Err(Error::memory("a training step"));
         }
         let longest = block.max(network.blueprint.longest);

@@ -182,20 +182,8 @@ impl Weights {
     /// Values are those of the file, NaN and infinities too; f64 is rounded to the nearest f32, all else is exact. May be
     /// called from several threads at once.
     pub fn read<T: Target>(&self, name: &str, expected: &[usize], out: &mut [T]) -> Result<()> {
-        let tensor = self.tensors.get(name).ok_or_else(|| self.missing(name))?;
+        let tensor = self.checked(name, expected)?;
         let source = &self.files[tensor.file];
-        if tensor.shape() != expected {
-            return Err(Error::Shape {
-                path: source.path().into(),
-                tensor: name.into(),
-                found: tensor.shape().into(),
-                expected: expected.into(),
-            });
-        }
-        if !tensor.dtype().is_float() {
-            let path = source.path().into();
-            return Err(Error::Type { path, tensor: name.into(), found: tensor.dtype() });
-        }
         if tensor.len() != out.len() {
             return Err(Error::Length { tensor: name.into(), found: out.len(), shape: expected.into() });
         }
@@ -209,6 +197,46 @@ impl Weights {
         }
         tensor.copy(&bytes, out);
         Ok(())
+    }
+
+    /// Copies some rows of a tensor into `out`, as [`read`](Self::read) does all: from row `first` on. Of a tensor that is not
+    /// [in rows](Self::is_in_rows), nothing.
+    pub fn read_rows<T: Target>(
+        &self,
+        name: &str,
+        expected: &[usize],
+        first: usize,
+        out: &mut [T],
+    ) -> Result<()> {
+        let tensor = self.checked(name, expected)?;
+        let part = tensor.rows(first, out.len());
+        let Some(part) = part else {
+            return Err(Error::Length { tensor: name.into(), found: out.len(), shape: expected.into() });
+        };
+        if out.is_empty() {
+            return Ok(());
+        }
+        part.copy(&self.files[part.file].map(part.start, part.span)?, out);
+        Ok(())
+    }
+
+    /// Whether rows of a tensor can be read without the others: they follow each other, and are not checked as a whole.
+    pub fn is_in_rows(&self, name: &str) -> bool {
+        self.tensors.get(name).is_some_and(|tensor| tensor.rows(0, 0).is_some())
+    }
+
+    /// A tensor of this name and shape whose numbers are weights.
+    fn checked(&self, name: &str, expected: &[usize]) -> Result<&Tensor> {
+        let tensor = self.tensors.get(name).ok_or_else(|| self.missing(name))?;
+        let path = || self.files[tensor.file].path().into();
+        if tensor.shape() != expected {
+            let (found, expected) = (tensor.shape().into(), expected.into());
+            return Err(Error::Shape { path: path(), tensor: name.into(), found, expected });
+        }
+        if !tensor.dtype().is_float() {
+            return Err(Error::Type { path: path(), tensor: name.into(), found: tensor.dtype() });
+        }
+        Ok(tensor)
     }
 
     /// Says what is there instead of a name. Most often a prefix is missing or too much.

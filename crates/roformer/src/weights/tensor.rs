@@ -125,6 +125,23 @@ impl Tensor {
         self
     }
 
+    /// `len` numbers from row `first` on, as a tensor of one axis; nothing where they are not all there, do not follow each other, or
+    /// are checked with the others.
+    pub(super) fn rows(&self, first: usize, len: usize) -> Option<Tensor> {
+        let row: usize = self.shape.iter().skip(1).product();
+        let start = first.checked_mul(row)?;
+        let is_there = start.checked_add(len).is_some_and(|end| end <= self.len);
+        let size = self.dtype.size() as u64;
+        (is_there && self.is_contiguous() && self.checksum.is_none()).then(|| Tensor {
+            shape: vec![len],
+            strides: vec![1],
+            len,
+            start: self.start + start as u64 * size,
+            span: len as u64 * size,
+            ..self.clone()
+        })
+    }
+
     /// Its size along each axis, the slowest first.
     pub fn shape(&self) -> &[usize] {
         &self.shape

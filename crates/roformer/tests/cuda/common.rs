@@ -65,7 +65,7 @@ pub fn close(what: &str, gpu: &Cuda, got: &[f32], expected: &[f32], units: f32) 
 macro_rules! compare {
     ($what:expr, $gpu:expr, $units:expr, |$device:ident| $body:expr) => {{
         let expected: Vec<f32> = {
-            let $device = &roformer::ops::Cpu;
+            let $device = &roformer::ops::Cpu::default();
             $body
         };
         let got: Vec<f32> = {

@@ -231,7 +231,7 @@ fn decoder<B: Backend>(device: B) -> Pipeline<B> {
 #[test]
 fn a_decoder() {
     for gpu in &gpus() {
-        let (processor, pipeline) = (decoder(Cpu), decoder(gpu.clone()));
+        let (processor, pipeline) = (decoder(Cpu::default()), decoder(gpu.clone()));
         let text = "w3 w14 w15 w9";
         let vector = processor.embed(text, Embed::default()).unwrap();
         close("a decoder's vector", gpu, &pipeline.embed(text, Embed::default()).unwrap(), &vector);

@@ -84,7 +84,7 @@ fn a_run_is_stopped_and_resumed() {
         return;
     }
     let cpu = folder("cpu");
-    let known = train(&Device::Cpu, &cpu.0, None);
+    let known = train(&Device::default(), &cpu.0, None);
     for gpu in gpus {
         let (name, bound) = match gpu.arithmetic() {
             Arithmetic::F32 => ("f32", 1e-4),

@@ -125,7 +125,7 @@ fn compare(what: &str, network: &Network, size: [usize; 2], is_masked: bool) {
 fn compare_on(gpus: &[Cuda], what: &str, network: &Network, size: [usize; 2], is_masked: bool) {
     let still = Update { adam: AdamW::default(), step: 1, rate: 0.0, clip: 1.0 };
     let given = batch(network, size, 5, is_masked);
-    let mut known = learner(&Device::Cpu, network, size);
+    let mut known = learner(&Device::default(), network, size);
     let expected = known.step(&still, 1, |_, batch| *batch = given.clone()).unwrap();
     let slopes = known.gradients().unwrap();
     let quiet = Batch { is_training: false, ..given.clone() };
@@ -309,7 +309,7 @@ fn twenty_losses_are_those_of_the_processor() {
             };
             (1..=20).map(take).collect::<Vec<f64>>()
         };
-        let known = losses(&Device::Cpu);
+        let known = losses(&Device::default());
         assert!(known[19] < 0.8 * known[0], "{known:?}");
         for gpu in gpus() {
             let bound = match gpu.arithmetic() {

@@ -7,7 +7,7 @@ use super::{median, quantile, seconds};
 use rayon::prelude::*;
 use roformer::blueprint::Blueprint;
 use roformer::model::{Hashed, Input, Model};
-use roformer::ops::gemm;
+use roformer::ops::{Cpu, Precision, gemm};
 use roformer::{Error, Result};
 
 /// A model that is timed.
@@ -66,6 +66,8 @@ const SHAPES: [(usize, usize); 6] = [(1, 16), (1, 128), (8, 128), (2, 512), (1, 
 /// One line of the benchmark.
 #[derive(Clone, Debug)]
 pub struct Sample {
+    /// What it computes in.
+    pub precision: Precision,
     /// Texts.
     pub batch: usize,
     /// Tokens of a text.
@@ -84,19 +86,26 @@ pub struct Sample {
     pub peak_mb: Option<f64>,
     /// What the weights take, in MB.
     pub weights_mb: f64,
+    /// How far the vectors of the first text are from those in f32: the length of the difference over theirs.
+    pub error: f64,
 }
 
 /// Measures every shape on the current rayon pool; `report` sees each line as it comes. A result that differs between the
 /// shapes' texts and one text alone is an error.
-pub fn run(timed: Timed, mut report: impl FnMut(Sample)) -> Result<()> {
+pub fn run(timed: Timed, precision: Precision, mut report: impl FnMut(Sample)) -> Result<()> {
     let blueprint = Blueprint::from_config(timed.config().as_bytes())?;
     let hidden = blueprint.width;
-    let model = Model::<f32>::from_parameters(blueprint, &Hashed)?;
+    let known = match precision {
+        Precision::F32 => vec![None; timed.shapes().len()],
+        _ => known(&blueprint, timed.shapes())?,
+    };
+    forget_peak_memory();
+    let model = Model::<f32>::on(Cpu { precision }, blueprint, &Hashed)?;
     let blueprint = model.blueprint();
     let tables = blueprint.vocabulary + blueprint.types;
     let weights_mb = (model.layer_bytes() + tables * hidden * 4) as f64 / 1e6;
-    for &(batch, length) in timed.shapes() {
-        let ids: Vec<u32> = (0..batch * length).map(|i| (i * 7919 % 12_000) as u32).collect();
+    for (&(batch, length), known) in timed.shapes().iter().zip(&known) {
+        let ids = ids(batch * length);
         let input = Input { ids: &ids, batch, token_types: None, mask: None };
         let first = model.forward(&input)?.last_hidden_state;
         if batch > 1 {
@@ -115,6 +124,7 @@ pub fn run(timed: Timed, mut report: impl FnMut(Sample)) -> Result<()> {
         let tokens = (batch * length) as f64;
         let time = median(&times);
         report(Sample {
+            precision,
             batch,
             length,
             ms: time * 1e3,
@@ -124,9 +134,38 @@ pub fn run(timed: Timed, mut report: impl FnMut(Sample)) -> Result<()> {
             tokens_s: tokens / time,
             peak_mb: peak_memory(),
             weights_mb,
+            error: known.as_ref().map_or(0.0, |known| distance(known, &first[..length * hidden])),
         });
     }
     Ok(())
+}
+
+/// Begins anew with the most memory that the process has had: the model in f32 is gone.
+fn forget_peak_memory() {
+    // Where that is not possible, the figure is too large.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
+/// Ids of a text, the same in every run.
+fn ids(count: usize) -> Vec<u32> {
+    (0..count).map(|i| (i * 7919 % 12_000) as u32).collect()
+}
+
+/// The hidden states of the first text of each shape, in f32.
+fn known(blueprint: &Blueprint, shapes: &[(usize, usize)]) -> Result<Vec<Option<Vec<f32>>>> {
+    let model = Model::<f32>::from_parameters(blueprint.clone(), &Hashed)?;
+    let run = |&(_, length): &(usize, usize)| {
+        let input = Input { ids: &ids(length), batch: 1, token_types: None, mask: None };
+        Ok(Some(model.forward(&input)?.last_hidden_state))
+    };
+    shapes.iter().map(run).collect()
+}
+
+/// The length of the difference over that of what is known.
+fn distance(known: &[f32], got: &[f32]) -> f64 {
+    let length = |numbers: &mut dyn Iterator<Item = f64>| numbers.map(|x| x * x).sum::<f64>().sqrt();
+    let differences = &mut known.iter().zip(got).map(|(known, got)| f64::from(known - got));
+    length(differences) / length(&mut known.iter().map(|&x| f64::from(x)))
 }
 
 /// Multiplications and additions of all products of a forward pass. Of a layer with a window, those of the keys within it.

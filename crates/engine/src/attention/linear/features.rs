@@ -4,7 +4,6 @@ use super::Favor;
 use super::rows::{self, dot};
 use crate::ops::Real;
 use crate::ops::dispatch::vectorised;
-use crate::ops::gemm::Level;
 use rayon::prelude::*;
 
 /// A feature map, row by row: `[batch, length, heads, head_dim]` → `[batch, length, heads, features]`. Queries and keys may

@@ -3,7 +3,6 @@
 use super::{Inputs, Options, Shape};
 use crate::ops::Real;
 use crate::ops::dispatch::vectorised;
-use crate::ops::gemm::Level;
 use crate::ops::multiply::{Strided, Threads, multiply};
 use rayon::prelude::*;
 

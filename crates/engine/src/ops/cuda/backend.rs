@@ -262,6 +262,7 @@ impl Cuda {
 impl Backend for Cuda {
     type Buffer<T: Real> = Buffer<T>;
     type Matrix<T: Real> = Matrix<T>;
+    type Words<T: Real> = Buffer<T>;
     type Scratch<T: Real> = ();
     type State<T: Real> = Carried<T>;
 
@@ -310,6 +311,14 @@ impl Backend for Cuda {
 
     fn matrix_bytes<T: Real>(&self, matrix: &Matrix<T>) -> usize {
         matrix.bytes()
+    }
+
+    fn words<T: Real>(&self, rows: usize, width: usize) -> Result<Buffer<T>> {
+        self.buffer(rows.saturating_mul(width))
+    }
+
+    fn set_words<T: Real>(&self, words: &mut Buffer<T>, first: usize, numbers: &[T]) -> Result<()> {
+        self.store(&words.block, first, numbers)
     }
 
     fn scratch<T: Real>(&self) -> Result<()> {
@@ -398,6 +407,18 @@ impl Backend for Cuda {
         out: &mut Buffer<T>,
     ) -> Result<()> {
         self.look_up(words_and_ids, kinds_and_types, width, out)
+    }
+
+    fn gather<T: Real>(
+        &self,
+        from: &Buffer<T>,
+        rows: &[u32],
+        width: usize,
+        out: &mut Buffer<T>,
+    ) -> Result<()> {
+        // As words are looked up, with nothing added.
+        let nothing = self.buffer(width)?;
+        self.look_up((from, rows), (&nothing, None), width, out)
     }
 
     fn rotate<T: Real>(

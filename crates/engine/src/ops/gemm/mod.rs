@@ -91,6 +91,10 @@ pub(crate) struct Run<T> {
 
 /// The loops for one number type.
 pub(crate) trait Kernel: Sized {
+    /// The same numbers as `f32`, where that is what they are.
+    fn singles(list: &[Self]) -> Option<&[f32]>;
+    /// The same numbers as `f32`, where that is what they are.
+    fn singles_mut(list: &mut [Self]) -> Option<&mut [f32]>;
     /// The best width of a panel for this many outputs.
     fn width(level: Level, outputs: usize) -> usize;
     /// Computes a run.
@@ -141,6 +145,14 @@ thread_local! {
 }
 
 impl Kernel for f32 {
+    fn singles(list: &[f32]) -> Option<&[f32]> {
+        Some(list)
+    }
+
+    fn singles_mut(list: &mut [f32]) -> Option<&mut [f32]> {
+        Some(list)
+    }
+
     fn width(level: Level, outputs: usize) -> usize {
         match level {
             Level::Portable => portable::WIDTH,
@@ -182,6 +194,14 @@ impl Kernel for f32 {
 }
 
 impl Kernel for f64 {
+    fn singles(_: &[f64]) -> Option<&[f32]> {
+        None
+    }
+
+    fn singles_mut(_: &mut [f64]) -> Option<&mut [f32]> {
+        None
+    }
+
     fn width(_: Level, _: usize) -> usize {
         portable::WIDTH
     }

@@ -2,7 +2,6 @@
 
 use super::sum;
 use crate::ops::dispatch::vectorised;
-use crate::ops::gemm::Level;
 use crate::ops::real::Real;
 use crate::ops::reduce::{PARALLEL, ROWS};
 use rayon::prelude::*;

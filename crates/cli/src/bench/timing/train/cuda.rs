@@ -80,7 +80,7 @@ fn measure(gpu: &Cuda, shape: [usize; 6]) -> Result<Sample> {
     let mut trainer = Trainer::new(&Device::Cuda(gpu.clone()), &network, shape)?;
     let first = trainer.step()?;
     let error = if flops <= CHECKED {
-        let known = Trainer::new(&Device::Cpu, &network, shape)?.step()?;
+        let known = Trainer::new(&Device::default(), &network, shape)?.step()?;
         let off = |a: f64, b: f64| (a - b).abs() / b.abs();
         let error = off(first.0, known.0).max(off(first.1, known.1));
         let bound = match gpu.arithmetic() {

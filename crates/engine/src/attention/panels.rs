@@ -1,0 +1,344 @@
+//! The keys and values of a head, packed for the products that attention is made of: as they are, or in 16 bits.
+
+use super::softmax::{QUERY_BLOCK, Shape};
+use crate::ops::gemm::{self, Columns, Level, Start};
+use crate::ops::narrow::{self, Bf16, Narrow, Precision, TILE_ROWS, round};
+use crate::ops::{Memory, Real};
+
+/// Keys worked on at a time: a multiple of every width of a panel, and the same for any number of keys, so that sums over a text's
+/// keys do not depend on what it is padded to.
+pub(super) const KEY_BLOCK: usize = 384;
+
+/// Packed keys and values of a head.
+pub(super) enum Panels<T> {
+    Exact(Exact<T>),
+    /// For `f32` alone.
+    Narrow(Narrowed),
+}
+
+/// Vectors of a head, `step` numbers apart.
+#[derive(Clone, Copy)]
+pub(super) struct Vectors<'a, T> {
+    pub data: &'a [T],
+    pub step: usize,
+}
+
+/// Rows that are written: `count` of them, `step` apart.
+#[derive(Clone, Copy)]
+pub(super) struct Target<T> {
+    pub out: *mut T,
+    pub step: usize,
+    pub count: usize,
+}
+
+impl<T: Real> Panels<T> {
+    /// Nothing packed yet; `None` if there is not enough memory. In anything but `f32`, numbers stay as they are.
+    pub fn new(precision: Precision) -> Option<Self> {
+        Some(match precision != Precision::F32 && T::singles(&[]).is_some() {
+            true => Panels::Narrow(Narrowed::new()?),
+            false => {
+                Panels::Exact(Exact { keys: Memory::zeros(0)?, values: Memory::zeros(0)?, widths: [0; 2] })
+            }
+        })
+    }
+
+    /// Packs the keys and values of a head; `false` if there is not enough memory.
+    pub fn pack(&mut self, shape: &Shape, keys: Vectors<T>, values: Vectors<T>) -> bool {
+        match self {
+            Panels::Exact(panels) => panels.pack(shape, keys, values),
+            Panels::Narrow(panels) => panels.pack(shape, single(keys), single(values)),
+        }
+    }
+
+    /// Keys of a panel.
+    pub fn width(&self) -> usize {
+        match self {
+            Panels::Exact(panels) => panels.widths[0],
+            Panels::Narrow(panels) => panels.level.width(),
+        }
+    }
+
+    /// Takes the queries that scores are asked for.
+    pub fn begin(&mut self, q: Vectors<T>, count: usize, head_dim: usize) {
+        assert!(q.data.len() >= (count - 1) * q.step + head_dim, "queries within their memory");
+        if let Panels::Narrow(panels) = self {
+            panels.begin(single(q), count, head_dim);
+        }
+    }
+
+    /// out = the scores of queries and the keys `start .. start + count`, where `start` is the first of a panel.
+    ///
+    /// # Safety
+    ///
+    /// These queries were begun with; rows of `count` numbers are valid to write at `out`, by nobody else.
+    pub unsafe fn scores(&self, q: Vectors<T>, head_dim: usize, start: usize, count: usize, out: Target<T>) {
+        match self {
+            // SAFETY: the caller's promise, handed on.
+            Panels::Exact(panels) => unsafe { panels.scores(q, head_dim, start, count, out) },
+            // SAFETY: as above; the numbers are `f32`, or they would be exact.
+            Panels::Narrow(panels) => unsafe { panels.scores(start, count, cast(out)) },
+        }
+    }
+
+    /// out = the sums of the values of the keys `start .. start + count` times their weights, `[rows, KEY_BLOCK]`; added to what is
+    /// there unless it is the first.
+    ///
+    /// # Safety
+    ///
+    /// Rows of `head_dim` numbers are valid to read and write at `out`, by nobody else.
+    pub unsafe fn weigh(
+        &mut self,
+        weights: &[T],
+        shape: &Shape,
+        start: usize,
+        count: usize,
+        is_first: bool,
+        out: Target<T>,
+    ) {
+        assert!(weights.len() >= out.count * KEY_BLOCK, "weights of a block of keys");
+        match self {
+            // SAFETY: the caller's promise, handed on.
+            Panels::Exact(panels) => unsafe { panels.weigh(weights, shape, start, count, is_first, out) },
+            // SAFETY: as above; the numbers are `f32`, or they would be exact.
+            Panels::Narrow(panels) => unsafe {
+                let weights = T::singles(weights).unwrap_or(&[]);
+                panels.weigh(weights, shape, start, count, is_first, cast(out));
+            },
+        }
+    }
+}
+
+/// The same vectors as `f32`, which they are.
+fn single<T: Real>(vectors: Vectors<T>) -> Vectors<f32> {
+    Vectors { data: T::singles(vectors.data).unwrap_or(&[]), step: vectors.step }
+}
+
+/// The same rows as `f32`, which they are.
+fn cast<T>(target: Target<T>) -> Target<f32> {
+    Target { out: target.out.cast(), step: target.step, count: target.count }
+}
+
+/// Numbers as they are.
+pub(super) struct Exact<T> {
+    /// `[panels, head_dim, width]`
+    keys: Memory<T>,
+    /// `[panels, keys, width]`
+    values: Memory<T>,
+    /// Of a panel of keys, and of values.
+    widths: [usize; 2],
+}
+
+/// The width of a panel of keys. Not that of a product: it must be the same for all that begin at a key further on than the smallest
+/// panel ends.
+fn key_width<T: Real>(level: Level, keys: usize) -> usize {
+    T::width(level, keys.min(48))
+}
+
+/// Numbers that [`Exact`] holds for a head.
+pub(super) fn numbers<T: Real>(keys: usize, head_dim: usize) -> usize {
+    let level = Level::best();
+    let (key, value) = (key_width::<T>(level, keys), T::width(level, head_dim));
+    keys.next_multiple_of(key) * head_dim + keys * head_dim.next_multiple_of(value)
+}
+
+impl<T: Real> Exact<T> {
+    fn pack(&mut self, shape: &Shape, keys: Vectors<T>, values: Vectors<T>) -> bool {
+        let (level, dim) = (Level::best(), shape.head_dim);
+        self.widths = [key_width::<T>(level, shape.keys), T::width(level, dim)];
+        let [key_width, value_width] = self.widths;
+        let is_fit = self.keys.fit(shape.keys.next_multiple_of(key_width) * dim)
+            && self.values.fit(dim.next_multiple_of(value_width) * shape.keys);
+        if !is_fit {
+            return false;
+        }
+        for first in (0..shape.keys).step_by(key_width) {
+            let columns = key_width.min(shape.keys - first);
+            let columns = Columns { inputs: dim, step: keys.step, columns, width: key_width };
+            let (from, panel) = (&keys.data[first * keys.step..], &mut self.keys[first * dim..]);
+            T::pack_columns(level, from, columns, T::ONE, panel);
+        }
+        for first in (0..dim).step_by(value_width) {
+            let columns = value_width.min(dim - first);
+            let panel = &mut self.values[first * shape.keys..];
+            for key in 0..shape.keys {
+                let from = &values.data[key * values.step + first..][..columns];
+                panel[key * value_width..][..columns].copy_from_slice(from);
+            }
+        }
+        true
+    }
+
+    /// # Safety
+    ///
+    /// As of [`Panels::scores`].
+    unsafe fn scores(&self, q: Vectors<T>, dim: usize, start: usize, count: usize, out: Target<T>) {
+        let width = self.widths[0];
+        for panel in (0..count).step_by(width) {
+            let run = gemm::Run {
+                x: q.data.as_ptr(),
+                x_step: q.step,
+                x_column: 1,
+                rows: out.count,
+                inputs: dim,
+                panel: self.keys[(start + panel) * dim..][..dim * width].as_ptr(),
+                width,
+                // SAFETY: a column of the rows.
+                out: unsafe { out.out.add(panel) },
+                out_step: out.step,
+                columns: width.min(count - panel),
+                start: Start::Zero,
+                plus: None,
+            };
+            // SAFETY: the queries were checked when they were begun with, the panel was sliced, and the caller's promise.
+            unsafe { T::run(Level::best(), &run) };
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As of [`Panels::weigh`].
+    unsafe fn weigh(
+        &self,
+        weights: &[T],
+        shape: &Shape,
+        start: usize,
+        count: usize,
+        is_first: bool,
+        out: Target<T>,
+    ) {
+        let (width, dim) = (self.widths[1], shape.head_dim);
+        for column in (0..dim).step_by(width) {
+            let panel = &self.values[column * shape.keys + start * width..][..count * width];
+            let run = gemm::Run {
+                x: weights.as_ptr(),
+                x_step: KEY_BLOCK,
+                x_column: 1,
+                rows: out.count,
+                inputs: count,
+                panel: panel.as_ptr(),
+                width,
+                // SAFETY: a column of the rows.
+                out: unsafe { out.out.add(column) },
+                out_step: out.step,
+                columns: width.min(dim - column),
+                start: if is_first { Start::Zero } else { Start::Target },
+                plus: None,
+            };
+            // SAFETY: the weights were checked, the panel was sliced, and the caller's promise.
+            unsafe { T::run(Level::best(), &run) };
+        }
+    }
+}
+
+/// Numbers of 16 bits: keys, values, queries and weights; scores and sums are `f32`.
+pub(super) struct Narrowed {
+    level: narrow::Level,
+    /// `[panels, depth / 2, width, 2]`: the depth is head_dim filled up.
+    keys: Memory<Bf16>,
+    /// `[panels, keys / 2, width, 2]`: keys filled up.
+    values: Memory<Bf16>,
+    /// Keys of a panel of values, filled up.
+    value_keys: usize,
+    /// `[QUERY_BLOCK, depth]`
+    queries: Memory<Bf16>,
+    depth: usize,
+    /// `[QUERY_BLOCK, keys of a block]`
+    weights: Memory<Bf16>,
+}
+
+impl Narrowed {
+    fn new() -> Option<Self> {
+        let memory = || Memory::zeros(0);
+        Some(Narrowed {
+            level: narrow::Level::best(),
+            keys: memory()?,
+            values: memory()?,
+            value_keys: 0,
+            queries: memory()?,
+            depth: 0,
+            weights: Memory::zeros(QUERY_BLOCK * KEY_BLOCK)?,
+        })
+    }
+
+    fn pack(&mut self, shape: &Shape, keys: Vectors<f32>, values: Vectors<f32>) -> bool {
+        let (width, dim) = (self.level.width(), shape.head_dim);
+        self.depth = dim.next_multiple_of(Bf16::DEPTH);
+        self.value_keys = shape.keys.next_multiple_of(Bf16::DEPTH);
+        let is_fit = self.keys.fit(shape.keys.next_multiple_of(width) * self.depth)
+            && self.values.fit(dim.next_multiple_of(width) * self.value_keys)
+            && self.queries.fit(QUERY_BLOCK * self.depth);
+        if !is_fit {
+            return false;
+        }
+        let (keys, values) = ((keys.data, (shape.keys, keys.step)), (values.data, (shape.keys, values.step)));
+        narrow::pack_columns(keys, (dim, self.depth), width, &mut self.keys);
+        narrow::pack_rows(values, (dim, self.value_keys), width, &mut self.values);
+        true
+    }
+
+    fn begin(&mut self, q: Vectors<f32>, count: usize, dim: usize) {
+        for (row, to) in self.queries.chunks_exact_mut(self.depth).enumerate().take(count) {
+            round(&q.data[row * q.step..][..dim], to);
+            to[dim..].fill(Bf16::default());
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As of [`Panels::scores`].
+    unsafe fn scores(&self, start: usize, count: usize, out: Target<f32>) {
+        let (width, depth) = (self.level.width(), self.depth);
+        let run = narrow::Run {
+            x: self.queries[..out.count.next_multiple_of(TILE_ROWS) * depth].as_ptr(),
+            depth,
+            rows: out.count,
+            panel: self.keys[start * depth..][..count.next_multiple_of(width) * depth].as_ptr(),
+            panel_step: width * depth,
+            width,
+            out: out.out,
+            out_step: out.step,
+            columns: count,
+            start: Start::Zero,
+            scales: (std::ptr::null(), std::ptr::null()),
+        };
+        // SAFETY: queries and panels were sliced, and the caller's promise; numbers of 16 bits have no scales.
+        unsafe { Bf16::run(self.level, &run) };
+    }
+
+    /// # Safety
+    ///
+    /// As of [`Panels::weigh`].
+    unsafe fn weigh(
+        &mut self,
+        weights: &[f32],
+        shape: &Shape,
+        start: usize,
+        count: usize,
+        is_first: bool,
+        out: Target<f32>,
+    ) {
+        let (width, dim) = (self.level.width(), shape.head_dim);
+        let depth = count.next_multiple_of(Bf16::DEPTH);
+        for row in 0..out.count {
+            let to = &mut self.weights[row * depth..][..depth];
+            round(&weights[row * KEY_BLOCK..][..count], to);
+            to[count..].fill(Bf16::default());
+        }
+        let last = dim.next_multiple_of(width) - width;
+        let run = narrow::Run {
+            x: self.weights[..out.count.next_multiple_of(TILE_ROWS) * depth].as_ptr(),
+            depth,
+            rows: out.count,
+            panel: self.values[start * width..][..last * self.value_keys + width * depth].as_ptr(),
+            panel_step: width * self.value_keys,
+            width,
+            out: out.out,
+            out_step: out.step,
+            columns: dim,
+            start: if is_first { Start::Zero } else { Start::Target },
+            scales: (std::ptr::null(), std::ptr::null()),
+        };
+        // SAFETY: weights and panels were sliced, and the caller's promise; numbers of 16 bits have no scales.
+        unsafe { Bf16::run(self.level, &run) };
+    }
+}

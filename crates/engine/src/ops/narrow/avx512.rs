@@ -1,0 +1,185 @@
+//! The loops for AVX-512 with BF16 and VNNI: tiles of 8 rows × 48 columns, all sums in registers.
+
+use super::int8::OFFSET;
+use super::{Bf16, Run};
+use crate::ops::gemm::Start;
+use std::arch::x86_64::*;
+
+/// Columns of a panel: three registers of sixteen.
+pub(super) const WIDTH: usize = 48;
+/// Registers of a row.
+const VECTORS: usize = WIDTH / 16;
+/// How far ahead of the sums the panel is fetched, in groups of inputs.
+const AHEAD: usize = 16;
+
+/// Computes a run.
+///
+/// # Safety
+///
+/// The run's invariants hold, its width is `WIDTH`, and the CPU has AVX-512 F and BF16.
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512bf16")]
+pub(super) unsafe fn run_bf16(run: &Run<Bf16>) {
+    // SAFETY: the caller's promise; each tile's rows are among those of the run.
+    unsafe { rows(run, tile_bf16::<8>, tile_bf16::<4>, tile_bf16::<1>) }
+}
+
+/// Computes a run.
+///
+/// # Safety
+///
+/// The run's invariants hold, its width is `WIDTH`, and the CPU has AVX-512 F and VNNI.
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vnni")]
+pub(super) unsafe fn run_int8(run: &Run<i8>) {
+    // SAFETY: the caller's promise; each tile's rows are among those of the run.
+    unsafe { rows(run, tile_int8::<8>, tile_int8::<4>, tile_int8::<1>) }
+}
+
+/// A tile: some rows of a run, from one on.
+type Tile<N> = unsafe fn(&Run<N>, usize);
+
+/// All rows, eight at a time, then four, then one.
+///
+/// # Safety
+///
+/// As of the tiles, for all rows of the run.
+#[inline(always)]
+unsafe fn rows<N>(run: &Run<N>, eight: Tile<N>, four: Tile<N>, one: Tile<N>) {
+    let mut row = 0;
+    // SAFETY: each tile's rows are among those of the run.
+    unsafe {
+        while row + 8 <= run.rows {
+            eight(run, row);
+            row += 8;
+        }
+        if row + 4 <= run.rows {
+            four(run, row);
+            row += 4;
+        }
+        while row < run.rows {
+            one(run, row);
+            row += 1;
+        }
+    }
+}
+
+/// `ROWS` rows from `row` on.
+///
+/// # Safety
+///
+/// As of `run_bf16`; the rows are among those of the run.
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512bf16")]
+unsafe fn tile_bf16<const ROWS: usize>(run: &Run<Bf16>, row: usize) {
+    // SAFETY: pairs of the rows and of the panel, `depth` / 2 of both; any 512 bits are numbers of 16. Prefetching touches nothing.
+    unsafe {
+        let mut sums = [[_mm512_setzero_ps(); VECTORS]; ROWS];
+        let (mut panel, mut x) = (run.panel, run.x.add(row * run.depth));
+        for _ in 0..run.depth / 2 {
+            let mut weights = [_mm512_setzero_si512(); VECTORS];
+            for (index, weight) in weights.iter_mut().enumerate() {
+                *weight = _mm512_loadu_si512(panel.add(index * 32).cast());
+                _mm_prefetch::<_MM_HINT_T0>(panel.wrapping_add(AHEAD * WIDTH * 2 + index * 32).cast());
+            }
+            for (index, sums) in sums.iter_mut().enumerate() {
+                let pair = _mm512_set1_epi32(x.add(index * run.depth).cast::<i32>().read_unaligned());
+                for (sum, &weight) in sums.iter_mut().zip(&weights) {
+                    *sum = _mm512_dpbf16_ps(*sum, bits(weight), bits(pair));
+                }
+            }
+            panel = panel.add(WIDTH * 2);
+            x = x.wrapping_add(2);
+        }
+        for (index, sums) in sums.iter().enumerate() {
+            finish(run, row + index, sums);
+        }
+    }
+}
+
+/// The same bits as numbers of 16.
+#[inline(always)]
+fn bits(x: __m512i) -> __m512bh {
+    // SAFETY: both are 512 bits, of which any are numbers.
+    unsafe { std::mem::transmute(x) }
+}
+
+/// `ROWS` rows from `row` on.
+///
+/// # Safety
+///
+/// As of `run_int8`; the rows are among those of the run.
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vnni")]
+unsafe fn tile_int8<const ROWS: usize>(run: &Run<i8>, row: usize) {
+    // SAFETY: groups of four of the rows and of the panel, `depth` / 4 of both. Prefetching touches nothing.
+    unsafe {
+        let mut sums = [[_mm512_setzero_si512(); VECTORS]; ROWS];
+        let (mut panel, mut x) = (run.panel, run.x.add(row * run.depth));
+        for _ in 0..run.depth / 4 {
+            let mut weights = [_mm512_setzero_si512(); VECTORS];
+            for (index, weight) in weights.iter_mut().enumerate() {
+                *weight = _mm512_loadu_si512(panel.add(index * 64).cast());
+                _mm_prefetch::<_MM_HINT_T0>(panel.wrapping_add(AHEAD * WIDTH * 4 + index * 64).cast());
+            }
+            for (index, sums) in sums.iter_mut().enumerate() {
+                let group = _mm512_set1_epi32(x.add(index * run.depth).cast::<i32>().read_unaligned());
+                for (sum, &weight) in sums.iter_mut().zip(&weights) {
+                    *sum = _mm512_dpbusd_epi32(*sum, weight, group);
+                }
+            }
+            panel = panel.add(WIDTH * 4);
+            x = x.wrapping_add(4);
+        }
+        for (index, sums) in sums.iter().enumerate() {
+            let too_much = OFFSET * (*run.scales.0.add(row + index)).sum;
+            let sums = sums.map(|sum| _mm512_sub_epi32(sum, _mm512_set1_epi32(too_much)));
+            finish_int8(run, row + index, &sums);
+        }
+    }
+}
+
+/// The mask of the columns that a register of a row has.
+#[inline(always)]
+fn mask<N>(run: &Run<N>, index: usize) -> u16 {
+    ((1u32 << run.columns.saturating_sub(index * 16).min(16)) - 1) as u16
+}
+
+/// Writes one row: what it starts from, and the sums times the scales of its row and columns.
+///
+/// # Safety
+///
+/// As of a run in 8 bits; `row` is one of its rows, with as many registers as the panel is wide; the CPU has AVX-512 F.
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw")]
+pub(super) unsafe fn finish_int8<const V: usize>(run: &Run<i8>, row: usize, sums: &[__m512i; V]) {
+    // SAFETY: a scale for the row and for each column.
+    unsafe {
+        let scale = _mm512_set1_ps((*run.scales.0.add(row)).scale);
+        let mut values = [_mm512_setzero_ps(); V];
+        for (index, value) in values.iter_mut().enumerate() {
+            let columns = _mm512_maskz_loadu_ps(mask(run, index), run.scales.1.wrapping_add(index * 16));
+            *value = _mm512_mul_ps(_mm512_cvtepi32_ps(sums[index]), _mm512_mul_ps(scale, columns));
+        }
+        finish(run, row, &values);
+    }
+}
+
+/// Writes one row: what it starts from, and the values.
+///
+/// # Safety
+///
+/// As of a run; `row` is one of its rows, with as many registers as the panel is wide; the CPU has AVX-512 F.
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw")]
+pub(super) unsafe fn finish<N, const V: usize>(run: &Run<N>, row: usize, values: &[__m512; V]) {
+    // SAFETY: the columns of the row, and of a bias.
+    unsafe {
+        let out = run.out.add(row * run.out_step);
+        for (index, &value) in values.iter().enumerate() {
+            let (mask, at) = (mask(run, index), index * 16);
+            let value = match run.start {
+                Start::Zero => value,
+                Start::Bias(bias) => _mm512_add_ps(value, _mm512_maskz_loadu_ps(mask, bias.wrapping_add(at))),
+                Start::Target => {
+                    _mm512_add_ps(value, _mm512_maskz_loadu_ps(mask, out.wrapping_add(at).cast_const()))
+                }
+            };
+            _mm512_mask_storeu_ps(out.wrapping_add(at), mask, value);
+        }
+    }
+}

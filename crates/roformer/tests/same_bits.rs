@@ -1,0 +1,135 @@
+//! On the CPU a text's numbers depend on nothing but the text and the weights: not on its neighbours in a batch, on what it is padded to,
+//! or on how many threads there are. To the bit, in every precision.
+
+use roformer::attention::softmax::Shape;
+use roformer::blueprint::Blueprint;
+use roformer::model::{Hashed, Input, Model};
+use roformer::ops::{Cpu, Precision};
+use serde_json::{Value, json};
+
+const VOCABULARY: usize = 60;
+
+/// Numbers without a pattern, the same in every run.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % end
+    }
+}
+
+/// A small model of a family, one of each kind of attention.
+fn families() -> Vec<Value> {
+    let sizes = json!({
+        "vocab_size": VOCABULARY, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 40,
+        "max_position_embeddings": 1024,
+    });
+    let with = |more: Value| {
+        let mut config = sizes.clone();
+        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        config
+    };
+    vec![
+        with(json!({"model_type": "roformer", "architectures": ["RoFormerModel"]})),
+        with(json!({"model_type": "bert", "architectures": ["BertModel"]})),
+        with(
+            json!({"model_type": "modernbert", "local_attention": 16, "architectures": ["ModernBertModel"]}),
+        ),
+        with(
+            json!({"model_type": "qwen3", "head_dim": 12, "num_key_value_heads": 1, "architectures": ["Qwen3Model"]}),
+        ),
+        with(
+            json!({"model_type": "deberta-v2", "relative_attention": true, "pos_att_type": "c2p|p2c", "architectures": ["DebertaV2Model"]}),
+        ),
+        json!({
+            "model_type": "t5", "vocab_size": VOCABULARY, "d_model": 24, "d_kv": 12, "d_ff": 40, "num_layers": 2, "num_heads": 2,
+            "is_encoder_decoder": false, "architectures": ["T5EncoderModel"],
+        }),
+    ]
+}
+
+/// The hidden states of texts in one batch, each padded to the longest; without what belongs to padding.
+fn run(model: &Model, texts: &[&[u32]]) -> Vec<Vec<f32>> {
+    let length = texts.iter().map(|text| text.len()).max().unwrap();
+    let padded =
+        |text: &&[u32]| text.iter().copied().chain(std::iter::repeat(0)).take(length).collect::<Vec<u32>>();
+    let ids: Vec<u32> = texts.iter().flat_map(padded).collect();
+    let mask: Vec<bool> = texts.iter().flat_map(|text| (0..length).map(|token| token < text.len())).collect();
+    let input = Input { ids: &ids, batch: texts.len(), token_types: None, mask: Some(&mask) };
+    let hidden = model.forward(&input).unwrap().last_hidden_state;
+    let width = model.blueprint().width;
+    let rows = texts.iter().zip(hidden.chunks_exact(length * width));
+    rows.map(|(text, rows)| rows[..text.len() * width].to_vec()).collect()
+}
+
+/// Checks so many random batches of texts of at most `longest` tokens.
+fn check(config: &Value, precision: Precision, batches: usize, longest: usize) {
+    let blueprint = Blueprint::from_config(config.to_string().as_bytes()).unwrap();
+    let model = Model::on(Cpu { precision }, blueprint, &Hashed).unwrap();
+    let pools = [1, 2].map(|threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap());
+    let mut chance = Chance(precision.name().len() as u64 + longest as u64);
+    // Some texts of every length alone, as what they must always be.
+    let texts: Vec<Vec<u32>> = (0..40)
+        .map(|_| (0..1 + chance.below(longest)).map(|_| 1 + chance.below(VOCABULARY - 1) as u32).collect())
+        .collect();
+    let alone: Vec<Vec<f32>> = texts.iter().map(|text| run(&model, &[text]).remove(0)).collect();
+    for batch in 0..batches {
+        let chosen: Vec<usize> = (0..1 + chance.below(6)).map(|_| chance.below(texts.len())).collect();
+        let together: Vec<&[u32]> = chosen.iter().map(|&index| &texts[index][..]).collect();
+        let got = pools[batch % 2].install(|| run(&model, &together));
+        for (&index, got) in chosen.iter().zip(&got) {
+            assert!(
+                got == &alone[index],
+                "{} in {}: a text of {} tokens in batch {chosen:?}",
+                config["model_type"],
+                precision.name(),
+                texts[index].len()
+            );
+        }
+    }
+}
+
+#[test]
+fn a_text_has_the_same_bits_in_any_batch() {
+    for config in families() {
+        for precision in [Precision::F32, Precision::Bf16, Precision::Int8] {
+            // Together 10,008 batches.
+            check(&config, precision, 540, 40);
+            // Beyond what attention works on at a time.
+            check(&config, precision, 16, 900);
+        }
+    }
+}
+
+#[test]
+fn attention_divides_its_queries_without_changing_a_bit() {
+    use roformer::attention::softmax::{Heads, Mask, Workspace, attend};
+    // One head, so that many threads have to share it.
+    let shape = Shape { batch: 1, queries: 500, keys: 500, heads: 1, key_heads: 1, head_dim: 24 };
+    let mut chance = Chance(1);
+    let mut list = || (0..500 * 24).map(|_| chance.below(2000) as f32 / 1000.0 - 1.0).collect::<Vec<f32>>();
+    let (q, k, v) = (list(), list(), list());
+    for precision in [Precision::F32, Precision::Bf16] {
+        for mask in [Mask::default(), Mask { window: Some(20), ..Mask::default() }] {
+            let results = [1, 2, 7].map(|threads| {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                pool.install(|| {
+                    let heads = |data| Heads { data, token: 24, sequence: 500 * 24 };
+                    let mut out = vec![0.0; 500 * 24];
+                    let workspace = Workspace::with(precision).unwrap();
+                    assert!(attend(
+                        &shape,
+                        (heads(&q), heads(&k), heads(&v)),
+                        &mask,
+                        None,
+                        &mut out,
+                        &workspace
+                    ));
+                    out
+                })
+            });
+            assert!(results[0] == results[1] && results[0] == results[2], "{}", precision.name());
+        }
+    }
+}
