@@ -31,7 +31,7 @@ pub mod similarity;
 pub mod watched;
 
 pub use activation::Activation;
-pub use backend::{Backend, HeadRows, LinearWork, Part, TermRows, Terms};
+pub use backend::{Backend, HeadRows, LinearWork, Part, TermRows, TermSegments, Terms};
 pub use cpu::Cpu;
 #[cfg(feature = "cuda")]
 pub use cuda::{Arithmetic, Cuda};

@@ -63,6 +63,13 @@ fn weights<T: Real>(
             for query in 0..queries {
                 let q = &q.buffer[first(&q, sequence, query, head)..][..head_dim];
                 let (content, position) = (plus(q, terms.content, head), plus(q, terms.position, head));
+                let by_segment = terms.segments.as_ref().map(|segments| {
+                    let x = plus(q, Some(segments.query), head);
+                    let ids = &segments.ids[sequence * keys..][..keys];
+                    let vector = |apart: usize| &segments.vectors[(apart * heads + head) * head_dim..];
+                    let products = [0, 1].map(|apart| dot(&x, &vector(apart)[..head_dim]));
+                    move |key: usize| products[usize::from(ids[key] != ids[keys - queries + query])]
+                });
                 let seen = mask.seen(shape, sequence, query);
                 let is_seen = |key: usize| {
                     seen.contains(&key) && mask.keys.is_none_or(|mask| mask[sequence * keys + key])
@@ -78,7 +85,8 @@ fn weights<T: Real>(
                         bias.values[head * rows + bias.index[entry] as usize].to_f64()
                     });
                     let tables = meet(&terms.query, &position, head, entry)
-                        + meet(&terms.key, &key_numbers, head, entry);
+                        + meet(&terms.key, &key_numbers, head, entry)
+                        + by_segment.as_ref().map_or(0.0, |product| product(key));
                     let score = scale * (dot(&content, k) + tables) + bias;
                     terms.cap.map_or(score, |cap| cap * (score / cap).tanh())
                 };

@@ -45,6 +45,10 @@ impl Blueprint {
                 let expected = "softmax: linear attention knows no window";
                 return Err(Error::input("the attention", "linear, in a model with a window", expected));
             }
+            if self.has_segment_scores {
+                let expected = "softmax: linear attention cannot carry what scores have of segments";
+                return Err(Error::input("the attention", "linear, with a term of segments", expected));
+            }
             self.encoding.check_linear()?;
             self.check_features(form)?;
         }

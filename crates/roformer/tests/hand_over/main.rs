@@ -43,6 +43,7 @@ const FOLDERS: [&str; 22] = [
     "golden/families/tiny-roberta",
     "golden/families/tiny-t5-encoder",
     "golden/families/tiny-deberta",
+    "golden/families/tiny-xlnet",
 ];
 
 /// With as many classes as the classifiers among them have.
