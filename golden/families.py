@@ -161,7 +161,8 @@ def widened(model):
         with wide():
             config = copy.deepcopy(model.config)
             config.dtype = torch.float64
-            twin = type(model)(config).eval()
+            # XLNet asks for f32 whatever is said.
+            twin = type(model)(config).eval().double()
             if hasattr(model, "lm_head") and hasattr(model, "shared") and model.lm_head.weight is not model.shared.weight:
                 twin = untied(twin)
     finally:
