@@ -175,12 +175,7 @@ fn networks(blueprint: &Blueprint, encoding: &Encoding) -> Vec<Network> {
 }
 
 /// A graph with numbers without a pattern, evaluated; and its parameters.
-fn evaluate<T: Real>(
-    network: &Network,
-    ids: &[u32],
-    types: &[u32],
-    mask: &[bool],
-) -> (Laid<T>, Trained<T>) {
+fn evaluate<T: Real>(network: &Network, ids: &[u32], types: &[u32], mask: &[bool]) -> (Laid<T>, Trained<T>) {
     let mut laid = network.build::<T>(BATCH, LENGTH, LONGEST).unwrap();
     let layout = laid.graph.layout().clone();
     let mut numbers = vec![T::ZERO; layout.len()];

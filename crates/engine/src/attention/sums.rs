@@ -128,11 +128,12 @@ pub(super) struct Sums<'a, T> {
 
 impl<'a, T> Sums<'a, T> {
     pub fn new(mut memory: &'a mut [T], parts: &[usize; PARTS]) -> Self {
-        let [content, position, bias, query, key, value, segment_query, segment_vectors] = parts.map(|part| {
-            let (first, rest) = std::mem::take(&mut memory).split_at_mut(part);
-            memory = rest;
-            first
-        });
+        let [content, position, bias, query, key, value, segment_query, segment_vectors] =
+            parts.map(|part| {
+                let (first, rest) = std::mem::take(&mut memory).split_at_mut(part);
+                memory = rest;
+                first
+            });
         Sums { content, position, bias, query, key, value, segment_query, segment_vectors }
     }
 }

@@ -156,7 +156,9 @@ impl Names {
         let dotted = |part: &str| format!("{}.{kind}", self.of_layer(layer, part));
         match self.queries {
             Queries::Apart(parts) => parts.map(dotted).into_iter().zip(rows).collect(),
-            Queries::Bare(parts) => parts.map(|part| self.of_layer(layer, part)).into_iter().zip(rows).collect(),
+            Queries::Bare(parts) => {
+                parts.map(|part| self.of_layer(layer, part)).into_iter().zip(rows).collect()
+            }
             Queries::Joined(one) | Queries::ByHead(one) => vec![(dotted(one), rows.iter().sum())],
             Queries::Undotted(one) => {
                 vec![(format!("{}_{kind}", self.of_layer(layer, one)), rows.iter().sum())]

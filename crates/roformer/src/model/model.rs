@@ -232,19 +232,8 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
         let encoded_length = encoded.as_ref().map(|other| other.length);
         let mask = Mask { keys: mask.as_deref(), reach, window: None };
         let (tables, turnings, real) = (&*tables, &turnings[..], input.mask);
-        let pass = Pass {
-            device,
-            blueprint,
-            batch,
-            length,
-            past,
-            tables,
-            turnings,
-            mask,
-            segments,
-            real,
-            encoded,
-        };
+        let pass =
+            Pass { device, blueprint, batch, length, past, tables, turnings, mask, segments, real, encoded };
         let convolve = parts.convolve.as_ref();
         let convolved = convolve.map(|own| own.forward(device, input, &buffers.x, blueprint.width));
         let convolved = convolved.transpose()?;

@@ -20,7 +20,7 @@ const BATCH: usize = 4;
 const LENGTH: usize = 9;
 
 /// Every folder with weights that the repository has.
-const FOLDERS: [&str; 22] = [
+const FOLDERS: [&str; 23] = [
     "golden/roformer/tiny-safetensors",
     "golden/roformer/tiny-sharded",
     "golden/roformer/tiny-bin",

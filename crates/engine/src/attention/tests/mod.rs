@@ -165,16 +165,8 @@ fn run<T: Real>(case: &Case, dout: &[f64]) -> (Vec<f64>, [Vec<f64>; 11]) {
             terms.each_mut().map(Option::as_deref_mut);
         let mut buffers: Vec<&mut [T]> = given.iter_mut().map(Vec::as_mut_slice).collect();
         let [q, k, v] = places;
-        let terms_given = TermGradients {
-            content,
-            position,
-            bias,
-            query,
-            key,
-            value,
-            segment_query,
-            segment_vectors,
-        };
+        let terms_given =
+            TermGradients { content, position, bias, query, key, value, segment_query, segment_vectors };
         let gradients = Gradients { buffers: &mut buffers, accumulate, q, k, v, terms: terms_given };
         assert!(attention.backward((&dout, &out, &lse), gradients, &mut workspace));
         (given, terms)

@@ -80,10 +80,11 @@ impl<T: Real> Softmax<T> {
         let (out, learned) = (self.out, terms.values());
         Ok(Box::new(move |lowering| {
             let Some(dy) = lowering.gradient(out) else { return Ok(()) };
-            let [content, position, bias, query, key, value, segment_query, segment_vectors] = learned.map(|value| {
-                let learned = value.filter(|&value| !lowering.is_constant(value));
-                learned.map_or(Span::NOTHING, |value| lowering.add_to(value))
-            });
+            let [content, position, bias, query, key, value, segment_query, segment_vectors] =
+                learned.map(|value| {
+                    let learned = value.filter(|&value| !lowering.is_constant(value));
+                    learned.map_or(Span::NOTHING, |value| lowering.add_to(value))
+                });
             let bytes = if is_tensor { tensor::scratch(&work) } else { attention::scratch(&work) };
             let scratch = lowering.scratch(bytes);
             lowering.set_gradient(joined, |lowering, joined| {

@@ -215,7 +215,8 @@ impl Family {
     /// Whether its models are encoders, made to be read both ways.
     pub fn is_encoder(self) -> bool {
         use Family::{DebertaV2, EuroBert, ModernBert, NomicBert, RoFormer, T5, XlNet};
-        self.is_bert() || matches!(self, RoFormer | ModernBert | NomicBert | EuroBert | DebertaV2 | T5 | XlNet)
+        self.is_bert()
+            || matches!(self, RoFormer | ModernBert | NomicBert | EuroBert | DebertaV2 | T5 | XlNet)
     }
 
     /// Whether it is BERT or one of those that have its layers.

@@ -122,7 +122,8 @@ fn refuse(fields: &Fields, head_dim: usize) -> Result<()> {
     }
     let class = fields.get("architectures").and_then(|list| list.get(0));
     if class.is_some_and(|class| class == "XLNetForQuestionAnswering") {
-        let expected = "XLNetForQuestionAnsweringSimple: ends that are scored for each start are not supported";
+        let expected =
+            "XLNetForQuestionAnsweringSimple: ends that are scored for each start are not supported";
         return Err(fields.error("architectures", expected));
     }
     Ok(())
