@@ -40,6 +40,10 @@ impl Blueprint {
             return wrong("embedding", self.embedding.to_string(), expected);
         }
         self.check_convolution()?;
+        if self.has_segment_scores && self.family.names().segments[0].is_empty() {
+            let value = format!("in a {}", self.family.model_type());
+            return Err(Error::input("scores by segment", value, "none: only XLNet has tensors for them"));
+        }
         if let Mixing::Linear(form) = self.mixing {
             if self.local.as_ref().is_some_and(|local| local.window.is_some()) {
                 let expected = "softmax: linear attention knows no window";
