@@ -2,6 +2,7 @@
 
 use super::folder::{Folder, Tensors};
 use super::*;
+use roformer::blueprint::Direction;
 
 /// A small model with some fields set.
 fn fields(fields: Value) -> Value {
@@ -100,4 +101,20 @@ fn segments_are_numbers_of_any_size() {
     assert_ne!(named, run(&[0, 1, 1]).unwrap());
     refused(run(&[0, 1]), &["token types", "2", "3"], "too few segments");
     refused(run(&[0, 0, u32::MAX]), &["token type", "4294967295"], "a segment beyond all sizes");
+}
+
+/// What only a blueprint made by hand asks for: segments where no tensor has a name for them, or beside a cache.
+#[test]
+fn segments_are_where_they_can_be() {
+    let bert = Blueprint::from_config(small(json!({"model_type": "bert"})).to_string().as_bytes()).unwrap();
+    let error = Blueprint { has_segment_scores: true, ..bert }.check();
+    refused(error, &["scores by segment", "bert", "XLNet"], "a BERT with scores by segment");
+    let own = Blueprint::from_config(fields(json!({})).to_string().as_bytes()).unwrap();
+    let causal = Blueprint { direction: Direction::Causal, ..own };
+    let model = Model::<f32>::from_parameters(causal, &Hashed).unwrap();
+    let mut cache = model.cache(1, 4).unwrap();
+    let input = Input { ids: &[3, 9, 4], batch: 1, token_types: None, mask: None };
+    assert!(model.step(&input, None, &mut cache).is_ok());
+    let input = Input { ids: &[3], token_types: Some(&[1]), ..input };
+    refused(model.step(&input, None, &mut cache), &["token types", "cache"], "segments with a cache");
 }
