@@ -46,7 +46,7 @@ def build(case):
     """The model, in f32, with weights that are torch's own."""
     config = getattr(transformers, configs.CONFIGS.get(case.family, f"{case.family}Config"))(**case.config)
     config._attn_implementation = "eager"
-    model = getattr(transformers, case.family + case.head)(config).eval()
+    model = getattr(transformers, configs.class_of(case.family, case.head))(config).eval()
     return untied(model) if is_untied(case) else model
 
 
@@ -121,7 +121,9 @@ def make_inputs(case, config):
         written = random.integers(0, config.vocab_size, (*rows, int(random.integers(1, 12))))
         inputs["decoder_input_ids"] = torch.from_numpy(written)
     if case.types:
-        inputs["token_type_ids"] = torch.from_numpy(random.integers(0, config.type_vocab_size, ids.shape))
+        # XLNet only compares them.
+        kinds = getattr(config, "type_vocab_size", 3)
+        inputs["token_type_ids"] = torch.from_numpy(random.integers(0, kinds, ids.shape))
     if case.pad:
         mask = padding(rows, case.length, case.pad)
         inputs |= {"input_ids": torch.where(mask == 1, ids, pad), "attention_mask": mask}
@@ -159,7 +161,8 @@ def widened(model):
         with wide():
             config = copy.deepcopy(model.config)
             config.dtype = torch.float64
-            twin = type(model)(config).eval()
+            # XLNet asks for f32 whatever is said.
+            twin = type(model)(config).eval().double()
             if hasattr(model, "lm_head") and hasattr(model, "shared") and model.lm_head.weight is not model.shared.weight:
                 twin = untied(twin)
     finally:
@@ -241,6 +244,7 @@ def make_gradients(case, tensors):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.zeros(()) if parameter.grad is None else parameter.grad)
+    is_causal = "LM" in case.head and not configs.is_masked(case.family, case.head)
     before = prefix(model, case)
     tensors |= {f"{case.name}.{before}{canonical(name)}": tensor for name, tensor in stored(model).items()}
     return {
@@ -249,7 +253,7 @@ def make_gradients(case, tensors):
         "batch": case.batch,
         "ids": inputs["input_ids"].tolist(),
         "token_types": inputs["token_type_ids"].tolist() if case.types else None,
-        "targets": following(targets).tolist() if case.head in ("ForCausalLM", "LMHeadModel") else targets.tolist(),
+        "targets": (following(targets) if is_causal else targets).tolist(),
         "loss": loss.item(),
     }
 
@@ -370,8 +374,9 @@ def hand_over(arguments):
         if case is None:
             continue  # T5 is trained for vectors of texts alone.
         config = json.loads(build(case).config.to_json_string()) | {"vocab_size": 300}
-        tokenizer = ["wordpiece", "--vocab-size", "200"] if "Masked" in case.head else ["characters"]
-        task = "masked" if "Masked" in case.head else "causal"
+        is_masked = configs.is_masked(case.family, case.head)
+        tokenizer = ["wordpiece", "--vocab-size", "200"] if is_masked else ["characters"]
+        task = "masked" if is_masked else "causal"
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "config.json").write_text(json.dumps(config))
             command = [arguments.hand_over, "train", "--config", f"{folder}/config.json", "--data", "golden/README.md",
@@ -380,7 +385,7 @@ def hand_over(arguments):
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 raise SystemExit(f"{' '.join(command)}: {done.stderr}")
-            model, info = getattr(transformers, case.family + case.head).from_pretrained(
+            model, info = getattr(transformers, configs.class_of(case.family, case.head)).from_pretrained(
                 f"{folder}/out/last", attn_implementation="eager", output_loading_info=True)
             assert not any(info.values()), info
             ids = torch.arange(5, 24).reshape(1, -1)

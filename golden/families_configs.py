@@ -17,7 +17,7 @@ ENCODER_HEADS = (
 @dataclass(frozen=True)
 class Case:
     name: str
-    family: str  # the classes are family + Config and family + head
+    family: str  # the classes are family + Config and, but for some, family + head
     head: str
     config: dict  # fields of the configuration
     batch: int
@@ -271,6 +271,27 @@ def deberta(random):
     return config
 
 
+def xlnet(random):
+    """Sizes as BERT's, of an even width; distances that are clamped within the text and beyond it."""
+    heads, features = int(random.integers(1, 5)), int(random.integers(1, 10))
+    return {
+        "d_model": heads * features * (1 + heads * features % 2),
+        "n_head": heads,
+        "n_layer": int(random.integers(1, 4)),
+        "d_inner": int(random.integers(5, 60)),
+        "vocab_size": int(random.integers(20, 90)),
+        "ff_activation": str(random.choice(["gelu", "gelu_new", "relu", "silu"])),
+        "layer_norm_eps": float(random.choice([1e-12, 1e-5])),
+        "clamp_len": int(random.choice([-1, 0, 2, 5, 40])),
+        "mem_len": None,
+        "summary_type": str(random.choice(["last", "first", "mean", "cls_index"])),
+        "summary_activation": str(random.choice(["tanh", "gelu", "relu"])),
+        "tie_word_embeddings": flag(random),
+        "num_labels": int(random.integers(1, 5)),
+        "pad_token_id": int(random.integers(0, 3)),
+    }
+
+
 DECODER_HEADS = ("ForCausalLM", "Model", "ForSequenceClassification", "ForTokenClassification")
 GPT_HEADS = DECODER_HEADS + ("ForQuestionAnswering",)
 
@@ -294,9 +315,20 @@ FAMILIES = {
     "Gemma3": (gemma3, ("ForCausalLM", "TextModel", "TextForSequenceClassification")),
     "T5": (t5, ("EncoderModel", "ForConditionalGeneration", "ForTokenClassification") + T5_WRITERS),
     "DebertaV2": (deberta, ENCODER_HEADS),
+    "XLNet": (xlnet, tuple({"ForMaskedLM": "LMHeadModel"}.get(head, head) for head in ENCODER_HEADS)),
 }
 # Where the configuration's class is not the family's name.
 CONFIGS = {"Gemma3": "Gemma3TextConfig"}
+
+
+def class_of(family, head):
+    """The class of a head, where a family has another name for it."""
+    return family + ("ForQuestionAnsweringSimple" if (family, head) == ("XLNet", "ForQuestionAnswering") else head)
+
+
+def is_masked(family, head):
+    """Whether a head says the tokens at their own places."""
+    return head == "ForMaskedLM" or (family, head) == ("XLNet", "LMHeadModel")
 
 
 def draw(family, number):
@@ -314,6 +346,9 @@ def draw(family, number):
     if family == "DebertaV2" and head in ("ForSequenceClassification", "ForMultipleChoice") and pad:
         # Its pooler reads the first token: as padding, one that looks at padding alone.
         pad = "right"
+    if family == "XLNet" and head in ("ForSequenceClassification", "ForMultipleChoice") and pad:
+        # What it reads of a text counts padding, which looks at itself there.
+        pad = {"first": "right", "mean": None}.get(config["summary_type"], "left")
     return Case(
         name=f"{family.lower()}-{number}",
         family=family,
@@ -322,7 +357,7 @@ def draw(family, number):
         batch=int(random.integers(1, 4)),
         length=int(random.integers(1, 20)),
         pad=pad,
-        types=flag(random) and config.get("type_vocab_size", 1) > 1,
+        types=flag(random) and (family == "XLNet" or config.get("type_vocab_size", 1) > 1),
         choices=int(random.integers(2, 4)) if head == "ForMultipleChoice" else None,
     )
 
@@ -337,12 +372,14 @@ DEBERTA_SIZES = SIZES | {
     "position_buckets": 5, "norm_rel_ebd": "layer_norm", "share_att_key": True, "position_biased_input": False,
     "type_vocab_size": 0, "legacy": False,
 }
+XLNET_SIZES = {"d_model": 12, "n_head": 3, "n_layer": 2, "d_inner": 14, "vocab_size": 17, "mem_len": None}
 
 # Folders: the family, the head, and the configuration, for texts of 40 tokens.
 FILES = {
     "tiny-bert": ("Bert", "ForMaskedLM", SIZES | {"max_position_embeddings": 40}),
     "tiny-roberta": ("Roberta", "Model", SIZES | {"max_position_embeddings": 42}),
     "tiny-deberta": ("DebertaV2", "ForMaskedLM", DEBERTA_SIZES),
+    "tiny-xlnet": ("XLNet", "LMHeadModel", XLNET_SIZES),
     "tiny-t5-encoder": ("T5", "EncoderModel", T5_SIZES),
     "tiny-t5": ("T5", "ForConditionalGeneration", T5_SIZES | {"num_decoder_layers": 3, "decoder_start_token_id": 0}),
 }
@@ -355,7 +392,7 @@ BUCKETS = [(32, 128), (32, 256), (64, 128), (16, 64), (8, 20), (9, 6), (4, 3), (
 def small(config):
     """The same model with less to store."""
     limits = {"num_hidden_layers": 2, "n_layer": 2, "n_layers": 2, "intermediate_size": 12, "n_inner": 12, "vocab_size": 19}
-    limits |= {"num_layers": 2, "d_ff": 12}
+    limits |= {"num_layers": 2, "d_ff": 12, "d_inner": 12}
     least = {field: min(config[field], most) for field, most in limits.items() if config.get(field)}
     kinds = {"layer_types": config["layer_types"][:2]} if "layer_types" in config else {}
     # There is no way back through capped scores.
@@ -368,7 +405,7 @@ DEBERTA = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "norm_rel
 GRADIENTS = {"DebertaV2": [
     DEBERTA | {"share_att_key": True, "position_buckets": 4, "max_relative_positions": 7, "conv_kernel_size": 0},
     DEBERTA | {"share_att_key": False, "position_buckets": -1, "position_biased_input": True, "conv_kernel_size": 3},
-]}
+], "XLNet": [{"clamp_len": 4, "summary_type": "last"}, {"clamp_len": -1}]}
 
 
 def gradient_cases():
@@ -392,4 +429,5 @@ def gradient_cases():
                 continue
             config = small(case.config) | GRADIENTS.get(family, [{}, {}])[count]
             count += 1
-            yield replace(case, name=f"{case.name}-gradients", config=config, batch=2, length=9, pad=None, types=False)
+            types = family == "XLNet"
+            yield replace(case, name=f"{case.name}-gradients", config=config, batch=2, length=9, pad=None, types=types)

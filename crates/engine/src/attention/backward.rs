@@ -7,7 +7,7 @@
 use super::dropout::Keep;
 use super::rows::{Rows, dots, score_gradients};
 use super::softmax::Shape;
-use super::sums::{Pieces, Sums, Vectors};
+use super::sums::{PARTS, Pieces, Sums, Vectors};
 use super::terms::{Attention, Gradients, Table, TermGradients};
 use super::tile::{KEYS, QUERIES, SPAN, Scratch, Tile, Workspace, add_product, product};
 use crate::ops::Real;
@@ -75,7 +75,8 @@ impl<T: Real> Attention<'_, T> {
             }
         });
         let mut pieces = Pieces { shape: &self.shape, memory: gradients, size, offset: 0 };
-        let TermGradients { content, position, bias, query, key, value } = &mut terms;
+        let TermGradients { content, position, bias, query, key, value, segment_query, segment_vectors } =
+            &mut terms;
         let table_heads = [
             heads,
             heads,
@@ -83,8 +84,10 @@ impl<T: Real> Attention<'_, T> {
             self.terms.query.map_or(1, |table| table.heads),
             self.terms.key.map_or(1, |table| table.heads),
             self.terms.value.map_or(1, |table| table.heads),
+            heads,
+            heads,
         ];
-        let targets = [content, position, bias, query, key, value];
+        let targets = [content, position, bias, query, key, value, segment_query, segment_vectors];
         for (index, (target, table_heads)) in targets.into_iter().zip(table_heads).enumerate() {
             let part = parts[index];
             if let (Some(target), true) = (target, part > 0) {
@@ -97,10 +100,11 @@ impl<T: Real> Attention<'_, T> {
         true
     }
 
-    /// How many numbers one head of one sequence has of u, v, b, R, R′ and V; none of what is not asked for.
-    fn parts(&self, gradients: &TermGradients<T>) -> [usize; 6] {
+    /// How many numbers one head of one sequence has of u, v, b, R, R′, V, z and E; none of what is not asked for.
+    fn parts(&self, gradients: &TermGradients<T>) -> [usize; PARTS] {
         let heads = self.shape.heads.max(1);
-        let TermGradients { content, position, bias, query, key, value } = gradients;
+        let TermGradients { content, position, bias, query, key, value, segment_query, segment_vectors } =
+            gradients;
         let terms = &self.terms;
         let one = |gradient: &Option<&mut [T]>, values: Option<&[T]>, heads: usize| {
             let Some(gradient) = gradient else { return 0 };
@@ -118,6 +122,8 @@ impl<T: Real> Attention<'_, T> {
             table(query, terms.query),
             table(key, terms.key),
             table(value, terms.value),
+            one(segment_query, terms.segments.map(|segments| segments.query), heads),
+            one(segment_vectors, terms.segments.map(|segments| segments.vectors), heads),
         ]
     }
 
@@ -151,6 +157,9 @@ impl<T: Real> Attention<'_, T> {
         if self.terms.query.is_some() {
             scratch.dq_by_table[..tile.queries * dim].fill(T::ZERO);
         }
+        if self.terms.segments.is_some() {
+            scratch.dq_by_segment[..tile.queries * dim].fill(T::ZERO);
+        }
         if is_first {
             for sum in [&mut scratch.dk, &mut scratch.dv] {
                 sum[..seen.start * dim].fill(T::ZERO);
@@ -166,17 +175,23 @@ impl<T: Real> Attention<'_, T> {
             self.add_inputs(&tile, dout, (key > seen.start, !is_first), scratch);
             self.add_terms(&tile, dout, sums, scratch);
         }
-        let (q, by_table) =
-            (&mut scratch.dq[..tile.queries * dim], &scratch.dq_by_table[..tile.queries * dim]);
-        // What reached the queries by way of keys reached u, too, and what by way of the table reached v.
+        let Scratch { dq, dq_by_table, dq_by_segment, .. } = scratch;
+        let [q, by_table, by_segment] =
+            [dq, dq_by_table, dq_by_segment].map(|memory| &mut memory[..tile.queries * dim]);
+        // What reached the queries by way of keys reached u, too, what by way of the table v, and by way of segments z.
         if !sums.content.is_empty() {
             q.chunks_exact(dim).for_each(|row| give(row, sums.content, true));
         }
-        if self.terms.query.is_some() {
-            if !sums.position.is_empty() {
-                by_table.chunks_exact(dim).for_each(|row| give(row, sums.position, true));
+        for (is_there, by_way, added) in [
+            (self.terms.query.is_some(), by_table, &mut *sums.position),
+            (self.terms.segments.is_some(), by_segment, &mut *sums.segment_query),
+        ] {
+            if is_there && !added.is_empty() {
+                by_way.chunks_exact(dim).for_each(|row| give(row, added, true));
             }
-            give(by_table, q, true);
+            if is_there {
+                give(by_way, q, true);
+            }
         }
     }
 
@@ -224,7 +239,9 @@ impl<T: Real> Attention<'_, T> {
             scores,
             ds,
             position,
+            segmented,
             dq_by_table,
+            dq_by_segment,
             dk,
             query,
             key,
@@ -262,6 +279,22 @@ impl<T: Real> Attention<'_, T> {
                 let sizes = [slots, dim, tile.keys];
                 product((vectors, dim), by_slot.transposed(), self.keys(tile), sizes, scale);
                 key.scatter(vectors, sums.key, dim);
+            }
+        }
+        if let Some(segments) = &self.terms.segments {
+            let rows = ds.chunks_exact(KEYS).zip(products.chunks_exact_mut(SPAN));
+            for ((row, sums), apart) in rows.zip(self.apart(segments, tile)) {
+                let mut both = [T::ZERO; 2];
+                row.iter().zip(apart).for_each(|(&x, apart)| both[usize::from(apart)] += x);
+                sums[..2].copy_from_slice(&both);
+            }
+            let (by_vector, vectors) =
+                (Strided::rows(products, SPAN), self.segment_vectors(segments, tile.head));
+            add_product((dq_by_segment, dim), by_vector, vectors, [tile.queries, dim, 2], scale);
+            if !sums.segment_vectors.is_empty() {
+                let (sizes, queries) = ([2, dim, tile.queries], Strided::rows(segmented, dim));
+                let vectors = &mut *sums.segment_vectors;
+                add_product((vectors, dim), by_vector.transposed(), queries, sizes, scale);
             }
         }
         if let (Some(bias), false) = (&self.terms.bias, sums.bias.is_empty()) {

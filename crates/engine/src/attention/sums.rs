@@ -111,6 +111,9 @@ fn give_each<T: Real>(
     }
 }
 
+/// How many terms have gradients.
+pub(super) const PARTS: usize = 8;
+
 /// What one head of one sequence gives to the terms.
 pub(super) struct Sums<'a, T> {
     pub content: &'a mut [T],
@@ -119,16 +122,19 @@ pub(super) struct Sums<'a, T> {
     pub query: &'a mut [T],
     pub key: &'a mut [T],
     pub value: &'a mut [T],
+    pub segment_query: &'a mut [T],
+    pub segment_vectors: &'a mut [T],
 }
 
 impl<'a, T> Sums<'a, T> {
-    pub fn new(mut memory: &'a mut [T], parts: &[usize; 6]) -> Self {
-        let [content, position, bias, query, key, value] = parts.map(|part| {
-            let (first, rest) = std::mem::take(&mut memory).split_at_mut(part);
-            memory = rest;
-            first
-        });
-        Sums { content, position, bias, query, key, value }
+    pub fn new(mut memory: &'a mut [T], parts: &[usize; PARTS]) -> Self {
+        let [content, position, bias, query, key, value, segment_query, segment_vectors] =
+            parts.map(|part| {
+                let (first, rest) = std::mem::take(&mut memory).split_at_mut(part);
+                memory = rest;
+                first
+            });
+        Sums { content, position, bias, query, key, value, segment_query, segment_vectors }
     }
 }
 

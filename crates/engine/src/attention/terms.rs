@@ -4,12 +4,12 @@
 //! score of query i and key j of head h, and the result, are
 //!
 //! ```text
-//! s_ij  = scale·[(q_i + u_h)·k_j + (q_i + v_h)·R_h[f(r)] + k_j·R′_h[f′(r)]] + b_h[g(r)]
+//! s_ij  = scale·[(q_i + u_h)·k_j + (q_i + v_h)·R_h[f(r)] + k_j·R′_h[f′(r)] + (q_i + z_h)·E_h[c_i ≠ c_j]] + b_h[g(r)]
 //! out_i = Σ_j dropout(softmax_j(s_ij))·(v_j + V_h[w(r)])
 //! ```
 //!
-//! over the keys j that the mask lets i see. f, f′, g and w are lists of rows, one entry for each distance. Rotations and
-//! what is added to embeddings happen before.
+//! over the keys j that the mask lets i see. f, f′, g and w are lists of rows, one entry for each distance; c are the
+//! segments of tokens. Rotations and what is added to embeddings happen before.
 
 use super::Dropout;
 use super::softmax::{Heads, Mask, Shape, check_inputs};
@@ -36,7 +36,18 @@ pub struct Bias<'a, T> {
     pub index: &'a [u32],
 }
 
-/// The position terms of an attention. The default has none.
+/// Vectors that queries meet by whether a key is of their segment (XLNet).
+#[derive(Clone, Copy)]
+pub struct Segments<'a, T> {
+    /// z `[heads, head_dim]`, added to queries where they meet the vectors.
+    pub query: &'a [T],
+    /// E `[2, heads, head_dim]`: for keys of the query's own segment, and for those of another.
+    pub vectors: &'a [T],
+    /// c `[batch, keys]`: the segment of each token. Query i is token i + keys − queries.
+    pub ids: &'a [u32],
+}
+
+/// The position terms of an attention, and that of segments. The default has none.
 #[derive(Clone, Copy)]
 pub struct Terms<'a, T> {
     /// The factor of scores; 1/√head_dim if there is none.
@@ -55,6 +66,8 @@ pub struct Terms<'a, T> {
     pub key: Option<Table<'a, T>>,
     /// V: added to values (Shaw).
     pub value: Option<Table<'a, T>>,
+    /// E, with z and c (XLNet).
+    pub segments: Option<Segments<'a, T>>,
 }
 
 impl<T> Default for Terms<'_, T> {
@@ -68,6 +81,7 @@ impl<T> Default for Terms<'_, T> {
             query: None,
             key: None,
             value: None,
+            segments: None,
         }
     }
 }
@@ -120,7 +134,7 @@ pub struct Gradients<'a, 'b, T> {
     pub terms: TermGradients<'a, T>,
 }
 
-/// Gradients of position terms, each of the shape of its term. Those that are not asked for are not computed.
+/// Gradients of terms, each of the shape of its term. Those that are not asked for are not computed.
 pub struct TermGradients<'a, T> {
     /// Of [`Terms::content`].
     pub content: Option<&'a mut [T]>,
@@ -134,11 +148,24 @@ pub struct TermGradients<'a, T> {
     pub key: Option<&'a mut [T]>,
     /// Of the value table's [`Table::values`].
     pub value: Option<&'a mut [T]>,
+    /// Of [`Segments::query`].
+    pub segment_query: Option<&'a mut [T]>,
+    /// Of [`Segments::vectors`].
+    pub segment_vectors: Option<&'a mut [T]>,
 }
 
 impl<T> Default for TermGradients<'_, T> {
     fn default() -> Self {
-        TermGradients { content: None, position: None, bias: None, query: None, key: None, value: None }
+        TermGradients {
+            content: None,
+            position: None,
+            bias: None,
+            query: None,
+            key: None,
+            value: None,
+            segment_query: None,
+            segment_vectors: None,
+        }
     }
 }
 
@@ -155,11 +182,17 @@ impl<T: Real> Attention<'_, T> {
 
     /// Panics unless inputs, mask and terms fit the shape.
     pub(super) fn check(&self) {
-        let Shape { queries, keys, heads, head_dim, .. } = self.shape;
+        let Shape { batch, queries, keys, heads, head_dim, .. } = self.shape;
         check_inputs(&self.shape, [&self.q, &self.k, &self.v], &self.mask);
-        let Terms { content, position, bias, query, key, value, .. } = &self.terms;
-        for vectors in [content, position].into_iter().flatten() {
+        let Terms { content, position, bias, query, key, value, segments, .. } = &self.terms;
+        let segmented = segments.as_ref().map(|segments| segments.query);
+        for vectors in [*content, *position, segmented].into_iter().flatten() {
             assert_eq!(vectors.len(), heads * head_dim, "a vector for every head");
+        }
+        if let Some(segments) = segments {
+            assert!(queries <= keys, "a segment for every query");
+            assert_eq!(segments.ids.len(), batch * keys, "a segment for every key");
+            assert_eq!(segments.vectors.len(), 2 * heads * head_dim, "two vectors for every head");
         }
         let check = |index: &[u32], rows: usize| {
             assert!(

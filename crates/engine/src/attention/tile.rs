@@ -1,7 +1,8 @@
 //! Scores of some queries against some keys, with all position terms, and the memory for them.
 
 use super::band::Band;
-use super::terms::{Attention, Table};
+use super::softmax::Shape;
+use super::terms::{Attention, Segments, Table};
 use crate::ops::multiply::{Strided, Threads, multiply};
 use crate::ops::{Activation, Memory, Real};
 use std::ops::Range;
@@ -35,10 +36,11 @@ impl<T: Real> Workspace<T> {
     pub fn bytes(&self) -> usize {
         let scratch = |scratch: &Mutex<Scratch<T>>| {
             let scratch = scratch.lock().unwrap_or_else(PoisonError::into_inner);
-            let Scratch { scores, ds, content, position, dq_by_table, products, vectors, .. } = &*scratch;
-            let Scratch { dq, dk, dv, .. } = &*scratch;
+            let Scratch { scores, ds, content, position, segmented, products, vectors, .. } = &*scratch;
+            let Scratch { dq, dq_by_table, dq_by_segment, dk, dv, .. } = &*scratch;
             let bands = [&scratch.query.vectors, &scratch.key.vectors, &scratch.value.vectors];
-            let others = [scores, ds, content, position, dq_by_table, products, vectors, dq, dk, dv];
+            let queries = [content, position, segmented, dq, dq_by_table, dq_by_segment];
+            let others = [scores, ds, products, vectors, dk, dv].into_iter().chain(queries);
             bands.into_iter().chain(others).map(|memory| memory.len()).sum::<usize>()
         };
         (self.threads.iter().map(scratch).sum::<usize>() + self.gradients.len()) * size_of::<T>()
@@ -59,12 +61,14 @@ pub(super) struct Scratch<T> {
     pub scores: Memory<T>,
     /// The gradient of weights, then of scores `[QUERIES, KEYS]`.
     pub ds: Memory<T>,
-    /// Queries plus u, and queries plus v `[queries, head_dim]`, where there are such.
+    /// Queries plus u, plus v, and plus z `[queries, head_dim]`, where there are such.
     pub content: Memory<T>,
     pub position: Memory<T>,
-    /// The gradient of the tile's queries, and by way of the query table alone, `[QUERIES, head_dim]`.
+    pub segmented: Memory<T>,
+    /// The gradient of the tile's queries, and by way of the query table or of segments alone, `[QUERIES, head_dim]`.
     pub dq: Memory<T>,
     pub dq_by_table: Memory<T>,
+    pub dq_by_segment: Memory<T>,
     /// The gradients of all keys and values of a head `[keys, head_dim]`.
     pub dk: Memory<T>,
     pub dv: Memory<T>,
@@ -91,8 +95,10 @@ impl<T: Real> Scratch<T> {
             ds: Memory::zeros(QUERIES * KEYS)?,
             content: empty()?,
             position: empty()?,
+            segmented: empty()?,
             dq: empty()?,
             dq_by_table: empty()?,
+            dq_by_segment: empty()?,
             dk: empty()?,
             dv: empty()?,
             query: Band::new()?,
@@ -111,8 +117,10 @@ impl<T: Real> Scratch<T> {
         [
             (&mut self.content, QUERIES),
             (&mut self.position, QUERIES),
+            (&mut self.segmented, QUERIES),
             (&mut self.dq, QUERIES),
             (&mut self.dq_by_table, QUERIES),
+            (&mut self.dq_by_segment, QUERIES),
             (&mut self.dk, keys),
             (&mut self.dv, keys),
             (&mut self.query.vectors, SPAN),
@@ -206,13 +214,15 @@ impl<'a, T: Real> Attention<'a, T> {
         Strided::rows(&v[tile.key * self.v.token..], self.v.token)
     }
 
-    /// Adds u and v to the queries of a tile, for all tiles of these queries.
+    /// Adds u, v and z to the queries of a tile, for all tiles of these queries.
     pub(super) fn prepare(&self, tile: &Tile, scratch: &mut Scratch<T>) {
         let dim = self.shape.head_dim;
         let queries = self.queries(tile);
-        for (vectors, target) in
-            [(self.terms.content, &mut scratch.content), (self.terms.position, &mut scratch.position)]
-        {
+        for (vectors, target) in [
+            (self.terms.content, &mut scratch.content),
+            (self.terms.position, &mut scratch.position),
+            (self.terms.segments.map(|segments| segments.query), &mut scratch.segmented),
+        ] {
             let Some(vectors) = vectors else { continue };
             let vector = &vectors[tile.head * dim..][..dim];
             for (i, row) in target.chunks_exact_mut(dim).take(tile.queries).enumerate() {
@@ -251,12 +261,31 @@ impl<'a, T: Real> Attention<'a, T> {
         band.gather(table, tile.head, self.shape.head_dim, tile.entries(table.index, self.shape.keys));
     }
 
+    /// The vectors of a head for keys of a query's segment and for others, `[2, head_dim]`.
+    pub(super) fn segment_vectors(&self, segments: &Segments<'a, T>, head: usize) -> Strided<'a, T> {
+        let Shape { heads, head_dim, .. } = self.shape;
+        Strided::rows(&segments.vectors[head * head_dim..], heads * head_dim)
+    }
+
+    /// For each query of a tile, whether each key is of another segment.
+    pub(super) fn apart<'s>(
+        &self,
+        segments: &'s Segments<'a, T>,
+        tile: &'s Tile,
+    ) -> impl Iterator<Item = impl Iterator<Item = bool> + 's> + 's {
+        let Shape { queries, keys, .. } = self.shape;
+        let ids = &segments.ids[tile.sequence * keys..][..keys];
+        let own = &ids[keys - queries + tile.query..][..tile.queries];
+        let others = &ids[tile.key..][..tile.keys];
+        own.iter().map(move |own| others.iter().map(move |other| other != own))
+    }
+
     /// The scores of a tile into the scratch's `scores`; −∞ where the mask hides a key. The queries must be prepared. The
     /// bands of the query and the key table are gathered on the way.
     pub(super) fn scores(&self, tile: &Tile, scratch: &mut Scratch<T>) {
         let (dim, scale) = (self.shape.head_dim, self.scale());
         let sizes = [tile.queries, tile.keys];
-        let Scratch { scores, content, position, query, key, products, biases, .. } = scratch;
+        let Scratch { scores, content, position, segmented, query, key, products, biases, .. } = scratch;
         product(
             (scores, KEYS),
             self.content(tile, content),
@@ -276,6 +305,15 @@ impl<'a, T: Real> Attention<'a, T> {
             let vectors = Strided::rows(&key.vectors, dim).transposed();
             product((products, SPAN), self.keys(tile), vectors, [tile.keys, key.slots(), dim], scale);
             key.add_by_key(products, (scores, KEYS), sizes);
+        }
+        if let Some(segments) = &self.terms.segments {
+            let vectors = self.segment_vectors(segments, tile.head).transposed();
+            let queries = Strided::rows(segmented, dim);
+            product((products, SPAN), queries, vectors, [tile.queries, 2, dim], scale);
+            let rows = scores.chunks_exact_mut(KEYS).zip(products.chunks_exact(SPAN));
+            for ((row, products), apart) in rows.zip(self.apart(segments, tile)) {
+                row.iter_mut().zip(apart).for_each(|(score, apart)| *score += products[usize::from(apart)]);
+            }
         }
         if let Some(bias) = &self.terms.bias {
             let rows = bias.values.len() / self.shape.heads;

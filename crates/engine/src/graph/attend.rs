@@ -2,7 +2,7 @@
 
 use super::{Builder, Gradients, Operation, Rotation, Value, Values};
 use crate::attention::softmax::{Heads, Mask, Reach, Shape};
-use crate::attention::{self, Attention, Bias, Dropout, Place, Table, TermGradients};
+use crate::attention::{self, Attention, Bias, Dropout, Place, Segments, Table, TermGradients};
 use crate::ops::Real;
 
 /// Rows of a table, chosen by the distance.
@@ -14,7 +14,16 @@ pub struct TableTerm {
     pub index: Vec<u32>,
 }
 
-/// The position terms 2 to 7 of one layer; the first is added to embeddings.
+/// Vectors that queries meet by whether a key is of their segment.
+#[derive(Clone, Copy, Debug)]
+pub struct SegmentTerm {
+    /// Added to the query where it meets the vectors, `[1, heads · head_dim]`.
+    pub query: Value,
+    /// For keys of the query's own segment and for those of another, `[2, heads · head_dim]`.
+    pub vectors: Value,
+}
+
+/// The position terms 2 to 7 of one layer, where the first is added to embeddings, and that of segments.
 #[derive(Default)]
 pub struct Terms {
     /// (2) The rotation.
@@ -31,16 +40,20 @@ pub struct Terms {
     pub content: Option<Value>,
     /// (7) Added to the query where it meets term 4.
     pub position: Option<Value>,
+    /// What tokens have of their segments, where a batch has any: no position term.
+    pub segments: Option<SegmentTerm>,
     /// What scores are multiplied by, if not 1/√head_dim.
     pub scale: Option<f64>,
 }
 
 impl Terms {
-    /// What the terms besides the rotation are computed from: u, v, b, R, R′ and V.
-    pub(super) fn values(&self) -> [Option<Value>; 6] {
+    /// What the terms besides the rotation are computed from: u, v, b, R, R′, V, z and E.
+    pub(super) fn values(&self) -> [Option<Value>; 8] {
         let table = |term: &Option<TableTerm>| term.as_ref().map(|term| term.table);
         let [bias, query, key, value] = [&self.bias, &self.query, &self.key, &self.value].map(table);
-        [self.content, self.position, bias, query, key, value]
+        let segments = self.segments;
+        let [segment, vectors] = [segments.map(|own| own.query), segments.map(|own| own.vectors)];
+        [self.content, self.position, bias, query, key, value, segment, vectors]
     }
 }
 
@@ -130,6 +143,12 @@ impl<T: Real> Softmax<T> {
                 query: table(&terms.query),
                 key: table(&terms.key),
                 value: table(&terms.value),
+                // Without segments all tokens are of one: all scores of a query grow by the same, and no weight changes.
+                segments: terms.segments.filter(|_| !given.types.is_empty()).map(|own| Segments {
+                    query: values.get(own.query),
+                    vectors: values.get(own.vectors),
+                    ids: &given.types,
+                }),
             },
             dropout: is_dropping.then_some(Dropout {
                 probability: self.attend.dropout,
@@ -172,18 +191,30 @@ impl<T: Real> Operation<T> for Softmax<T> {
                 token: joined.width,
                 sequence: length * joined.width,
             };
-            let [content, position, bias, query, key, value] =
+            let attention = this.attention(values);
+            let [content, position, bias, query, key, value, segment_query, segment_vectors] =
                 lent.each_mut().map(|memory| memory.as_mut().map(|memory| &mut memory[..]));
+            let has_segments = attention.terms.segments.is_some();
+            let terms = TermGradients {
+                content,
+                position,
+                bias,
+                query,
+                key,
+                value,
+                segment_query: segment_query.filter(|_| has_segments),
+                segment_vectors: segment_vectors.filter(|_| has_segments),
+            };
             let given = attention::Gradients {
                 buffers: &mut [sum],
                 accumulate,
                 q: place(offsets[0]),
                 k: place(offsets[1]),
                 v: place(offsets[2]),
-                terms: TermGradients { content, position, bias, query, key, value },
+                terms,
             };
             let known = (gradients.get(this.out), values.get(this.out), values.get(this.lse));
-            assert!(this.attention(values).backward(known, given, &mut workspace), "memory for attention");
+            assert!(attention.backward(known, given, &mut workspace), "memory for attention");
         });
         for (part, memory) in parts.into_iter().zip(lent) {
             if let (Some(value), Some(memory)) = (part, memory) {

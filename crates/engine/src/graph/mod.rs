@@ -55,7 +55,7 @@ mod rotate;
 mod rows;
 mod similarity;
 
-pub use attend::{Attend, TableTerm, Terms};
+pub use attend::{Attend, SegmentTerm, TableTerm, Terms};
 pub use batch::{Batch, IGNORE};
 pub(crate) use compiled::Compiled;
 use compiled::Compiles;

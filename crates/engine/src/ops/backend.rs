@@ -203,8 +203,7 @@ pub trait Backend: Send + Sync {
     fn mean<T: Real>(&self, x: &Self::Buffer<T>, size: [usize; 3], out: &mut Self::Buffer<T>) -> Result<()>;
 }
 
-/// The position terms of an attention, on a device: those of [`attention::Terms`](crate::attention::Terms). The default has
-/// none.
+/// The terms of an attention, on a device: those of [`attention::Terms`](crate::attention::Terms). The default has none.
 #[derive(Debug)]
 pub struct Terms<'a, M> {
     /// The factor of scores; 1/√head_dim if there is none.
@@ -223,6 +222,19 @@ pub struct Terms<'a, M> {
     pub key: Option<TermRows<'a, M>>,
     /// V
     pub value: Option<TermRows<'a, M>>,
+    /// E, with z and c.
+    pub segments: Option<TermSegments<'a, M>>,
+}
+
+/// Vectors that queries meet by whether a key is of their segment: as [`Segments`](crate::attention::Segments).
+#[derive(Debug)]
+pub struct TermSegments<'a, M> {
+    /// z `[heads, head_dim]`
+    pub query: &'a M,
+    /// E `[2, heads, head_dim]`
+    pub vectors: &'a M,
+    /// c `[batch, keys]`
+    pub ids: &'a [u32],
 }
 
 /// Rows of a table, chosen by the distance.
@@ -247,6 +259,7 @@ impl<M> Default for Terms<'_, M> {
             query: None,
             key: None,
             value: None,
+            segments: None,
         }
     }
 }
@@ -254,9 +267,13 @@ impl<M> Default for Terms<'_, M> {
 impl<M> Terms<'_, M> {
     /// Whether there is none but a factor of scores, so that an attention is the plain one.
     pub fn is_empty(&self) -> bool {
-        let Terms { scale: _, cap, content, position, bias, query, key, value } = self;
+        let Terms { scale: _, cap, content, position, bias, query, key, value, segments } = self;
         let tables = [bias, query, key, value];
-        cap.is_none() && content.is_none() && position.is_none() && tables.iter().all(|table| table.is_none())
+        cap.is_none()
+            && content.is_none()
+            && position.is_none()
+            && segments.is_none()
+            && tables.iter().all(|table| table.is_none())
     }
 }
 

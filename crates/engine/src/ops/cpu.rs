@@ -330,5 +330,10 @@ pub(super) fn host_terms<'a, T: Real>(
         query: table(&terms.query),
         key: table(&terms.key),
         value: table(&terms.value),
+        segments: terms.segments.as_ref().map(|own| attention::Segments {
+            query: own.query,
+            vectors: own.vectors,
+            ids: own.ids,
+        }),
     }
 }

@@ -63,6 +63,13 @@ fn weights<T: Real>(
             for query in 0..queries {
                 let q = &q.buffer[first(&q, sequence, query, head)..][..head_dim];
                 let (content, position) = (plus(q, terms.content, head), plus(q, terms.position, head));
+                let by_segment = terms.segments.as_ref().map(|segments| {
+                    let x = plus(q, Some(segments.query), head);
+                    let ids = &segments.ids[sequence * keys..][..keys];
+                    let vector = |apart: usize| &segments.vectors[(apart * heads + head) * head_dim..];
+                    let products = [0, 1].map(|apart| dot(&x, &vector(apart)[..head_dim]));
+                    move |key: usize| products[usize::from(ids[key] != ids[keys - queries + query])]
+                });
                 let seen = mask.seen(shape, sequence, query);
                 let is_seen = |key: usize| {
                     seen.contains(&key) && mask.keys.is_none_or(|mask| mask[sequence * keys + key])
@@ -78,7 +85,8 @@ fn weights<T: Real>(
                         bias.values[head * rows + bias.index[entry] as usize].to_f64()
                     });
                     let tables = meet(&terms.query, &position, head, entry)
-                        + meet(&terms.key, &key_numbers, head, entry);
+                        + meet(&terms.key, &key_numbers, head, entry)
+                        + by_segment.as_ref().map_or(0.0, |product| product(key));
                     let score = scale * (dot(&content, k) + tables) + bias;
                     terms.cap.map_or(score, |cap| cap * (score / cap).tanh())
                 };
@@ -157,7 +165,7 @@ mod tests {
     use super::*;
     use crate::attention::softmax::Reach;
     use crate::graph::mix;
-    use crate::ops::Backend;
+    use crate::ops::{Backend, TermSegments};
 
     #[test]
     fn what_is_noted_gives_the_output() {
@@ -173,13 +181,19 @@ mod tests {
         let part = |buffer, token, tokens| Part { buffer, offset: 0, token, sequence: token * tokens };
         // A key that is not there, and queries that see what came before.
         let keys: Vec<bool> = (0..14).map(|key| key != 9).collect();
-        for reach in [Reach::All, Reach::Causal, Reach::Prefix(&[4, 1])] {
+        let (query, vectors) = (numbers(4, 12), numbers(5, 24));
+        let ids: Vec<u32> = (0..14).map(|token| token % 5 / 2).collect();
+        let all = [(Reach::All, false), (Reach::Causal, true), (Reach::Prefix(&[4, 1]), false)];
+        for (reach, has_segments) in all {
+            let segments =
+                has_segments.then_some(TermSegments { query: &query, vectors: &vectors, ids: &ids });
+            let terms = Terms { segments, ..Terms::default() };
             let watched = Watched::default();
             let mut out = Memory::zeros(2 * 5 * 12).unwrap();
             let scratch = watched.scratch().unwrap();
             let mask = Mask { keys: Some(&keys), reach, window: None };
             let qkv = [part(&q, 12, 5), part(&k, 6, 7), part(&v, 6, 7)];
-            watched.attend(&shape, qkv, &mask, &Terms::default(), &mut out, &scratch).unwrap();
+            watched.attend(&shape, qkv, &mask, &terms, &mut out, &scratch).unwrap();
             let seen = watched.take();
             assert_eq!((seen.len(), seen[0].shape, watched.take().len()), (1, shape, 0));
             for (row, weights) in seen[0].weights.chunks(7).enumerate() {

@@ -1,5 +1,5 @@
 //! Tensors that a family's files keep in another order than the one they are worked on: products with their inputs first,
-//! queries, keys and values head by head, biases by buckets before heads, weights of norms less 1.
+//! queries, keys and values head by head, heads as an axis of their own, biases by buckets before heads, weights of norms less 1.
 
 use super::names::Queries;
 use super::{BUCKETS, Blueprint, Names, NormKind};
@@ -17,6 +17,13 @@ pub(crate) enum Arrangement {
     /// Rows head by head, of queries, keys and values in turn, in place of all queries, all keys, all values: as many heads,
     /// and so many rows of each.
     ByHead { heads: usize, head_dim: usize },
+    /// `[inputs, heads, head_dim]` in place of `[heads · head_dim, inputs]`: so many heads. Where inputs are codes of distances,
+    /// all sines come before all cosines, and not in pairs.
+    HeadsLast { heads: usize, are_codes: bool },
+    /// `[…, heads, head_dim]` in place of `[…, heads · head_dim]`, and no first axis of 1: so many heads.
+    Split(usize),
+    /// `[1, 1, width]` in place of `[width]`.
+    Alone,
     /// Less 1.
     LessOne,
     /// A convolution's `[outputs, inputs, kernel]` in place of `[outputs, kernel · inputs]`.
@@ -41,11 +48,18 @@ impl Blueprint {
         {
             return Arrangement::Kernel(convolution.kernel);
         }
+        if !names.carried.is_empty() && name == names.carried {
+            return Arrangement::Alone;
+        }
         if !name.starts_with(names.layer) {
             return Arrangement::Same;
         }
+        let is_of = |parts: &[&str]| parts.iter().any(|part| name.ends_with(&format!(".{part}")));
+        let [products, codes, others] = names.by_heads.map(is_of);
         match names.queries {
             _ if names.is_transposed && shape.len() == 2 => Arrangement::Transposed,
+            _ if products || codes => Arrangement::HeadsLast { heads: self.heads, are_codes: codes },
+            _ if others => Arrangement::Split(self.heads),
             Queries::ByHead(part) if stem.ends_with(&format!(".{part}")) => {
                 Arrangement::ByHead { heads: self.heads, head_dim: self.head_dim }
             }
@@ -60,6 +74,12 @@ impl Arrangement {
         match self {
             Arrangement::Transposed => shape.iter().rev().copied().collect(),
             Arrangement::Kernel(kernel) => vec![shape[0], shape[1] / kernel, kernel],
+            Arrangement::HeadsLast { heads, .. } => vec![shape[1], heads, shape[0] / heads],
+            Arrangement::Split(heads) => {
+                let first = Some(shape[0]).filter(|&rows| rows > 1);
+                first.into_iter().chain([heads, shape[1] / heads]).collect()
+            }
+            Arrangement::Alone => vec![1, 1, shape[0]],
             _ => shape.to_vec(),
         }
     }
@@ -88,7 +108,12 @@ impl Arrangement {
             };
             for column in 0..columns {
                 let place = match self {
-                    Arrangement::Transposed => column * rows + row,
+                    Arrangement::Transposed | Arrangement::HeadsLast { are_codes: false, .. } => {
+                        column * rows + row
+                    }
+                    Arrangement::HeadsLast { are_codes: true, .. } => {
+                        (column / 2 + column % 2 * (columns / 2)) * rows + row
+                    }
                     Arrangement::Kernel(kernel) => {
                         let inputs = columns / kernel;
                         (row * inputs + column % inputs) * kernel + column / inputs
@@ -149,12 +174,24 @@ mod tests {
             (Arrangement::ByHead { heads: 2, head_dim: 2 }, [12, 2], 1.0),
             (Arrangement::LessOne, [24, 1], 2.0),
             (Arrangement::Kernel(3), [4, 6], 3.0),
+            (Arrangement::HeadsLast { heads: 2, are_codes: false }, [4, 6], 4.0),
+            // The first input is a sine, the second its cosine, which comes after all three sines.
+            (Arrangement::HeadsLast { heads: 2, are_codes: true }, [4, 6], 12.0),
+            (Arrangement::Split(2), [4, 6], 1.0),
         ] {
             let (mut own, mut kept) = (vec![0.0; 24], vec![0.0; 24]);
             arrangement.take(&shape, &numbers, &mut own);
             assert_eq!(own[1], second, "{arrangement:?}");
             arrangement.give(&shape, &own, &mut kept);
             assert_eq!(kept, numbers, "{arrangement:?}");
+        }
+        for (arrangement, shape, in_file) in [
+            (Arrangement::HeadsLast { heads: 2, are_codes: true }, &[4, 6][..], &[6, 2, 2][..]),
+            (Arrangement::Split(3), &[2, 6], &[2, 3, 2]),
+            (Arrangement::Split(3), &[1, 6], &[3, 2]),
+            (Arrangement::Alone, &[6], &[1, 1, 6]),
+        ] {
+            assert_eq!(arrangement.shape(shape), in_file, "{arrangement:?}");
         }
         let mut own = vec![0.0; 24];
         Arrangement::ByHead { heads: 2, head_dim: 2 }.take(&[12, 2], &numbers, &mut own);

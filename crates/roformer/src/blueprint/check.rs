@@ -40,10 +40,18 @@ impl Blueprint {
             return wrong("embedding", self.embedding.to_string(), expected);
         }
         self.check_convolution()?;
+        if self.has_segment_scores && self.family.names().segments[0].is_empty() {
+            let value = format!("in a {}", self.family.model_type());
+            return Err(Error::input("scores by segment", value, "none: only XLNet has tensors for them"));
+        }
         if let Mixing::Linear(form) = self.mixing {
             if self.local.as_ref().is_some_and(|local| local.window.is_some()) {
                 let expected = "softmax: linear attention knows no window";
                 return Err(Error::input("the attention", "linear, in a model with a window", expected));
+            }
+            if self.has_segment_scores {
+                let expected = "softmax: linear attention cannot carry what scores have of segments";
+                return Err(Error::input("the attention", "linear, with a term of segments", expected));
             }
             self.encoding.check_linear()?;
             self.check_features(form)?;

@@ -95,6 +95,8 @@ pub struct Blueprint {
     pub biases: Biases,
     /// Whether each head of queries and keys is normed before it is rotated.
     pub has_head_norms: bool,
+    /// Whether scores have a term by whether two tokens are of one segment.
+    pub has_segment_scores: bool,
     /// Which tokens a token sees.
     pub direction: Direction,
     /// Whether layers also attend to another model's output.
@@ -205,6 +207,7 @@ impl Blueprint {
             },
             biases: Biases::all(true),
             has_head_norms: false,
+            has_segment_scores: false,
             direction: Direction::Both,
             has_cross_attention: false,
             encoder: None,
@@ -293,9 +296,14 @@ impl Blueprint {
     pub(crate) fn text_activation(&self) -> Activation {
         match self.family {
             // One pooler serves this head and that of multiple choice.
-            Family::DebertaV2 => self.summary.activation,
+            Family::DebertaV2 | Family::XlNet => self.summary.activation,
             family => family.names().text_activation.unwrap_or(self.activation),
         }
+    }
+
+    /// How many segments a token can be of: as good as any, where they are only compared.
+    pub fn segments(&self) -> usize {
+        if self.has_segment_scores { fields::MAX_SIZE as usize } else { self.types.max(1) }
     }
 
     /// Width of what the norm of the embeddings reads.

@@ -10,6 +10,8 @@ pub(crate) struct Names {
     pub prefix: &'static str,
     /// The word embeddings.
     pub words: &'static str,
+    /// A vector of the model's width that files have and nothing here reads; what is handed over has it again.
+    pub carried: &'static str,
     /// The embeddings of segments.
     pub types: &'static str,
     /// The norm of the embeddings.
@@ -26,6 +28,8 @@ pub(crate) struct Names {
     pub attended: &'static str,
     /// The norm of attention.
     pub attention_norm: &'static str,
+    /// What is added to queries where they meet the vectors of segments, and those vectors.
+    pub segments: [&'static str; 2],
     /// Queries, keys, values, the product after it and the norm of attention to another model's output.
     pub cross: [&'static str; 5],
     /// Norms behind attention and behind the feed-forward block, where there are norms before them as well.
@@ -42,6 +46,9 @@ pub(crate) struct Names {
     pub feed_forward_norm: &'static str,
     /// Whether the products of layers are kept with their inputs first, `[inputs, outputs]`.
     pub is_transposed: bool,
+    /// Parts of a layer that are kept with an axis for heads: products with their inputs first, the same of codes of
+    /// distances, and what has heads last.
+    pub by_heads: [&'static [&'static str]; 3],
     /// The convolution beside the first layer, and its norm.
     pub convolution: [&'static str; 2],
     /// The norm behind the last layer.
@@ -85,6 +92,8 @@ pub(crate) enum Queries {
     Joined(&'static str),
     /// As one, head by head: queries, keys and values of the first, then of the second.
     ByHead(&'static str),
+    /// As three tensors whose names have no `.weight`; the product after attention has none either.
+    Bare([&'static str; 3]),
     /// As one whose name has no dot before `weight`, as in PyTorch's own attention.
     Undotted(&'static str),
 }
@@ -99,6 +108,7 @@ pub(crate) const BUCKETS: &str = "position.t5.weight";
 pub(crate) const NONE: Names = Names {
     prefix: "",
     words: "",
+    carried: "",
     types: "",
     embedding_norm: "",
     project: "",
@@ -107,6 +117,7 @@ pub(crate) const NONE: Names = Names {
     head_norms: ["", ""],
     attended: "",
     attention_norm: "",
+    segments: ["", ""],
     cross: ["", "", "", "", ""],
     after: ["", ""],
     gate: "",
@@ -115,6 +126,7 @@ pub(crate) const NONE: Names = Names {
     down: "",
     feed_forward_norm: "",
     is_transposed: false,
+    by_heads: [&[], &[], &[]],
     convolution: ["", ""],
     last_norm: "",
     pooler: "",
@@ -144,10 +156,22 @@ impl Names {
         let dotted = |part: &str| format!("{}.{kind}", self.of_layer(layer, part));
         match self.queries {
             Queries::Apart(parts) => parts.map(dotted).into_iter().zip(rows).collect(),
+            Queries::Bare(parts) => {
+                parts.map(|part| self.of_layer(layer, part)).into_iter().zip(rows).collect()
+            }
             Queries::Joined(one) | Queries::ByHead(one) => vec![(dotted(one), rows.iter().sum())],
             Queries::Undotted(one) => {
                 vec![(format!("{}_{kind}", self.of_layer(layer, one)), rows.iter().sum())]
             }
+        }
+    }
+
+    /// The name of the weight or the bias (`kind`) of the product after attention, with its rows.
+    pub fn behind(&self, layer: usize, kind: &str, rows: usize) -> Vec<(String, usize)> {
+        let name = self.of_layer(layer, self.attended);
+        match self.queries {
+            Queries::Bare(_) => vec![(name, rows)],
+            _ => vec![(format!("{name}.{kind}"), rows)],
         }
     }
 

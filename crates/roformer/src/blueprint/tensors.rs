@@ -75,6 +75,9 @@ impl Blueprint {
         let (names, width, embedding) = (self.family.names(), self.width, self.embedding);
         let mut list = List { tensors: Vec::new(), norm: self.norms.kind, part: Part::Body };
         list.add(format!("{}.weight", names.words), &[self.vocabulary, embedding]);
+        if !names.carried.is_empty() {
+            list.add(names.carried.into(), &[width]);
+        }
         if self.types > 0 {
             list.add(format!("{}.weight", names.types), &[self.types, embedding]);
         }
@@ -130,7 +133,14 @@ impl Blueprint {
         if self.has_head_norms {
             names.head_norms.iter().for_each(|part| list.norm(&name(part), self.head_dim));
         }
-        list.product(&name(names.attended), [width, query], self.biases.output);
+        if self.has_segment_scores {
+            names.segments.iter().zip([1, 2]).for_each(|(part, rows)| list.add(name(part), &[rows, query]));
+        }
+        let behind = |kind: &str| names.behind(layer, kind, width);
+        behind("weight").into_iter().for_each(|(name, rows)| list.add(name, &[rows, query]));
+        if self.biases.output {
+            behind("bias").into_iter().for_each(|(name, rows)| list.add(name, &[rows]));
+        }
         if !(layer == 0 && self.norms.skips_first) {
             list.norm(&name(names.attention_norm), width);
         }

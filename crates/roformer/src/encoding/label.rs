@@ -16,7 +16,7 @@ const ALLOWED: [(&str, &str); 14] = [
     ("learned", "offset=N, merge=add|concatenate"),
     ("hierarchical", "positions=N, alpha=X, merge=add|concatenate"),
     ("shaw", "reach=N, tables=learned|sinusoidal, values=true|false"),
-    ("xlnet", ""),
+    ("xlnet", "clamp=N"),
     ("t5", "buckets=N, furthest=N, scaled=true|false"),
     (
         "deberta",
@@ -109,6 +109,7 @@ fn set(encoding: &mut Encoding, key: &str, value: &str) -> Option<()> {
                 _ => return None,
             };
         }
+        (Encoding::XlNet(it), "clamp") => it.clamp = Some(count()?),
         (Encoding::T5(it), "buckets") => it.buckets = count()?,
         (Encoding::T5(it), "furthest") => it.furthest = count()?,
         (Encoding::T5(it), "scaled") => it.is_scaled = flag()?,
@@ -167,7 +168,7 @@ fn settings(encoding: &Encoding) -> Vec<(&'static str, String)> {
         Merge::Concatenate => "concatenate",
     };
     match encoding {
-        Encoding::None(_) | Encoding::XlNet(_) | Encoding::Alibi(_) => Vec::new(),
+        Encoding::None(_) | Encoding::Alibi(_) => Vec::new(),
         Encoding::Sinusoidal(it) => vec![("merge", merge(it.merge).into())],
         Encoding::Learned(it) => {
             vec![("offset", it.offset.to_string()), ("merge", merge(it.merge).into())]
@@ -184,6 +185,7 @@ fn settings(encoding: &Encoding) -> Vec<(&'static str, String)> {
             };
             vec![("reach", it.left.to_string()), ("tables", tables.into()), ("values", it.values.to_string())]
         }
+        Encoding::XlNet(it) => it.clamp.iter().map(|clamp| ("clamp", clamp.to_string())).collect(),
         Encoding::T5(it) => vec![
             ("buckets", it.buckets.to_string()),
             ("furthest", it.furthest.to_string()),
@@ -284,6 +286,7 @@ mod tests {
             "receptive:alpha=0.3,rho=0.25",
             "hierarchical:positions=9,alpha=0.2,merge=concatenate",
             "shaw:reach=3,tables=sinusoidal,values=false",
+            "xlnet:clamp=7",
             "deberta:reach=8,furthest=40,terms=keys,mirrored=false,projections=shared,norm=0.0000001,absolute=true",
         ] {
             assert_eq!(Encoding::parse(label).unwrap().label(), label);

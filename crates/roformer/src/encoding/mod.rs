@@ -169,7 +169,7 @@ impl Encoding {
             Encoding::Learned(Learned::default()),
             Encoding::Hierarchical(Hierarchical::default()),
             Encoding::Shaw(Shaw::default()),
-            Encoding::XlNet(XlNet),
+            Encoding::XlNet(XlNet::default()),
             Encoding::T5(T5::default()),
             Encoding::Deberta(Deberta::default()),
             Encoding::Alibi(Alibi),

@@ -66,7 +66,7 @@ impl<T: Real, B: Backend> Embeddings<T, B> {
     ) -> Result<()> {
         let tokens = input.ids.len();
         let words = (&self.words, input.ids);
-        let types = (&self.types, input.token_types);
+        let types = (&self.types, input.token_types.filter(|_| blueprint.types > 0));
         match &self.project {
             None => {
                 device.embed(words, types, blueprint.width, x)?;

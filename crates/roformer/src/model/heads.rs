@@ -190,10 +190,10 @@ impl<T: Real, B: Backend> Head<T, B> {
 }
 
 impl<T: Real, B: Backend> Hidden<'_, T, B> {
-    /// The token that a text is judged by: its first, or where it is causal the last real one.
+    /// The token that a text is judged by: its first, or where that is asked for or the text causal, the last real one.
     fn judged(&self, text: usize, is_by_first: bool, blueprint: &Blueprint) -> usize {
-        let is_by_last = blueprint.is_causal() || blueprint.judged == Judged::Last;
-        if is_by_first || !is_by_last {
+        let is_by_last = blueprint.judged == Judged::Last || blueprint.is_causal() && !is_by_first;
+        if !is_by_last {
             return 0;
         }
         let is_real = |token: &usize| self.mask.is_none_or(|mask| mask[text * self.length + token]);

@@ -4,17 +4,19 @@
 use super::cache::LayerCache;
 use super::parameters::Parameters;
 use super::positions::{Tables, Turning};
-use super::products::{Norm, linear, stack};
+use super::products::{Norm, linear, stack, table};
 use crate::attention::softmax::{Mask, Shape};
 use crate::blueprint::{Blueprint, Mixing, NormPlace};
 use crate::error::{Error, Result};
-use crate::ops::{Activation, Backend, HeadRows, LinearWork, Part, Real, Terms};
+use crate::ops::{Activation, Backend, HeadRows, LinearWork, Part, Real, TermSegments, Terms};
 
 /// The parameters of a layer.
 pub(super) struct Layer<T: Real, B: Backend> {
     query_key_value: B::Matrix<T>,
     /// Norms of single heads of queries and of keys.
     heads: Option<[Norm<T, B>; 2]>,
+    /// What is added to queries where they meet the vectors of segments, and those vectors.
+    segments: Option<[B::Buffer<T>; 2]>,
     output: B::Matrix<T>,
     /// None where the first layer has none.
     norm: Option<Norm<T, B>>,
@@ -111,6 +113,8 @@ pub(super) struct Pass<'a, T: Real, B: Backend> {
     pub turnings: &'a [Turning<T>],
     /// `[batch, past + length]`
     pub mask: Mask<'a>,
+    /// The segments of tokens, `[batch, length]`, where scores compare them; then there is no past.
+    pub segments: Option<&'a [u32]>,
     /// Which of these tokens are real, `[batch, length]`.
     pub real: Option<&'a [bool]>,
     pub encoded: Option<Other<'a, T, B>>,
@@ -160,6 +164,7 @@ impl<T: Real, B: Backend> Layer<T, B> {
             both.map(|((weight, rows), (bias, _))| (weight, bias, rows)).collect()
         };
         let queries = with_biases(&|kind: &str| names.joined(layer, kind, [query, key, key]));
+        let behind = with_biases(&|kind: &str| names.behind(layer, kind, width));
         let ups = with_biases(&|kind: &str| names.ups(layer, kind, wide, blueprint.is_gated));
         let [after_attention, after_feed_forward] = names.after;
         Ok(Layer {
@@ -168,7 +173,15 @@ impl<T: Real, B: Backend> Layer<T, B> {
                 true => Some([norm(query_norm, blueprint.head_dim)?, norm(key_norm, blueprint.head_dim)?]),
                 false => None,
             },
-            output: one(names.attended, [width, query], biases.output)?,
+            segments: match blueprint.has_segment_scores {
+                true => {
+                    let [added, vectors] = names.segments;
+                    let read = |part, rows| table(device, source, &name(part), [rows, query]);
+                    Some([read(added, 1)?, read(vectors, 2)?])
+                }
+                false => None,
+            },
+            output: stack(device, source, &behind, query, biases.output)?,
             norm: match layer == 0 && blueprint.norms.skips_first {
                 true => None,
                 false => Some(norm(names.attention_norm, width)?),
@@ -316,6 +329,8 @@ impl<T: Real, B: Backend> Layer<T, B> {
         let mut terms = pass.tables.terms(index, length, past + length);
         terms.scale = terms.scale.or(blueprint.scale);
         terms.cap = blueprint.score_cap;
+        let segments = self.segments.as_ref().zip(pass.segments);
+        terms.segments = segments.map(|([query, vectors], ids)| TermSegments { query, vectors, ids });
         let mask = Mask { window: blueprint.window_of(index), ..pass.mask };
         device
             .attend(&shape, [fused(0), keys, values], &mask, &terms, context, attention)

@@ -196,6 +196,10 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
         if prefix.is_some() && blueprint.mixing != Mixing::Softmax {
             return Err(Error::input("the prefix", "given with linear attention", "none"));
         }
+        let segments = input.token_types.filter(|_| blueprint.has_segment_scores);
+        if segments.is_some() && cache.is_some() {
+            return Err(Error::input("the token types", "given with a cache", "none: it keeps no segments"));
+        }
         let past = cache.as_ref().map_or(0, |cache| cache.length);
         let end = past + length;
         if let Some(cache) = &mut cache {
@@ -228,7 +232,8 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
         let encoded_length = encoded.as_ref().map(|other| other.length);
         let mask = Mask { keys: mask.as_deref(), reach, window: None };
         let (tables, turnings, real) = (&*tables, &turnings[..], input.mask);
-        let pass = Pass { device, blueprint, batch, length, past, tables, turnings, mask, real, encoded };
+        let pass =
+            Pass { device, blueprint, batch, length, past, tables, turnings, mask, segments, real, encoded };
         let convolve = parts.convolve.as_ref();
         let convolved = convolve.map(|own| own.forward(device, input, &buffers.x, blueprint.width));
         let convolved = convolved.transpose()?;
@@ -281,8 +286,8 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
 
     /// Checks an input; returns batch and length.
     fn check(&self, input: &Input, encoded: Option<&Encoded<T>>) -> Result<(usize, usize)> {
-        let Blueprint { vocabulary, types, width, has_cross_attention, .. } = *self.blueprint;
-        let (batch, length) = check_input(input, vocabulary, types.max(1))?;
+        let Blueprint { vocabulary, width, has_cross_attention, .. } = *self.blueprint;
+        let (batch, length) = check_input(input, vocabulary, self.blueprint.segments())?;
         let Some(encoded) = encoded else {
             if self.blueprint.encoder.is_some() {
                 let expected = "what the model's encoder made of a text: its decoder attends to it";

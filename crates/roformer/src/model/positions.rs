@@ -172,6 +172,7 @@ impl<T: Real, B: Backend> Tables<T, B> {
             query: self.rows(&layer.query, queries, keys),
             key: self.rows(&layer.key, queries, keys),
             value: self.rows(&layer.value, queries, keys),
+            segments: None,
         }
     }
 

@@ -73,6 +73,21 @@ pub(super) fn vector<T: Real>(source: &impl Parameters<T>, name: &str, len: usiz
     Ok(out)
 }
 
+/// A tensor of two axes on the device.
+pub(super) fn table<T: Real, B: Backend>(
+    device: &B,
+    source: &impl Parameters<T>,
+    name: &str,
+    [rows, width]: [usize; 2],
+) -> Result<B::Buffer<T>> {
+    let len = rows.checked_mul(width).ok_or(Error::memory("the weights"))?;
+    let mut list = Memory::zeros(len).ok_or(Error::memory("the weights"))?;
+    source.read(name, &[rows, width], &mut list)?;
+    let mut buffer = device.zeros(len).map_err(Error::for_want_of("the weights"))?;
+    device.upload(&list, &mut buffer)?;
+    Ok(buffer)
+}
+
 /// Several linear layers with the same input, one below the other, as one.
 pub(super) fn linear<T: Real, B: Backend>(
     device: &B,

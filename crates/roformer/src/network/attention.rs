@@ -1,9 +1,10 @@
 //! How tokens look at each other: softmax or linear attention, with what the encoding brings.
 
+use super::block::DEVIATION;
 use super::{LinearForm, Mixing, Network};
 use crate::encoding::{Sizes, Terms};
 use crate::error::Result;
-use crate::graph::{Attend, Builder, Columns, Rotation, Value};
+use crate::graph::{Attend, Builder, Columns, Init, Rotation, SegmentTerm, Value};
 use crate::ops::Real;
 
 /// Attention over joined queries, keys and values `[tokens, (heads + 2 · key_heads) · head_dim]`: `[tokens, heads · head_dim]`.
@@ -20,6 +21,7 @@ pub(super) fn mix<T: Real>(
             share(network, builder, layer);
             let mut terms = encode.terms(builder, layer, sizes);
             terms.scale = terms.scale.or(network.blueprint.scale);
+            terms.segments = segments(network, builder, layer);
             softmax(network, builder, joined, (terms, network.blueprint.window_of(layer)), sizes)
         }
         Mixing::Linear(form) => {
@@ -38,6 +40,21 @@ fn share<T: Real>(network: &Network, builder: &mut Builder<T>, layer: usize) {
             builder.parameters().share(format!("position.deberta.{layer}.{part}"), own);
         }
     }
+}
+
+/// What scores have of segments, where they have anything.
+fn segments<T: Real>(network: &Network, builder: &mut Builder<T>, layer: usize) -> Option<SegmentTerm> {
+    let (names, width) = (network.blueprint.family.names(), network.blueprint.query_width());
+    let mut learned = |part: &str, rows: usize| {
+        let (name, init) = (names.of_layer(layer, part), Init::Normal(DEVIATION));
+        let parameter = builder.parameters().add(name, &[rows, width], init);
+        builder.lift(parameter, rows, width)
+    };
+    let [query, vectors] = names.segments;
+    network
+        .blueprint
+        .has_segment_scores
+        .then(|| SegmentTerm { query: learned(query, 1), vectors: learned(vectors, 2) })
 }
 
 fn softmax<T: Real>(

@@ -9,7 +9,7 @@ use crate::graph::{Builder, Init, Value};
 use crate::ops::Real;
 
 /// The standard deviation of weights at first.
-const DEVIATION: f64 = 0.02;
+pub(super) const DEVIATION: f64 = 0.02;
 
 /// The embeddings of the batch's tokens, with codes of positions where the encoding has them, `[batch · length, width]`.
 pub(super) fn embed<T: Real>(blueprint: &Blueprint, builder: &mut Builder<T>, sizes: &Sizes) -> Value {
@@ -19,6 +19,9 @@ pub(super) fn embed<T: Real>(blueprint: &Blueprint, builder: &mut Builder<T>, si
     };
     let words = add(names.words, blueprint.vocabulary);
     let types = (blueprint.types > 0).then(|| add(names.types, blueprint.types));
+    if !names.carried.is_empty() {
+        builder.parameters().add(names.carried, &[blueprint.width], Init::Normal(DEVIATION));
+    }
     let mut x = builder.tokens(words, tokens, width);
     x = builder.times(x, blueprint.embedding_scale);
     if let Some(types) = types {
@@ -69,7 +72,8 @@ pub(super) fn layer<T: Real>(
     let read = if is_normed { norm(blueprint, builder, x, &first) } else { x };
     let joined = join(blueprint, builder, read, layer);
     let mixed = mix(network, builder, joined, layer, sizes)?;
-    let out = linear(builder, mixed, &name(names.attended), blueprint.width, blueprint.biases.output);
+    let parts = |kind: &str| names.behind(layer, kind, blueprint.width);
+    let out = stack(builder, mixed, parts, blueprint.width, blueprint.biases.output);
     let out = behind(builder, out, names.after[0]);
     let sum = builder.sum(x, out);
     // Side by side, the feed-forward block reads what attention read.

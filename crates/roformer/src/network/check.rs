@@ -147,7 +147,7 @@ impl Outline {
         }
         for (name, list, limit) in [
             ("a token id", &batch.ids, network.blueprint.vocabulary),
-            ("a segment", &batch.types, network.blueprint.types.max(1)),
+            ("a segment", &batch.types, network.blueprint.segments()),
             ("a target", &batch.targets, network.task.classes().unwrap_or(network.blueprint.vocabulary)),
             ("a position", &batch.positions, network.positions(sizes)),
         ] {

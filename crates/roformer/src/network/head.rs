@@ -148,7 +148,8 @@ fn text<T: Real>(
     let [dense, out] = names.text;
     if names.judges_by_first() {
         let read = match blueprint.judged {
-            Judged::Token | Judged::Last => builder.every(hidden, 0, sizes.length),
+            Judged::Token => builder.every(hidden, 0, sizes.length),
+            Judged::Last => builder.last_tokens(hidden, sizes.length),
             Judged::Mean => builder.token_means(hidden, sizes.length),
             Judged::MeanOfFirst => hidden,
         };

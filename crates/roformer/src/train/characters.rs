@@ -65,6 +65,7 @@ impl Characters {
                 after: around(SEP),
                 between: around(SEP),
                 second: u32::from(is_framed),
+                ends: [around(0), around(1)],
             },
             end: Some(SEP),
             unknown: Some(UNKNOWN),

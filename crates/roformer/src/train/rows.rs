@@ -42,6 +42,7 @@ impl Rows {
         if goal == Goal::Causal {
             // Where a text ends is for the model to learn.
             frame.after = data.vocabulary().end.into_iter().collect();
+            frame.ends[0] = vec![0; frame.after.len()];
         }
         let parts = [0..0, 0..0];
         let mut rows = Rows { data, goal, layout, block, batch, seed, hidden, parts, mask, frame };
@@ -219,11 +220,11 @@ impl Rows {
             batch.targets.extend((start + 1..start + 1 + self.block).map(|index| token(index) & !BEGINS));
             return;
         }
-        let Frame { before, after, .. } = &self.frame;
+        let Frame { before, after, ends, .. } = &self.frame;
         let first = batch.ids.len();
         batch.ids.extend(before);
         batch.ids.extend((start..start + self.reach()).map(token));
-        batch.ids.extend(after);
+        self.end(0, &ends[0], batch);
         let real = first + before.len()..batch.ids.len() - after.len();
         self.hide(real, first, chance, batch);
     }
@@ -269,21 +270,21 @@ impl Rows {
 
     /// Adds a text with what is around it, cut to the block and padded; returns where its own tokens are.
     fn alone(&self, text: Range<usize>, batch: &mut Batch) -> Range<usize> {
-        let Frame { before, after, .. } = &self.frame;
+        let Frame { before, after, ends, .. } = &self.frame;
         let keeps_marks = self.goal == Goal::Masked;
         let len = text.len().min(self.block - before.len() - after.len());
         let first = batch.ids.len() + before.len();
         batch.ids.extend(before);
         let kept = if keeps_marks { u32::MAX } else { !BEGINS };
         batch.ids.extend((text.start..text.start + len).map(|index| self.data.token(index) & kept));
-        batch.ids.extend(after);
+        self.end(0, &ends[0], batch);
         self.pad(first - before.len(), batch);
         first..first + len
     }
 
     /// Adds two texts side by side, the longer cut first.
     fn beside(&self, a: Range<usize>, b: Range<usize>, batch: &mut Batch) {
-        let Frame { before, between, after, second } = &self.frame;
+        let Frame { before, between, after, second, ends } = &self.frame;
         let room = self.block - before.len() - between.len() - after.len();
         let (mut left, mut right) = (a.len(), b.len());
         if left + right > room {
@@ -298,10 +299,18 @@ impl Rows {
         batch.ids.extend(between);
         batch.types.resize(batch.ids.len(), 0);
         batch.ids.extend((b.start..b.start + right).map(token));
-        batch.ids.extend(after);
-        batch.types.resize(batch.ids.len(), *second);
+        self.end(*second, &ends[1], batch);
         self.pad(first, batch);
-        batch.types.resize(batch.ids.len(), 0);
+    }
+
+    /// Adds what is after a text, and segments: of the text, which is of `own`, and of what is after it. Where all are of the
+    /// first, nothing is said.
+    fn end(&self, own: u32, ends: &[u32], batch: &mut Batch) {
+        if own != 0 || ends.iter().any(|&kind| kind != 0) {
+            batch.types.resize(batch.ids.len(), own);
+            batch.types.extend(ends);
+        }
+        batch.ids.extend(&self.frame.after);
     }
 
     /// Fills a row that begins at `first` up to the block.
@@ -309,6 +318,9 @@ impl Rows {
         batch.mask.resize(batch.ids.len(), true);
         batch.ids.resize(first + self.block, self.data.vocabulary().pad);
         batch.mask.resize(first + self.block, false);
+        if !batch.types.is_empty() {
+            batch.types.resize(first + self.block, 0);
+        }
     }
 
     /// Hides some words of a row, at least one, and has them as targets. The row begins at `first`, and its own tokens,

@@ -102,6 +102,7 @@ pub fn families() -> Vec<Blueprint> {
         ("modernbert", json!({"local_attention": 16, "architectures": ["ModernBertForMaskedLM"]})),
         ("nomic_bert", json!({"architectures": ["NomicBertForMaskedLM"]})),
         ("eurobert", json!({"mlp_bias": true})),
+        ("xlnet", json!({"d_inner": 70, "clamp_len": 30, "architectures": ["XLNetLMHeadModel"]})),
         ("gpt2", json!({})),
         ("gptj", json!({"rotary_dim": 6})),
         ("gpt_neox", json!({"rotary_pct": 0.5})),

@@ -207,16 +207,18 @@ fn small_models() {
 fn every_family() {
     for gpu in &gpus() {
         for blueprint in families() {
-            let what = blueprint.family.model_type();
+            let (what, has_types) = (blueprint.family.model_type(), blueprint.has_segment_scores);
             let (processor, model) = both(gpu, blueprint);
             let ids: Vec<u32> = ids(2 * 100, 88).iter().map(|id| id + 2).collect();
+            let types: Vec<u32> = (0..ids.len() as u32).map(|token| token / 37 % 3).collect();
+            let types = |count: usize| has_types.then_some(&types[..count]);
             let mask: Vec<bool> = (0..ids.len()).map(|token| token < 180).collect();
-            let input = Input { ids: &ids, batch: 2, token_types: None, mask: Some(&mask) };
+            let input = Input { ids: &ids, batch: 2, token_types: types(200), mask: Some(&mask) };
             // Rows of padding are no one's business.
             let real = |output: Output<f32>| output.last_hidden_state[..180 * 48].to_vec();
             let (expected, got) = (processor.forward(&input).unwrap(), model.forward(&input).unwrap());
             close(what, gpu, &real(got), &real(expected));
-            let input = Input { ids: &ids[..77], batch: 1, token_types: None, mask: None };
+            let input = Input { ids: &ids[..77], batch: 1, token_types: types(77), mask: None };
             same(what, gpu, &model.forward(&input).unwrap(), &processor.forward(&input).unwrap());
         }
     }

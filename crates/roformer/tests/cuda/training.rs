@@ -53,7 +53,8 @@ fn batch(network: &Network, [texts, length]: [usize; 2], seed: u64, is_masked: b
         Task::Text(classes) => (0..texts).map(|text| target(text, classes)).collect(),
         Task::Similarity => Vec::new(),
     };
-    let types = match network.blueprint.types {
+    let kinds = if network.blueprint.has_segment_scores { 3 } else { network.blueprint.types };
+    let types = match kinds {
         0 => Vec::new(),
         types => (0..tokens).map(|token| draw(5, token, types)).collect(),
     };

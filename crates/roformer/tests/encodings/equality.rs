@@ -100,7 +100,9 @@ fn shaw_is_its_formula() {
 
 #[test]
 fn xlnet_is_its_formula() {
-    check_all(&Encoding::XlNet(XlNet), 70);
+    for clamp in [None, Some(0), Some(5), Some(100)] {
+        check_all(&Encoding::XlNet(XlNet { clamp }), 70);
+    }
 }
 
 #[test]

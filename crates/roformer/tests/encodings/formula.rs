@@ -214,7 +214,9 @@ pub fn score(laid: &Laid<f64>, network: &Network, rotation: Option<&Rotation>, p
             let (left, right) = (shaw.left as i64, shaw.right as i64);
             (content + dot(q, &shaw_row(laid, shaw.tables, "key", -distance, left, right, d))) / root
         }
-        Encoding::XlNet(_) => {
+        Encoding::XlNet(xlnet) => {
+            let reach = xlnet.clamp.map_or(i64::MAX, |clamp| clamp as i64);
+            let distance = distance.clamp(-reach, reach);
             let weight = parameter(laid, "position.xlnet.0.relative.weight");
             let relative = product(row(weight, d * width, head), &code(distance as f64, width));
             let (u, v) = (own("position.xlnet.0.content"), own("position.xlnet.0.position"));

@@ -82,7 +82,7 @@ fn outputs_are_those_of_transformers() {
             *family = family.max(reached);
         }
     }
-    assert!(worst.len() >= 17, "{worst:?}");
+    assert!(worst.len() >= 20, "{worst:?}");
     println!("parts of what is allowed: {worst:.2?}");
 }
 
@@ -98,6 +98,7 @@ fn families_have_the_encodings_of_the_zoo() {
             "t5" => "t5",
             "debertav2" if blueprint.encoding.name() != "none" => "deberta",
             "debertav2" => "none",
+            "xlnet" => "xlnet",
             _ => "rotary",
         };
         assert_eq!(blueprint.encoding.name(), wanted, "{}", json["name"]);
@@ -117,31 +118,36 @@ impl<T: Real, S: Parameters<T>> Parameters<T> for Renamed<'_, S> {
     }
 }
 
-/// DeBERTa-v2 is BERT's layers with DeBERTa's encoding: in that form the same weights give the same numbers.
+/// DeBERTa-v2 and XLNet are BERT's layers with encodings of the zoo: in that form the same weights give the same numbers.
 #[test]
 fn families_are_encodings_on_the_layers_of_another() {
     let (cases, _) = read("families");
-    let mut count = 0;
+    let mut counts = [0; 2];
     for json in cases["cases"].as_array().unwrap() {
         let own = model(json).blueprint().clone();
-        if own.family != Family::DebertaV2 || own.embedding != own.width {
+        let is_known = matches!(own.family, Family::DebertaV2 | Family::XlNet);
+        if !is_known || own.embedding != own.width {
             continue;
         }
-        // BERT has no convolution, and tanh before the last product of its classifier, whatever is said.
+        // BERT has no convolution and compares no segments, and has tanh before the last product of its classifier.
         let head = if own.head == HeadKind::MaskedLm { own.head } else { HeadKind::None };
-        let own = Blueprint { head, convolution: None, ..own };
+        let own = Blueprint { head, convolution: None, has_segment_scores: false, ..own };
         let bert = Blueprint { family: Family::Bert, ..own.clone() };
-        let asked = |blueprint: &Blueprint| blueprint.tensors().into_iter().map(|asked| asked.name);
+        // Nor has it XLNet's vector that nothing reads.
+        let asked = |blueprint: &Blueprint| {
+            let names = blueprint.tensors().into_iter().map(|asked| asked.name);
+            names.filter(|name| name != "transformer.mask_emb")
+        };
         let names = Renamed { names: asked(&bert).zip(asked(&own)).collect(), source: &Hashed };
         let ids: Vec<u32> = (0..22).map(|i| i * 7 % own.vocabulary as u32).collect();
         let input = Input { ids: &ids, batch: 2, token_types: None, mask: None };
+        counts[usize::from(own.family == Family::XlNet)] += 1;
         let wanted = Model::<f64>::from_parameters(own, &Hashed).unwrap().forward(&input).unwrap();
         let got = Model::<f64>::from_parameters(bert, &names).unwrap().forward(&input).unwrap();
         assert_eq!(got.last_hidden_state, wanted.last_hidden_state, "{}", json["name"]);
         assert_eq!(got.logits, wanted.logits, "{}", json["name"]);
-        count += 1;
     }
-    assert!(count >= 2, "{count}");
+    assert!(counts.iter().all(|&count| count >= 2), "{counts:?}");
 }
 
 /// What a family writes is what it reads, for every head.

@@ -165,6 +165,10 @@ fn relatives_without_weights_go_round() {
             &small,
             &json!({"model_type": "deberta-v2", "pos_att_type": ["c2p"], "max_position_embeddings": 40}),
         ]),
+        json!({"model_type": "xlnet", "vocab_size": 40, "d_model": 16, "n_head": 4, "n_layer": 2, "d_inner": 24,
+            "clamp_len": 3, "summary_type": "mean", "summary_activation": "relu", "ff_activation": "silu"}),
+        json!({"model_type": "xlnet", "vocab_size": 40, "d_model": 10, "n_head": 5, "n_layer": 1, "d_inner": 24,
+            "tie_word_embeddings": false, "summary_activation": null}),
         rope(json!({"rope_type": "linear", "factor": 2.0})),
         rope(json!({"rope_type": "dynamic", "factor": 2.0})),
         rope(

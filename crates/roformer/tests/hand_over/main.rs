@@ -20,7 +20,7 @@ const BATCH: usize = 4;
 const LENGTH: usize = 9;
 
 /// Every folder with weights that the repository has.
-const FOLDERS: [&str; 22] = [
+const FOLDERS: [&str; 23] = [
     "golden/roformer/tiny-safetensors",
     "golden/roformer/tiny-sharded",
     "golden/roformer/tiny-bin",
@@ -43,6 +43,7 @@ const FOLDERS: [&str; 22] = [
     "golden/families/tiny-roberta",
     "golden/families/tiny-t5-encoder",
     "golden/families/tiny-deberta",
+    "golden/families/tiny-xlnet",
 ];
 
 /// With as many classes as the classifiers among them have.

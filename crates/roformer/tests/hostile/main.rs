@@ -11,6 +11,7 @@ mod input;
 mod t5;
 #[path = "../common/folder.rs"]
 mod temporary;
+mod xlnet;
 
 use proptest::prelude::*;
 use roformer::blueprint::{Blueprint, HeadKind};

@@ -19,7 +19,7 @@ fn numbers(count: usize, seed: u64) -> Vec<f64> {
     (0..count).map(|_| next()).collect()
 }
 
-/// A case with the terms of these bits: u, v, b, R, R′, V. Tables are shared by the heads where `shared`.
+/// A case with the terms of these bits: u, v, b, R, R′, V, E. Tables are shared by the heads where `shared`.
 fn case(shape: Shape, terms: u32, shared: bool, rows: [Rows; 4]) -> Case {
     let Shape { batch, queries, keys, heads, key_heads, head_dim } = shape;
     let tables = if shared { 1 } else { heads };
@@ -35,15 +35,31 @@ fn case(shape: Shape, terms: u32, shared: bool, rows: [Rows; 4]) -> Case {
         table(1),
         table(2),
         table(3),
+        heads * head_dim,
+        2 * heads * head_dim,
     ];
-    let mut values = [0; 9].map(|_| None);
+    let mut values = [0; 11].map(|_| None);
     for (which, (values, size)) in values.iter_mut().zip(sizes).enumerate() {
-        if which < 3 || terms >> (which - 3) & 1 == 1 {
+        // z comes with E, and both where every query has a segment.
+        let bit = which.saturating_sub(3).min(6);
+        if which < 3 || terms >> bit & 1 == 1 && (bit < 6 || queries <= keys) {
             *values = Some(numbers(size, which as u64 + 7));
         }
     }
     let prefixes = (0..batch).map(|b| 2 + 3 * b).collect();
-    Case { shape, values, rows, table_heads, hidden: None, prefixes, reach: 0, window: None, dropout: None }
+    let segments = (0..batch * keys).map(|token| (token * token / 3 % 4) as u32).collect();
+    Case {
+        shape,
+        values,
+        segments,
+        rows,
+        table_heads,
+        hidden: None,
+        prefixes,
+        reach: 0,
+        window: None,
+        dropout: None,
+    }
 }
 
 const ROWS: [Rows; 4] = [Rows::Wrapped(5), Rows::All, Rows::Reversed, Rows::Clipped(3)];
@@ -65,7 +81,7 @@ fn hidden(shape: &Shape) -> Option<Vec<bool>> {
 
 /// Results and the gradients of all values, by the blocked attention. Gradients are added to what is there: k and v lie side
 /// by side in one buffer, q in another, or in the same where there are as many queries as keys.
-fn run<T: Real>(case: &Case, dout: &[f64]) -> (Vec<f64>, [Vec<f64>; 9]) {
+fn run<T: Real>(case: &Case, dout: &[f64]) -> (Vec<f64>, [Vec<f64>; 11]) {
     let Shape { batch, queries, keys, heads, key_heads, head_dim } = case.shape;
     let is_fused = queries == keys;
     let cast = |list: &[f64]| list.iter().map(|&x| T::of(x)).collect::<Vec<T>>();
@@ -127,6 +143,11 @@ fn run<T: Real>(case: &Case, dout: &[f64]) -> (Vec<f64>, [Vec<f64>; 9]) {
             query: table(6),
             key: table(7),
             value: table(8),
+            segments: values[9].as_deref().zip(values[10].as_deref()).map(|(query, vectors)| Segments {
+                query,
+                vectors,
+                ids: &case.segments,
+            }),
         },
         dropout: case.dropout,
     };
@@ -138,11 +159,14 @@ fn run<T: Real>(case: &Case, dout: &[f64]) -> (Vec<f64>, [Vec<f64>; 9]) {
     let dout = cast(dout);
     let mut backward = |before: T, accumulate: bool| {
         let mut given: Vec<Vec<T>> = buffers.iter().map(|buffer| vec![before; buffer.len()]).collect();
-        let mut terms = [3, 4, 5, 6, 7, 8].map(|which| values[which].as_ref().map(|x| vec![before; x.len()]));
-        let [content, position, bias, query, key, value] = terms.each_mut().map(Option::as_deref_mut);
+        let mut terms =
+            [3, 4, 5, 6, 7, 8, 9, 10].map(|which| values[which].as_ref().map(|x| vec![before; x.len()]));
+        let [content, position, bias, query, key, value, segment_query, segment_vectors] =
+            terms.each_mut().map(Option::as_deref_mut);
         let mut buffers: Vec<&mut [T]> = given.iter_mut().map(Vec::as_mut_slice).collect();
         let [q, k, v] = places;
-        let terms_given = TermGradients { content, position, bias, query, key, value };
+        let terms_given =
+            TermGradients { content, position, bias, query, key, value, segment_query, segment_vectors };
         let gradients = Gradients { buffers: &mut buffers, accumulate, q, k, v, terms: terms_given };
         assert!(attention.backward((&dout, &out, &lse), gradients, &mut workspace));
         (given, terms)
@@ -156,7 +180,7 @@ fn run<T: Real>(case: &Case, dout: &[f64]) -> (Vec<f64>, [Vec<f64>; 9]) {
             assert!(added[buffer][at] == set[buffer][at]);
         }
     }
-    let mut found = [0; 9].map(|_| Vec::new());
+    let mut found = [0; 11].map(|_| Vec::new());
     for (which, found) in found.iter_mut().enumerate() {
         let list: Vec<T> = match which {
             0..3 => {
@@ -203,7 +227,7 @@ fn check<T: Real>(case: &Case, bound: f64) {
 }
 
 /// Every term alone, none, and all.
-const TERMS: [u32; 9] = [0, 1, 2, 4, 8, 16, 32, 10, 63];
+const TERMS: [u32; 11] = [0, 1, 2, 4, 8, 16, 32, 64, 10, 63, 127];
 
 #[test]
 fn every_term_under_every_mask_is_the_formula() {
@@ -236,7 +260,7 @@ fn sizes_around_those_of_tiles_are_the_formula() {
                 (0, [Rows::All, Rows::Clipped(20), Rows::Clipped(7), Rows::All]),
                 (2, [Rows::Clipped(70), Rows::Wrapped(3), Rows::Wrapped(70), Rows::Reversed]),
             ] {
-                let mut case = case(shape, 63, reach == 2, rows);
+                let mut case = case(shape, 127, reach == 2, rows);
                 case.reach = reach;
                 case.hidden = if reach == 0 { hidden(&shape) } else { None };
                 case.dropout = if reach == 1 { None } else { dropout() };
@@ -247,7 +271,7 @@ fn sizes_around_those_of_tiles_are_the_formula() {
             }
         }
     }
-    let mut large = case(shape([2, 130, 300, 4, 2, 8]), 63, false, ROWS);
+    let mut large = case(shape([2, 130, 300, 4, 2, 8]), 127, false, ROWS);
     large.reach = 1;
     check::<f64>(&large, 1e-12);
     check::<f32>(&large, 2e-5);
@@ -261,7 +285,7 @@ fn gradients_are_those_of_finite_differences() {
         for terms in TERMS {
             let mut case = case(shape, terms, shared, ROWS);
             case.reach = usize::from(shared);
-            case.dropout = if terms == 63 { dropout() } else { None };
+            case.dropout = if terms >= 63 { dropout() } else { None };
             let dout = gradient_of_results(&case);
             let (_, gradients) = run::<f64>(&case, &dout);
             for (which, gradient) in gradients.iter().enumerate() {
@@ -285,7 +309,7 @@ fn gradients_are_those_of_finite_differences() {
 
 #[test]
 fn threads_do_not_change_bits() {
-    let mut case = case(shape([3, 130, 130, 4, 2, 8]), 63, true, ROWS);
+    let mut case = case(shape([3, 130, 130, 4, 2, 8]), 127, true, ROWS);
     case.reach = 1;
     case.dropout = dropout();
     let dout = gradient_of_results(&case);

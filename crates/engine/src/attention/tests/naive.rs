@@ -36,14 +36,16 @@ impl Rows {
     }
 }
 
-pub const NAMES: [&str; 9] = ["q", "k", "v", "u", "v_h", "b", "R", "R′", "V"];
+pub const NAMES: [&str; 11] = ["q", "k", "v", "u", "v_h", "b", "R", "R′", "V", "z", "E"];
 pub const BIAS: usize = 5;
 
 #[derive(Clone)]
 pub struct Case {
     pub shape: Shape,
-    /// q, k, v, u, v, b, R, R′, V, each without gaps.
-    pub values: [Option<Vec<f64>>; 9],
+    /// q, k, v, u, v, b, R, R′, V, z, E, each without gaps.
+    pub values: [Option<Vec<f64>>; 11],
+    /// c
+    pub segments: Vec<u32>,
     /// How b, R, R′ and V find their rows, and how many heads they have.
     pub rows: [Rows; 4],
     pub table_heads: [usize; 4],
@@ -87,12 +89,21 @@ impl Case {
         }
     }
 
+    /// Where the vector of E of a query and a key begins.
+    fn segment(&self, b: usize, h: usize, i: usize, j: usize) -> usize {
+        let Shape { queries, keys, heads, head_dim, .. } = self.shape;
+        let ids = &self.segments[b * keys..][..keys];
+        // There is no term where there are more queries than keys.
+        let own = (i + keys).checked_sub(queries).map_or(0, |place| ids[place]);
+        (usize::from(own != ids[j]) * heads + h) * head_dim
+    }
+
     /// Results, and, given their gradient, that of every value.
-    pub fn run(&self, dout: Option<&[f64]>) -> (Vec<f64>, [Vec<f64>; 9]) {
+    pub fn run(&self, dout: Option<&[f64]>) -> (Vec<f64>, [Vec<f64>; 11]) {
         let Shape { batch, queries, keys, heads, key_heads, head_dim: d } = self.shape;
         let scale = 1.0 / (d as f64).sqrt();
         let mut out = vec![0.0; batch * queries * heads * d];
-        let mut gradients = [0; 9].map(|_| Vec::new());
+        let mut gradients = [0; 11].map(|_| Vec::new());
         for (gradient, values) in gradients.iter_mut().zip(&self.values) {
             *gradient = vec![0.0; values.as_ref().map_or(0, Vec::len)];
         }
@@ -107,12 +118,14 @@ impl Case {
                     let seen: Vec<usize> = (0..keys).filter(|&j| self.sees(b, i, j)).collect();
                     let score = |j: usize| {
                         let (r, rk) = (self.vector(6, h, i, j), self.vector(7, h, i, j));
+                        let e = self.segment(b, h, i, j);
                         let sum: f64 = (0..d)
                             .map(|c| {
                                 let (q, k) = (get(0, qi + c), get(1, kj(j) + c));
                                 (q + get(3, h * d + c)) * k
                                     + (q + get(4, h * d + c)) * get(6, r + c)
                                     + k * get(7, rk + c)
+                                    + (q + get(9, h * d + c)) * get(10, e + c)
                             })
                             .sum();
                         scale * sum + get(BIAS, self.vector(BIAS, h, i, j))
@@ -149,10 +162,11 @@ impl Case {
                         add(BIAS, self.vector(BIAS, h, i, j), ds);
                         let (r, rk, rv) =
                             (self.vector(6, h, i, j), self.vector(7, h, i, j), self.vector(8, h, i, j));
+                        let e = self.segment(b, h, i, j);
                         for (c, dout) in dout.iter().enumerate() {
                             let (q, k) = (get(0, qi + c), get(1, kj(j) + c));
-                            let (u, v) = (get(3, h * d + c), get(4, h * d + c));
-                            add(0, qi + c, scale * ds * (k + get(6, r + c)));
+                            let (u, v, z) = (get(3, h * d + c), get(4, h * d + c), get(9, h * d + c));
+                            add(0, qi + c, scale * ds * (k + get(6, r + c) + get(10, e + c)));
                             add(1, kj(j) + c, scale * ds * (q + u + get(7, rk + c)));
                             add(2, kj(j) + c, p * factor(j) * dout);
                             add(3, h * d + c, scale * ds * k);
@@ -160,6 +174,8 @@ impl Case {
                             add(6, r + c, scale * ds * (q + v));
                             add(7, rk + c, scale * ds * k);
                             add(8, rv + c, p * factor(j) * dout);
+                            add(9, h * d + c, scale * ds * get(10, e + c));
+                            add(10, e + c, scale * ds * (q + z));
                         }
                     }
                 }

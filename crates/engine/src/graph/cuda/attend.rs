@@ -5,7 +5,7 @@ use crate::graph::Value;
 use crate::graph::attend::{Attend, Softmax, TableTerm};
 use crate::ops::Real;
 use crate::ops::cuda::product::Storage;
-use crate::ops::cuda::training::attention::{self, Attention, Gradients, Rows};
+use crate::ops::cuda::training::attention::{self, Attention, Gradients, Rows, Segments};
 use crate::ops::cuda::training::tensor;
 use gpu::Span;
 
@@ -35,6 +35,12 @@ impl<T: Real> Softmax<T> {
             [rows(bias, true), rows(query, false), rows(key, false), rows(value, false)];
         let vectors = |value: Option<Value>| value.map_or(Span::NOTHING, |value| lowering.place(value).span);
         let (content, position) = (vectors(terms.content), vectors(terms.position));
+        let [.., segment_query, segment_vectors] = terms.values().map(vectors);
+        let segments = terms.segments.map(|_| Segments {
+            ids: lowering.segments(batch * length),
+            query: segment_query,
+            vectors: segment_vectors,
+        });
         let work = Attention {
             arithmetic: place.storage.arithmetic(),
             batch,
@@ -58,6 +64,7 @@ impl<T: Real> Softmax<T> {
             query,
             key,
             value,
+            segments,
         };
         // Tensor cores where they can be had.
         let (is_tensor, has_terms) = (tensor::fits(&work), work.has_terms());
@@ -73,15 +80,27 @@ impl<T: Real> Softmax<T> {
         let (out, learned) = (self.out, terms.values());
         Ok(Box::new(move |lowering| {
             let Some(dy) = lowering.gradient(out) else { return Ok(()) };
-            let [content, position, bias, query, key, value] = learned.map(|value| {
-                let learned = value.filter(|&value| !lowering.is_constant(value));
-                learned.map_or(Span::NOTHING, |value| lowering.add_to(value))
-            });
+            let [content, position, bias, query, key, value, segment_query, segment_vectors] =
+                learned.map(|value| {
+                    let learned = value.filter(|&value| !lowering.is_constant(value));
+                    learned.map_or(Span::NOTHING, |value| lowering.add_to(value))
+                });
             let bytes = if is_tensor { tensor::scratch(&work) } else { attention::scratch(&work) };
             let scratch = lowering.scratch(bytes);
             lowering.set_gradient(joined, |lowering, joined| {
-                let given =
-                    Gradients { out: dy, joined, content, position, bias, query, key, value, scratch };
+                let given = Gradients {
+                    out: dy,
+                    joined,
+                    content,
+                    position,
+                    bias,
+                    query,
+                    key,
+                    value,
+                    segment_query,
+                    segment_vectors,
+                    scratch,
+                };
                 lowering.backward(move |gpu| {
                     // SAFETY: as above.
                     unsafe {

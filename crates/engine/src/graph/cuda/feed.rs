@@ -91,10 +91,15 @@ impl Lowering<'_> {
         self.inputs.from(offset).first(bytes)
     }
 
+    /// Segments, `[count]`.
+    pub(crate) fn segments(&mut self, count: usize) -> Span {
+        self.feed("types", 4 * count, move |batch, out| write(types(batch, count), out))
+    }
+
     /// Ids or segments, and the rows in their order: both `[count]`.
     pub(crate) fn ids(&mut self, is_type: bool, count: usize, vocabulary: usize) -> [Span; 2] {
         if is_type {
-            let ids = self.feed("types", 4 * count, move |batch, out| write(types(batch, count), out));
+            let ids = self.segments(count);
             let order = self.feed("types in order", 4 * count, move |batch, out| {
                 in_order(&types(batch, count), vocabulary, out);
             });

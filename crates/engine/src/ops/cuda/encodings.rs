@@ -51,6 +51,9 @@ struct Termed {
     position: u64,
     /// Bias, query, key and value table.
     tables: [RowArguments; 4],
+    segment_query: u64,
+    segment_vectors: u64,
+    segments: u64,
     sizes: Sizes,
     scale: f32,
     /// 0: none.
@@ -58,7 +61,7 @@ struct Termed {
 }
 
 const _: () =
-    assert!(size_of::<AddRows>() == 32 && size_of::<RowArguments>() == 24 && size_of::<Termed>() == 248);
+    assert!(size_of::<AddRows>() == 32 && size_of::<RowArguments>() == 24 && size_of::<Termed>() == 272);
 
 impl Encodings {
     /// Compiles the kernels, or finds them compiled.
@@ -119,9 +122,10 @@ impl Cuda {
             return Ok(());
         }
         let size = self.0.arithmetic.size();
-        let vector = |vector: Option<&Buffer<T>>| {
-            assert!(vector.is_none_or(|vector| vector.len == heads * head_dim), "a vector for every head");
-            vector.map_or(0, |vector| vector.at(0, size))
+        let vectors = |count: usize, vectors: Option<&Buffer<T>>| {
+            let len = count * heads * head_dim;
+            assert!(vectors.is_none_or(|vectors| vectors.len == len), "vectors for every head");
+            vectors.map_or(0, |vectors| vectors.at(0, size))
         };
         // What is shared must stay until this is launched: no other pass may put its own before.
         let mut state = self.state();
@@ -141,13 +145,23 @@ impl Cuda {
             table(2, &terms.key, false)?,
             table(3, &terms.value, false)?,
         ];
+        let segments = match &terms.segments {
+            Some(own) => {
+                assert!(queries <= keys && own.ids.len() == batch * keys, "a segment for every token");
+                state.segments(own.ids)?
+            }
+            None => 0,
+        };
         let steps = steps([&q, &k, &v]);
         let [q, k, v] = places;
         let work = Termed {
             vectors: Vectors { q, k, v, out: out.at(0, size), steps, mask, prefixes },
-            content: vector(terms.content),
-            position: vector(terms.position),
+            content: vectors(1, terms.content),
+            position: vectors(1, terms.position),
             tables,
+            segment_query: vectors(1, terms.segments.as_ref().map(|own| own.query)),
+            segment_vectors: vectors(2, terms.segments.as_ref().map(|own| own.vectors)),
+            segments,
             sizes: Sizes::new(shape, reach, window)?,
             scale: terms.scale.unwrap_or_else(|| 1.0 / (head_dim as f64).sqrt()) as f32,
             cap: terms.cap.unwrap_or(0.0) as f32,

@@ -11,7 +11,7 @@ const TABLES: usize = 8;
 
 pub(super) struct State {
     queue: Arc<Queue>,
-    /// Ids and types of the tokens that are embedded.
+    /// Ids of the tokens that are embedded, and their segments.
     pub ids: Input<u32>,
     pub types: Input<u32>,
     /// `[batch, words]`: a bit a key.
@@ -90,6 +90,11 @@ impl State {
                 (bits, self.prefixes.put(&self.queue, &prefixes)?, 2)
             }
         })
+    }
+
+    /// The address of the segments of tokens.
+    pub fn segments(&mut self, ids: &[u32]) -> Result<u64> {
+        self.types.put(&self.queue, ids)
     }
 
     /// The address of the rows that distances take, of the table with this number.

@@ -17,6 +17,7 @@ mod plain;
 mod roformer;
 mod t5;
 mod written;
+mod xlnet;
 
 pub(crate) use roformer::positions_table;
 
@@ -79,13 +80,15 @@ pub enum Family {
     T5Decoder,
     /// DeBERTa-v2 and v3: BERT's layers with scores of content and distance.
     DebertaV2,
+    /// XLNet: BERT's layers with Transformer-XL's encoding, and segments that scores compare.
+    XlNet,
     /// PyTorch's `TransformerEncoder` with norms first, GELU and biases, which comparisons train; no `config.json` names it.
     Plain,
 }
 
 impl Family {
     /// Those that a `config.json` can name.
-    pub(super) const NAMED: [Family; 23] = [
+    pub(super) const NAMED: [Family; 24] = [
         Family::RoFormer,
         Family::Bert,
         Family::Roberta,
@@ -109,6 +112,7 @@ impl Family {
         Family::Mpt,
         Family::T5,
         Family::DebertaV2,
+        Family::XlNet,
     ];
 
     /// Its `model_type`.
@@ -137,6 +141,7 @@ impl Family {
             Family::Mpt => "mpt",
             Family::T5 | Family::T5Decoder => "t5",
             Family::DebertaV2 => "deberta-v2",
+            Family::XlNet => "xlnet",
             Family::Plain => "plain",
         }
     }
@@ -167,6 +172,7 @@ impl Family {
             Family::Mpt => "Mpt",
             Family::T5 | Family::T5Decoder => "T5",
             Family::DebertaV2 => "DebertaV2",
+            Family::XlNet => "XLNet",
             Family::Plain => "Plain",
         }
     }
@@ -175,6 +181,8 @@ impl Family {
     pub(crate) fn class_of(self, head: HeadKind) -> String {
         match (self, head) {
             (Family::Gpt2, HeadKind::CausalLm) => "GPT2LMHeadModel".into(),
+            (Family::XlNet, HeadKind::MaskedLm) => "XLNetLMHeadModel".into(),
+            (Family::XlNet, HeadKind::QuestionAnswering) => "XLNetForQuestionAnsweringSimple".into(),
             (Family::Gemma3, HeadKind::CausalLm) => "Gemma3ForCausalLM".into(),
             (Family::T5, HeadKind::None) => "T5EncoderModel".into(),
             (Family::T5Decoder, HeadKind::CausalLm) => "T5ForConditionalGeneration".into(),
@@ -199,14 +207,16 @@ impl Family {
             Family::Gpt2 => ("resid_pdrop", 0.1),
             Family::GptJ | Family::Mpt => ("resid_pdrop", 0.0),
             Family::T5 | Family::T5Decoder => ("dropout_rate", 0.1),
+            Family::XlNet => ("dropout", 0.1),
             _ => ("attention_dropout", 0.0),
         }
     }
 
     /// Whether its models are encoders, made to be read both ways.
     pub fn is_encoder(self) -> bool {
-        let others = [Family::ModernBert, Family::NomicBert, Family::EuroBert, Family::DebertaV2, Family::T5];
-        self == Family::RoFormer || self.is_bert() || others.contains(&self)
+        use Family::{DebertaV2, EuroBert, ModernBert, NomicBert, RoFormer, T5, XlNet};
+        self.is_bert()
+            || matches!(self, RoFormer | ModernBert | NomicBert | EuroBert | DebertaV2 | T5 | XlNet)
     }
 
     /// Whether it is BERT or one of those that have its layers.
@@ -234,6 +244,7 @@ impl Family {
             Family::T5 => &t5::ENCODER,
             Family::T5Decoder => &t5::DECODER,
             Family::DebertaV2 => &deberta::NAMES,
+            Family::XlNet => &xlnet::NAMES,
             Family::Llama | Family::Mistral | Family::Qwen2 | Family::Qwen3 | Family::MiniMind => {
                 &llama::NAMES
             }
@@ -271,6 +282,17 @@ impl Family {
                 "inner width" => return "d_ff",
                 "positions" => return "n_positions",
                 "query width" => return "num_heads · d_kv",
+                _ => {}
+            }
+        }
+        if self == Family::XlNet {
+            match part {
+                "width" => return "d_model",
+                "layers" => return "n_layer",
+                "heads" => return "n_head",
+                "head width" => return "d_head",
+                "inner width" => return "d_inner",
+                "query width" => return "n_head · d_head",
                 _ => {}
             }
         }
@@ -312,6 +334,7 @@ pub(super) fn read(mut map: Map<String, Value>, weights: Option<&Weights>) -> Re
         Family::NomicBert => nomic::read(&fields, weights)?,
         Family::Mpt => mpt::read(&fields, weights)?,
         Family::DebertaV2 => deberta::read(&fields, weights)?,
+        Family::XlNet => xlnet::read(&fields, weights)?,
         Family::Gpt2 | Family::GptJ | Family::GptNeoX => gpt::read(&fields, family, weights)?,
         Family::Gemma2 | Family::Gemma3 => gemma::read(&fields, family, weights)?,
         Family::T5 => t5::read(&fields, weights)?,

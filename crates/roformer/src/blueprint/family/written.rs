@@ -1,7 +1,9 @@
 //! Blueprint → `config.json`, as transformers reads it.
 
 use super::super::{Blueprint, HeadKind, Mixing};
-use super::{Family, bert, deberta, gemma, gpt, llama, modernbert, mpt, nomic, object, own, roformer, t5};
+use super::{
+    Family, bert, deberta, gemma, gpt, llama, modernbert, mpt, nomic, object, own, roformer, t5, xlnet,
+};
 use crate::encoding::{Encoding, Learned, Merge, Rotary};
 use crate::error::{Error, Result};
 use serde_json::{Map, Value, json};
@@ -21,6 +23,7 @@ impl Blueprint {
             Family::NomicBert => nomic::write(self, longest, dropout),
             Family::Mpt => mpt::write(self, longest, dropout),
             Family::DebertaV2 => deberta::write(self, longest, dropout),
+            Family::XlNet => xlnet::write(self, dropout),
             Family::Gpt2 | Family::GptJ | Family::GptNeoX => gpt::write(self, longest, dropout),
             Family::Gemma2 | Family::Gemma3 => gemma::write(self, longest, dropout),
             Family::T5 | Family::T5Decoder => t5::write(self, longest, dropout),
@@ -81,13 +84,14 @@ impl Blueprint {
             Encoding::Deberta(own) => {
                 return self.family == Family::DebertaV2 && own.is_released(self.norms.epsilon);
             }
+            Encoding::XlNet(_) => return self.family == Family::XlNet,
             Encoding::None(_) => return self.family == Family::DebertaV2,
             _ => return false,
         };
         match self.family {
             Family::RoFormer => *rotary == Rotary { values: rotary.values, ..Rotary::default() },
             Family::Plain | Family::Gpt2 | Family::Mpt | Family::T5 | Family::T5Decoder => false,
-            family if family.is_bert() || family == Family::DebertaV2 => false,
+            family if family.is_bert() || matches!(family, Family::DebertaV2 | Family::XlNet) => false,
             family => {
                 let is_partial =
                     matches!(family, Family::GptJ | Family::GptNeoX | Family::Glm4 | Family::Phi3);

@@ -13,8 +13,10 @@ pub(crate) struct Frame {
     pub after: Vec<u32>,
     /// Between two texts.
     pub between: Vec<u32>,
-    /// The segment of a second text, and of what is after it.
+    /// The segment of a second text.
     pub second: u32,
+    /// The segments of what is after a text that is alone, and after a second one.
+    pub ends: [Vec<u32>; 2],
 }
 
 /// The vocabulary of a run.
@@ -66,7 +68,7 @@ impl Vocabulary {
     }
 }
 
-/// What the tokenizer puts around texts: seen on two short ones.
+/// What the tokenizer puts around texts, and of which segments that is: seen on two short ones.
 fn frame(tokenizer: &Tokenizer) -> Result<Frame> {
     let one = tokenizer.encode("a")?;
     let two = tokenizer.encode_pair("a", "b")?;
@@ -79,15 +81,57 @@ fn frame(tokenizer: &Tokenizer) -> Result<Frame> {
     };
     let has_texts = two.sequence.contains(&Some(0)) && two.sequence.contains(&Some(1));
     let second = two.sequence.iter().position(|&text| text == Some(1));
+    let (after, second) = (run(&one, past(&one, 0)), second.map_or(0, |at| two.token_types[at]));
+    // XLNet's last token is of a segment of its own.
+    let end = |encoding: &Encoding, from: usize, usual: u32| {
+        let kinds = encoding.token_types.iter().skip(from).copied().chain(std::iter::repeat(usual));
+        kinds.take(after.len()).collect()
+    };
     let frame = Frame {
         before: run(&one, 0),
-        after: run(&one, past(&one, 0)),
         between: run(&two, past(&two, 0)),
-        second: second.map_or(0, |at| two.token_types[at]),
+        second,
+        ends: [end(&one, past(&one, 0), 0), end(&two, past(&two, 1), second)],
+        after,
     };
     // A tokenizer that knows neither letter is none for text.
     match has_texts && one.sequence.contains(&Some(0)) {
         true => Ok(frame),
         false => Err(Error::input("the tokenizer", "one that reads no token in `a` and `b`", "one for text")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// XLNet's: a text, `<sep>` of its segment, `<cls>` of one of its own.
+    #[test]
+    fn what_is_after_a_text_has_its_own_segments() {
+        let text = |id: &str, kind: u32| json!({"Sequence": {"id": id, "type_id": kind}});
+        let token = |id: &str, kind: u32| json!({"SpecialToken": {"id": id, "type_id": kind}});
+        let special = |id: &str, number: u32| json!({"id": id, "ids": [number], "tokens": [id]});
+        let rule = json!({
+            "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null, "decoder": null,
+            "pre_tokenizer": {"type": "WhitespaceSplit"},
+            "model": {
+                "type": "WordLevel", "unk_token": "<unk>",
+                "vocab": {"<unk>": 0, "<sep>": 1, "<cls>": 2, "a": 3, "b": 4},
+            },
+            "post_processor": {
+                "type": "TemplateProcessing",
+                "single": [text("A", 0), token("<sep>", 0), token("<cls>", 2)],
+                "pair": [text("A", 0), token("<sep>", 0), text("B", 1), token("<sep>", 1), token("<cls>", 2)],
+                "special_tokens": {"<sep>": special("<sep>", 1), "<cls>": special("<cls>", 2)},
+            },
+        });
+        let folder = std::env::temp_dir().join(format!("roformer-frame-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("tokenizer.json"), rule.to_string()).unwrap();
+        let found = frame(&Tokenizer::load(&folder).unwrap()).unwrap();
+        std::fs::remove_dir_all(folder).unwrap();
+        let ends = [vec![0, 2], vec![1, 2]];
+        assert_eq!(found, Frame { before: vec![], after: vec![1, 2], between: vec![1], second: 1, ends });
     }
 }

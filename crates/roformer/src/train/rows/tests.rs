@@ -106,6 +106,31 @@ fn an_epoch_has_every_row_once_and_kept_rows_are_others() {
     assert_ne!(kept, (30..40).collect::<Vec<u32>>());
 }
 
+/// XLNet's last token is of a segment of its own, and what is beside it of the text's.
+#[test]
+fn what_is_after_a_text_has_its_own_segments() {
+    let line = "{\"text\": \"aa\", \"pair\": \"bbb\", \"label\": 0}\n";
+    let one = "{\"text\": \"aa\", \"label\": 0}\n";
+    let stream = "{\"text\": \"aa\"}\n";
+    for (goal, line, wanted) in [
+        (Goal::Classification, line, &[0, 0, 0, 0, 1, 1, 1, 1, 2, 0, 0][..]),
+        (Goal::Classification, one, &[0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0]),
+        // A stream of many texts: what is after them is at the end of each row.
+        (Goal::Masked, stream, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]),
+    ] {
+        let settings = Settings { goal, block: 11, batch: 2, validation: 0.0, ..Settings::default() };
+        let mut rows = rows("ends", &line.repeat(9), &settings);
+        rows.frame.after.push(4);
+        rows.frame.ends = [vec![0, 2], vec![1, 2]];
+        let mut batch = Batch::default();
+        rows.training(0, &mut batch);
+        assert_eq!(batch.types, [wanted, wanted].concat());
+        rows.frame.ends = [vec![0, 0], vec![1, 1]];
+        rows.training(0, &mut batch);
+        assert_eq!(batch.types.is_empty(), !wanted.contains(&1), "all of the first segment");
+    }
+}
+
 #[test]
 fn the_longer_of_two_texts_is_cut_first() {
     let settings =

@@ -32,6 +32,8 @@ struct Termed {
     const u32 *prefixes;  // [batch], where the reach is a prefix
     const void *content, *position;  // [heads, head_dim], or null
     TermRows bias, query, key, value;
+    const void *segment_query, *segment_vectors;  // [heads, head_dim] and [2, heads, head_dim]
+    const u32 *segments;                          // [batch, keys], or null: scores have nothing of segments
     u32 queries, keys, heads, key_heads, head_dim, words, reach, window;
     float scale;
     float cap;  // scores become cap·tanh(score / cap); 0: they stay
@@ -87,6 +89,17 @@ template <typename T> __device__ inline void attend_terms(const Termed &work) {
         reach = (u32)max(0ll, min((long long)reach, place + work.window));
         from = (u32)max(0ll, min((long long)reach, place + 1 - work.window));
     }
+    // What the query meets in keys of its own segment, and of another.
+    float by_segment[2] = {};
+    const u32 *segments = work.segments + (work.segments ? (u64)sequence * work.keys : 0);
+    u32 own = work.segments ? segments[work.keys - work.queries + query] : 0;
+    for (u32 apart = 0; work.segments && apart < 2; apart++) {
+        const T *vector = (const T *)work.segment_vectors + (apart * work.heads + head) * dim;
+        float sum = 0;
+        for (u32 d = threadIdx.x; d < dim; d += THREADS)
+            sum += (widen(q[d]) + widen(((const T *)work.segment_query)[head * dim + d])) * widen(vector[d]);
+        by_segment[apart] = sum_of_block(sum, parts);
+    }
     float largest = -INFINITY, total = 0;
     __syncthreads();
     for (u32 start = from; start < reach; start += THREADS) {
@@ -103,6 +116,7 @@ template <typename T> __device__ inline void attend_terms(const Termed &work) {
                 const T *row = row_of<T>(work.key, entry, head, dim);
                 for (u32 d = 0; d < dim; d++) sum += widen(k[d]) * widen(row[d]);
             }
+            if (work.segments) sum += by_segment[segments[key] != own];
             score = work.scale * sum;
             if (work.bias.values)
                 score += widen(((const T *)work.bias.values)[(u64)head * work.bias.rows + work.bias.index[entry]]);

@@ -73,6 +73,19 @@ pub(crate) struct Attention {
     pub key: Option<Rows>,
     /// V.
     pub value: Option<Rows>,
+    /// E, with z and c.
+    pub segments: Option<Segments>,
+}
+
+/// Vectors that queries meet by whether a key is of their segment.
+#[derive(Clone, Copy)]
+pub(crate) struct Segments {
+    /// c, `u32` `[batch · length]`.
+    pub ids: Span,
+    /// z, `f32` `[heads, head_dim]`.
+    pub query: Span,
+    /// E, `f32` `[2, heads, head_dim]`.
+    pub vectors: Span,
 }
 
 /// Vectors or numbers by distance.
@@ -107,6 +120,10 @@ pub(crate) struct Gradients {
     pub key: Span,
     /// Of the value table.
     pub value: Span,
+    /// Of [`Segments::query`].
+    pub segment_query: Span,
+    /// Of [`Segments::vectors`].
+    pub segment_vectors: Span,
     /// As many bytes as [`scratch`] says.
     pub scratch: Span,
 }
@@ -160,8 +177,8 @@ impl Tiled {
         let (step, slots) = (width + 4, 2 * rows);
         let more = match terms {
             Terms::None => 0,
-            Terms::Numbers => rows + 2 * slots,
-            Terms::Tables => rows + 2 * slots + slots * step,
+            Terms::Numbers => 3 * rows + 2 * slots,
+            Terms::Tables => 3 * rows + 2 * slots + slots * step,
         };
         (vectors * rows * step + scores * rows * (rows + 4) + more) * size_of::<f32>()
     }
@@ -196,7 +213,7 @@ impl Terms {
     fn of(work: &Attention) -> Terms {
         if work.query.is_some() || work.key.is_some() || work.value.is_some() {
             Terms::Tables
-        } else if !work.content.is_nothing() || work.bias.is_some() {
+        } else if !work.content.is_nothing() || work.bias.is_some() || work.segments.is_some() {
             Terms::Numbers
         } else {
             Terms::None
@@ -235,6 +252,11 @@ struct Arguments {
     content_gradient: u64,
     position_gradient: u64,
     delta: u64,
+    segments: u64,
+    segment_query: u64,
+    segment_vectors: u64,
+    segment_query_gradient: u64,
+    segment_vectors_gradient: u64,
     site: u64,
     length: u32,
     heads: u32,
@@ -251,7 +273,7 @@ struct Arguments {
     keep: f32,
 }
 
-const _: () = assert!(size_of::<RowArguments>() == 32 && size_of::<Arguments>() == 288);
+const _: () = assert!(size_of::<RowArguments>() == 32 && size_of::<Arguments>() == 328);
 
 /// A size that attention's kernels take.
 pub(super) fn narrow(value: usize) -> Result<u32> {
@@ -285,6 +307,9 @@ fn arguments(gpu: &Launcher, work: &Attention, gradients: Option<&Gradients>) ->
     let Attention { batch, length, heads, head_dim, .. } = *work;
     let (tokens, size) = (batch * length, work.arithmetic.size());
     let head = floats(heads * head_dim);
+    let has_segments = work.segments.is_some();
+    let none = Segments { ids: Span::NOTHING, query: Span::NOTHING, vectors: Span::NOTHING };
+    let segments = work.segments.unwrap_or(none);
     let all = Arguments {
         joined: gpu.at(work.joined, tokens * width * size)?,
         out: gpu.at(work.out, tokens * heads * head_dim * size)?,
@@ -306,6 +331,11 @@ fn arguments(gpu: &Launcher, work: &Attention, gradients: Option<&Gradients>) ->
             false => gpu.maybe(to.position, head)?,
         },
         delta: gpu.maybe(to.scratch, scratch(work))?,
+        segments: gpu.maybe(segments.ids, tokens * size_of::<u32>())?,
+        segment_query: gpu.maybe(segments.query, head)?,
+        segment_vectors: gpu.maybe(segments.vectors, 2 * head)?,
+        segment_query_gradient: if has_segments { gpu.maybe(to.segment_query, head)? } else { 0 },
+        segment_vectors_gradient: if has_segments { gpu.maybe(to.segment_vectors, 2 * head)? } else { 0 },
         site: work.site,
         length: narrow(work.length)?,
         heads: narrow(work.heads)?,

@@ -103,6 +103,7 @@ pub(super) fn plain_attention(arithmetic: Arithmetic) -> Attention {
         query: None,
         key: None,
         value: None,
+        segments: None,
     }
 }
 

@@ -129,14 +129,15 @@ impl Kernels {
     }
 }
 
-/// Whether these kernels compute an attention: in `bf16`, without vectors by distance or a window, with rows at multiples of 16 bytes.
+/// Whether these kernels compute an attention: in `bf16`, without vectors by distance or segment or a window, with rows at multiples of 16 bytes.
 pub(crate) fn fits(attention: &Attention) -> bool {
-    let Attention { head_dim, joined, out, content, position, query, key, value, .. } = *attention;
+    let Attention { head_dim, joined, out, content, position, query, key, value, segments, .. } = *attention;
     let has_others = !content.is_nothing()
         || !position.is_nothing()
         || query.is_some()
         || key.is_some()
-        || value.is_some();
+        || value.is_some()
+        || segments.is_some();
     attention.arithmetic == Arithmetic::Bf16
         && !has_others
         && attention.window.is_none()

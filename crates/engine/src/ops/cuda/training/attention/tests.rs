@@ -13,8 +13,10 @@ const SEED: u64 = 5;
 const STEP: u64 = 2;
 const SITE: u64 = 9;
 
-/// u, v, b, R, R′ and V.
-const NAMES: [&str; 6] = ["u", "v", "b", "R", "R′", "V"];
+/// u, v, b, R, R′, V, z and E.
+const NAMES: [&str; 8] = ["u", "v", "b", "R", "R′", "V", "z", "E"];
+/// The number of each.
+const ALL: [usize; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
 #[derive(Clone, Copy, Debug)]
 struct Case {
@@ -25,7 +27,7 @@ struct Case {
     head_dim: usize,
     is_causal: bool,
     window: Option<usize>,
-    /// A bit for each of [`NAMES`].
+    /// A bit for each of [`NAMES`]; z comes with E.
     terms: u32,
     /// Whether heads share the tables.
     is_shared: bool,
@@ -49,7 +51,7 @@ impl Case {
     }
 
     fn has(&self, which: usize) -> bool {
-        self.terms >> which & 1 == 1
+        self.terms >> which.min(6) & 1 == 1
     }
 
     fn table_heads(&self) -> usize {
@@ -71,7 +73,8 @@ impl Case {
     /// How many numbers a term has.
     fn count(&self, which: usize) -> usize {
         match which {
-            0 | 1 => self.heads * self.head_dim,
+            0 | 1 | 6 => self.heads * self.head_dim,
+            7 => 2 * self.heads * self.head_dim,
             2 => self.heads * self.rows(2).0,
             _ => self.rows(which).0 * self.table_heads() * self.head_dim,
         }
@@ -85,6 +88,11 @@ impl Case {
         }
     }
 
+    /// The segments of tokens.
+    fn segments(&self) -> Vec<u32> {
+        (0..self.batch * self.length).map(|token| (token * token / 3 % 4) as u32).collect()
+    }
+
     fn mask(&self) -> Vec<bool> {
         let tokens = (0..self.batch).flat_map(|b| (0..self.length).map(move |token| (b, token)));
         tokens.map(|(sequence, token)| self.is_there(sequence, token)).collect()
@@ -96,14 +104,14 @@ struct Given {
     out: Vec<f64>,
     lse: Vec<f64>,
     joined: Vec<f64>,
-    terms: [Vec<f64>; 6],
+    terms: [Vec<f64>; 8],
 }
 
 /// The numbers of a case: joined, the gradient of the results, the terms.
 struct Numbers {
     joined: Vec<f32>,
     dout: Vec<f32>,
-    terms: [Vec<f32>; 6],
+    terms: [Vec<f32>; 8],
 }
 
 impl Numbers {
@@ -118,7 +126,7 @@ impl Numbers {
         Numbers {
             joined: stored(1, tokens * case.width()),
             dout: stored(2, tokens * case.heads * case.head_dim),
-            terms: [0, 1, 2, 3, 4, 5].map(|which| list(3 + which as u64, case.count(which))),
+            terms: ALL.map(|which| list(3 + which as u64, case.count(which))),
         }
     }
 }
@@ -131,7 +139,8 @@ fn on_processor(case: &Case, numbers: &Numbers) -> Given {
     let (token, sequence) = (case.width(), length * case.width());
     let offsets = [0, heads * head_dim, (heads + key_heads) * head_dim];
     let [q, k, v] = offsets.map(|offset| Heads { data: &joined[offset..], token, sequence });
-    let (mask, index) = (case.mask(), [2, 3, 4, 5].map(|which| case.rows(which).1));
+    let (mask, segments) = (case.mask(), case.segments());
+    let index = [2, 3, 4, 5].map(|which| case.rows(which).1);
     let term = |which: usize| case.has(which).then_some(&terms[which][..]);
     let table = |which: usize| {
         let table = Table { values: &terms[which], heads: case.table_heads(), index: &index[which - 2] };
@@ -156,6 +165,11 @@ fn on_processor(case: &Case, numbers: &Numbers) -> Given {
             query: table(3),
             key: table(4),
             value: table(5),
+            segments: term(6).zip(term(7)).map(|(query, vectors)| attention::Segments {
+                query,
+                vectors,
+                ids: &segments,
+            }),
         },
         dropout: (case.dropout > 0.0 && case.is_training).then_some(Dropout {
             probability: case.dropout,
@@ -168,14 +182,14 @@ fn on_processor(case: &Case, numbers: &Numbers) -> Given {
     let (mut out, mut lse) = (vec![0.0; dout.len()], vec![0.0; batch * length * heads]);
     assert!(attention.forward(&mut out, &mut lse, &mut workspace));
     let mut given = vec![0.0; joined.len()];
-    let mut sums = [0, 1, 2, 3, 4, 5].map(|which| vec![0.0; case.count(which)]);
+    let mut sums = ALL.map(|which| vec![0.0; case.count(which)]);
     let mut parts = sums.each_mut().map(|sum| Some(&mut sum[..]));
     for (which, part) in parts.iter_mut().enumerate() {
         if !case.has(which) {
             *part = None;
         }
     }
-    let [content, position, bias, query, key, value] = parts;
+    let [content, position, bias, query, key, value, segment_query, segment_vectors] = parts;
     let [q, k, v] = offsets.map(|offset| Place { buffer: 0, offset, token, sequence });
     let gradients = attention::Gradients {
         buffers: &mut [&mut given],
@@ -183,7 +197,7 @@ fn on_processor(case: &Case, numbers: &Numbers) -> Given {
         q,
         k,
         v,
-        terms: TermGradients { content, position, bias, query, key, value },
+        terms: TermGradients { content, position, bias, query, key, value, segment_query, segment_vectors },
     };
     assert!(attention.backward((&dout, &out, &lse), gradients, &mut workspace));
     Given { out, lse, joined: given, terms: sums }
@@ -240,6 +254,7 @@ impl Storing {
         // Gradients of terms are added to.
         let sums = numbers.terms.each_ref().map(|term| self.put(&vec![1f32; term.len()]));
         let index = [2, 3, 4, 5].map(|which| self.put(&case.rows(which).1));
+        let segments = self.put(&case.segments());
         let rows = |which: usize| {
             case.has(which).then(|| Rows {
                 values: terms[which].span(),
@@ -248,7 +263,7 @@ impl Storing {
                 index: index[which - 2].span(),
             })
         };
-        let one = |list: &[Block; 6], which: usize| {
+        let one = |list: &[Block; 8], which: usize| {
             if case.has(which) { list[which].span() } else { Span::NOTHING }
         };
         let work = Attention {
@@ -274,6 +289,11 @@ impl Storing {
             query: rows(3),
             key: rows(4),
             value: rows(5),
+            segments: case.has(6).then(|| Segments {
+                ids: segments.span(),
+                query: terms[6].span(),
+                vectors: terms[7].span(),
+            }),
         };
         let scratch = self.put(&vec![f32::NAN; scratch(&work) / 4]);
         let gradients = Gradients {
@@ -285,6 +305,8 @@ impl Storing {
             query: one(&sums, 3),
             key: one(&sums, 4),
             value: one(&sums, 5),
+            segment_query: one(&sums, 6),
+            segment_vectors: one(&sums, 7),
             scratch: scratch.span(),
         };
         let launcher = &self.gpu.launcher();
@@ -301,7 +323,7 @@ impl Storing {
             out: self.fetch(&out, numbers.dout.len()),
             lse: self.gpu.get::<f32>(&lse, tokens * heads).into_iter().map(f64::from).collect(),
             joined: self.fetch(&given, numbers.joined.len()),
-            terms: [0, 1, 2, 3, 4, 5].map(added),
+            terms: ALL.map(added),
         }
     }
 
@@ -352,7 +374,7 @@ const CASE: Case = Case {
 fn lengths_and_heads() {
     for gpu in Storing::all() {
         for length in [1, 3, 20, 33, 40, 64, 65, 130, 257] {
-            for (terms, is_causal) in [(0, false), (0, true), (63, false), (63, true)] {
+            for (terms, is_causal) in [(0, false), (0, true), (127, false), (127, true)] {
                 gpu.check(Case { length, terms, is_causal, ..CASE });
                 for window in [Some(2), Some(7), Some(40), Some(100)] {
                     gpu.check(Case { length, terms, is_causal, window, ..CASE });
@@ -361,7 +383,7 @@ fn lengths_and_heads() {
             }
         }
         for head_dim in [1, 4, 7, 8, 16, 32, 48, 64, 100, 128] {
-            for (terms, length) in [(0, 20), (0, 50), (0, 100), (63, 20), (63, 50), (63, 100)] {
+            for (terms, length) in [(0, 20), (0, 50), (0, 100), (127, 20), (127, 50), (127, 100)] {
                 let (heads, key_heads, is_shared) = (6, 2, head_dim % 8 == 0);
                 gpu.check(Case { head_dim, terms, length, heads, key_heads, is_shared, ..CASE });
                 gpu.check(Case { head_dim, terms, length, dropout: 0.4, hidden: Hidden::Nothing, ..CASE });
@@ -373,7 +395,7 @@ fn lengths_and_heads() {
 #[test]
 fn each_term_by_itself() {
     for gpu in Storing::all() {
-        for which in 0..6 {
+        for which in 0..7 {
             for length in [5, 40, 64, 90] {
                 for (is_shared, is_causal) in [(false, false), (true, true)] {
                     let case = Case { length, is_shared, is_causal, terms: 1 << which, ..CASE };

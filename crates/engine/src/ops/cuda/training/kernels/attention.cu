@@ -38,6 +38,9 @@ struct Work {
     void *given;        // the gradient of joined
     float *content_gradient, *position_gradient;
     float *delta;  // [batch·length, heads]: each query's sum of result times gradient
+    const u32 *segments;  // [batch·length]; null: scores have nothing of segments
+    const float *segment_query, *segment_vectors;  // [heads, head_dim], and [2, heads, head_dim]: of the same, of another
+    float *segment_query_gradient, *segment_vectors_gradient;
     u64 site;
     u32 length, heads, key_heads, head_dim;
     u32 tiles;  // ⌈length / (16·N)⌉
@@ -185,6 +188,22 @@ __device__ inline char *joined_at(const Work &work, const void *joined, u64 toke
 }
 __device__ inline char *out_at(const Work &work, const void *out, u64 token, u32 head) {
     return (char *)out + ((token * work.heads + head) * work.head_dim << (work.is_bf16 ? 1 : 2));
+}
+
+// The vector that a head's queries meet in keys of their own segment (0), or of another (1).
+__device__ inline const float *segment_vector(const Work &work, u32 apart, u32 head) {
+    return work.segment_vectors + (apart * work.heads + head) * work.head_dim;
+}
+
+// Which of a thread's scores of a tile are of two segments: bit i·N + j.
+template <int N> __device__ inline u32 apart(const Work &work, u32 sequence, u32 query, u32 key) {
+    const u32 *segments = work.segments + (u64)sequence * work.length;
+    auto of = [&](u32 token) { return token < work.length ? segments[token] : 0; };
+    u32 bits = 0;
+#pragma unroll
+    for (u32 n = 0; n < N * N; n++)
+        bits |= (u32)(of(query + down() + n / N * 16) != of(key + across() + n % N * 16)) << n;
+    return bits;
 }
 
 // ---- Who sees whom, and what is dropped -----------------------------------------------------------------------------

@@ -33,11 +33,45 @@ __device__ inline void give(const Work &work, char *to, u32 first, float (&vecto
     }
 }
 
+// Adds to the gradients of queries what reaches them by way of segments, and gives to z and E. `sums` are each query's sums of
+// slopes, over keys of its own segment and over others.
+template <int N, int D>
+__device__ inline void give_segments(
+    const Work &work, u32 head, const float *q, const float (&sums)[N][2], float (&dq)[N][D / 16]
+) {
+    constexpr int STEP = Sizes<N, D>::STEP;
+    const float *added = work.segment_query + head * work.head_dim;
+#pragma unroll 1
+    for (int other = 0; other < 2; other++) {
+        const float *vector = segment_vector(work, other, head);
+        float by_way[N][D / 16], met[N][D / 16];
+#pragma unroll
+        for (int n = 0; n < N; n++) {
+            float sum = other ? sums[n][1] : sums[n][0];
+#pragma unroll
+            for (int c = 0; c < D / 16; c++) {
+                u32 column = column_of<D>(c);
+                bool is_there = column < work.head_dim;
+                by_way[n][c] = is_there ? sum * vector[column] : 0;
+                met[n][c] = is_there ? sum * (q[(down() + 16 * n) * STEP + column] + added[column]) : 0;
+                dq[n][c] += by_way[n][c];
+            }
+        }
+        if (work.segment_query_gradient)
+            add_rows<N, D>(work, work.segment_query_gradient + head * work.head_dim, by_way, work.scale);
+        if (work.segment_vectors_gradient)
+            add_rows<N, D>(
+                work, work.segment_vectors_gradient + (other * work.heads + head) * work.head_dim, met, work.scale
+            );
+    }
+}
+
 // The gradients of queries, and of what is added to them: of u what reached the queries by way of keys, of v what by way of
-// the table (`turned`).
+// the table (`turned`), of z what by way of segments (`sums`). Without any tile met, there are no queries `q`.
 template <int N, int D, bool TERMS>
 __device__ inline void give_queries(
-    const Work &work, u64 first, u32 query, u32 head, float (&dq)[N][D / 16], const float (&turned)[N][D / 16]
+    const Work &work, u64 first, u32 query, u32 head, const float *q, float (&dq)[N][D / 16],
+    const float (&turned)[N][D / 16], const float (&sums)[N][2]
 ) {
     if (TERMS) {
         u32 vector = head * work.head_dim;
@@ -45,6 +79,7 @@ __device__ inline void give_queries(
         if (work.position_gradient) add_rows<N, D>(work, work.position_gradient + vector, turned, work.scale);
 #pragma unroll
         for (int n = 0; n < N * D / 16; n++) dq[n / (D / 16)][n % (D / 16)] += turned[n / (D / 16)][n % (D / 16)];
+        if (work.segments && q) give_segments<N, D>(work, head, q, sums, dq);
     }
     give<N, D>(work, joined_at(work, work.given, first + query, head), query, dq, work.scale);
 }
@@ -78,7 +113,7 @@ template <int N, int D, bool TERMS, int SIDE> __device__ inline void backward(co
     Dropping dropping(work);
 
     float dq[N][D / 16] = {}, turned[N][D / 16] = {}, dk[N][D / 16] = {}, dv[N][D / 16] = {};
-    float lse[N], delta[N];
+    float lse[N], delta[N], by_segment[N][2] = {};
     bool is_first = true;
     for (u32 step = 0; step < (SIDE == BY_QUERIES ? each : each * group); step++) {
         if (SIDE != BY_QUERIES) head = key_head * group + step / each;
@@ -130,7 +165,7 @@ template <int N, int D, bool TERMS, int SIDE> __device__ inline void backward(co
         add_dots<N, D>(work, s, q, k);
         add_dots<N, D>(work, ds, slope, v);
         if (TERMS) {
-            terms.finish(work, s, head, query, key, q, k);
+            terms.finish(work, s, sequence, head, query, key, q, k);
             if (work.value.values) {
                 gather<N, D>(work, work.value, false, head, query, key, terms.band);
                 add_band_dots<N, D, false>(work, ds, slope, terms.band);
@@ -152,6 +187,21 @@ template <int N, int D, bool TERMS, int SIDE> __device__ inline void backward(co
                 u32 by_key = (across() + 16 * j) * S::SCORES + down() + 16 * i;
                 if (FOR_KEYS) weights[by_key] = weight * factor;
                 slopes[FOR_QUERIES ? by_query : by_key] = ds[i][j];
+            }
+        }
+        if (TERMS && FOR_QUERIES && work.segments) {
+            u32 are_apart = apart<N>(work, sequence, query, key);
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                float sums[2] = {};
+#pragma unroll
+                for (int j = 0; j < N; j++) {
+                    bool is_apart = are_apart >> (i * N + j) & 1;
+                    sums[0] += is_apart ? 0 : ds[i][j];
+                    sums[1] += is_apart ? ds[i][j] : 0;
+                }
+                by_segment[i][0] += sum_of_lanes(sums[0], 16);
+                by_segment[i][1] += sum_of_lanes(sums[1], 16);
             }
         }
         __syncthreads();
@@ -224,12 +274,15 @@ template <int N, int D, bool TERMS, int SIDE> __device__ inline void backward(co
             }
         }
         if (SIDE == BOTH) {
-            give_queries<N, D, TERMS>(work, first, query, head, dq, turned);
+            give_queries<N, D, TERMS>(work, first, query, head, q, dq, turned, by_segment);
 #pragma unroll
             for (int n = 0; n < N * D / 16; n++) dq[n / (D / 16)][n % (D / 16)] = turned[n / (D / 16)][n % (D / 16)] = 0;
+#pragma unroll
+            for (int n = 0; n < N; n++) by_segment[n][0] = by_segment[n][1] = 0;
         }
     }
-    if (SIDE == BY_QUERIES) give_queries<N, D, TERMS>(work, first, fixed * S::ROWS, head, dq, turned);
+    if (SIDE == BY_QUERIES)
+        give_queries<N, D, TERMS>(work, first, fixed * S::ROWS, head, is_first ? nullptr : q, dq, turned, by_segment);
     if (FOR_KEYS) {
         u32 key = fixed * S::ROWS;
         give<N, D>(work, joined_at(work, work.given, first + key, work.heads + key_head), key, dk, work.scale);

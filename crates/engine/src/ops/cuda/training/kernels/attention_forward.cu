@@ -40,7 +40,7 @@ template <int N, int D, bool TERMS> __device__ inline void forward(const Work &w
         float s[N][N] = {};
         add_dots<N, D>(work, s, q, k);
         if (TERMS) {
-            terms.finish(work, s, head, query, key, q, k);
+            terms.finish(work, s, sequence, head, query, key, q, k);
         } else {
             scale_scores(work, s);
         }

@@ -73,14 +73,17 @@ __device__ inline void give_band(
     }
 }
 
-// The dots of COUNT vectors in shared memory, down + 16·n, with one, handed on by one thread each.
+// The dots of COUNT vectors in shared memory, down + 16·n, plus another where it is there, with one, handed on by one thread
+// each.
 template <int COUNT, int D, typename Take>
-__device__ inline void each_dot(const Work &work, const float *vectors, const float *vector, Take take) {
+__device__ inline void each_dot(
+    const Work &work, const float *vectors, const float *added, const float *vector, Take take
+) {
 #pragma unroll
     for (int n = 0; n < COUNT; n++) {
         float sum = 0;
         for (u32 column = across(); column < work.head_dim; column += 16)
-            sum = fmaf(vectors[(down() + 16 * n) * (D + 4) + column], vector[column], sum);
+            sum = fmaf(vectors[(down() + 16 * n) * (D + 4) + column] + (added ? added[column] : 0), vector[column], sum);
         sum = sum_of_lanes(sum, 16);
         if (across() == 0) take(down() + 16 * n, sum);
     }
@@ -88,17 +91,19 @@ __device__ inline void each_dot(const Work &work, const float *vectors, const fl
 
 // Shared memory for the terms; the band comes last, and is not there without tables.
 template <int N, int D> struct Terms {
-    float *by_key, *by_slot, *sums, *band;
+    float *by_key, *by_slot, *sums, *by_segment, *band;
 
     __device__ inline Terms(float *memory) {
         by_key = memory, by_slot = by_key + Sizes<N, D>::ROWS;
-        sums = by_slot + Sizes<N, D>::SLOTS, band = sums + Sizes<N, D>::SLOTS;
+        sums = by_slot + Sizes<N, D>::SLOTS, by_segment = sums + Sizes<N, D>::SLOTS;
+        band = by_segment + 2 * Sizes<N, D>::ROWS;
     }
 
     // From queries times keys to scores: adds the other terms, and scales.
     __device__ inline void finish(
-        const Work &work, float (&s)[N][N], u32 head, u32 query, u32 key, const float *q, const float *k
+        const Work &work, float (&s)[N][N], u32 sequence, u32 head, u32 query, u32 key, const float *q, const float *k
     ) {
+        constexpr int ROWS = Sizes<N, D>::ROWS;
         u32 first = head * work.head_dim;
         for (u32 slot = threadIdx.x; slot < Sizes<N, D>::SLOTS; slot += THREADS) {
             int entry = entry_of<N>(work, query, key, slot);
@@ -106,18 +111,25 @@ template <int N, int D> struct Terms {
             by_slot[slot] = has_bias ? work.bias.values[(u64)head * work.bias.rows + work.bias.index[entry]] : 0;
         }
         if (work.content)
-            each_dot<N, D>(work, k, work.content + first, [&](u32 key, float dot) { by_key[key] = dot * work.scale; });
+            each_dot<N, D>(work, k, nullptr, work.content + first, [&](u32 key, float dot) { by_key[key] = dot * work.scale; });
         if (work.query.values) {
             gather<N, D>(work, work.query, false, head, query, key, band);
             add_band_dots<N, D, false>(work, s, q, band);
             if (work.position)
-                each_dot<2 * N, D>(work, band, work.position + first, [&](u32 slot, float dot) {
+                each_dot<2 * N, D>(work, band, nullptr, work.position + first, [&](u32 slot, float dot) {
                     by_slot[slot] += dot * work.scale;
                 });
         }
         if (work.key.values) {
             gather<N, D>(work, work.key, true, head, query, key, band);
             add_band_dots<N, D, true>(work, s, k, band);
+        }
+        u32 are_apart = work.segments ? apart<N>(work, sequence, query, key) : 0;
+        for (u32 other = 0; work.segments && other < 2; other++) {
+            const float *vector = segment_vector(work, other, head);
+            each_dot<N, D>(work, q, work.segment_query + first, vector, [&](u32 query, float dot) {
+                by_segment[other * ROWS + query] = dot * work.scale;
+            });
         }
         __syncthreads();
 #pragma unroll
@@ -126,6 +138,7 @@ template <int N, int D> struct Terms {
             for (int j = 0; j < N; j++) {
                 float more = by_slot[16 * (i - j + N - 1) + down() + 15 - across()];
                 if (work.content) more += by_key[across() + 16 * j];
+                if (work.segments) more += by_segment[(are_apart >> (i * N + j) & 1) * ROWS + down() + 16 * i];
                 s[i][j] = fmaf(s[i][j], work.scale, more);
             }
         }
