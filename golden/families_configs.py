@@ -283,7 +283,7 @@ def xlnet(random):
         "ff_activation": str(random.choice(["gelu", "gelu_new", "relu", "silu"])),
         "layer_norm_eps": float(random.choice([1e-12, 1e-5])),
         "clamp_len": int(random.choice([-1, 0, 2, 5, 40])),
-        "mem_len": None,
+        "mem_len": [None, 0, 7][int(random.integers(0, 3))],
         "summary_type": str(random.choice(["last", "first", "mean", "cls_index"])),
         "summary_activation": str(random.choice(["tanh", "gelu", "relu"])),
         "tie_word_embeddings": flag(random),

@@ -1,13 +1,15 @@
 //! `roformer convert`: weights of any format that is read here, as one safetensors file.
 
+mod cost;
 mod pairing;
 mod write;
 
 use crate::error::{Failure, Outcome, unwritten};
 use crate::input;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use pairing::Change;
-use roformer::blueprint::{Blueprint, Family};
+use roformer::blueprint::{Blueprint, Family, QUANTISED};
+use roformer::ops::Precision;
 use roformer::weights::{PAIRING_KEY, Weights, recorded_pairing};
 use roformer::{files, tokenizer};
 use rope::Pairing;
@@ -15,12 +17,15 @@ use serde_json::json;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use write::Form;
 
-/// Write weights as model.safetensors, in f32
+/// Write weights as model.safetensors
 ///
 /// Reads safetensors, PyTorch's .bin and TensorFlow's checkpoints, in one file or several, and writes DST/model.safetensors;
 /// with a folder, its config.json and the files of its tokenizer too. All numbers become f32, whatever they were: exactly,
-/// except for f64, which is rounded. Position tables are left out, because they follow from the configuration, and so are
+/// except for f64, which is rounded. With --dtype bf16 matrices are rounded to 16 bits; with int8 those of the layers to 8, with
+/// a scale for each row, and other matrices to 16. Vectors stay f32. What that costs is said: the cosine between vectors of texts
+/// made with the rounded model and with the one before. Position tables are left out, because they follow from the configuration, and so are
 /// second copies of tied tensors.
 ///
 /// A checkpoint of TensorFlow is read as RoFormer and BERT were released: bert_model.ckpt.index with its data and a
@@ -33,7 +38,8 @@ use std::path::{Path, PathBuf};
 #[derive(Args)]
 #[command(after_help = "Examples:\n  roformer convert junnyu/roformer_chinese_base converted\n  \
     roformer convert pytorch_model.bin converted\n  \
-    roformer convert chinese_roformer-char_L-12_H-768_A-12 converted\n  roformer convert DIR half --pairing half")]
+    roformer convert chinese_roformer-char_L-12_H-768_A-12 converted\n  roformer convert DIR half --pairing half\n  \
+    roformer convert DIR small --dtype int8 --input texts.txt")]
 pub struct Arguments {
     /// A folder with weights and a config.json, a file of weights, or a name on the hub
     #[arg(value_name = "SRC")]
@@ -44,13 +50,30 @@ pub struct Arguments {
     /// Which features of a head the result is to rotate together: half or interleaved [default: as they are]
     #[arg(long, value_name = "P", value_parser = ["half", "interleaved"])]
     pairing: Option<String>,
+    /// What matrices are written in
+    #[arg(long, value_enum, default_value_t = Dtype::F32)]
+    dtype: Dtype,
+    /// With --dtype: a file with a text per line to compare the models on [default: texts of random tokens]
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
     /// Replace files that exist
     #[arg(long)]
     force: bool,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Dtype {
+    F32,
+    Bf16,
+    Int8,
+}
+
 pub fn run(arguments: Arguments) -> Outcome {
-    let Arguments { source, target, pairing, force } = arguments;
+    let Arguments { source, target, pairing, dtype, input, force } = arguments;
+    if let (Dtype::F32, Some(input)) = (dtype, &input) {
+        let message = format!("--input is {}; expected none: nothing is rounded", input.display());
+        return Err(Failure::Input(message));
+    }
     // TensorFlow names a checkpoint without an ending.
     let mut table = source.clone().into_os_string();
     table.push(".index");
@@ -61,8 +84,16 @@ pub fn run(arguments: Arguments) -> Outcome {
     // Beside the weights: a file alone says neither what is tied nor how wide a head is.
     let beside = weights.path().with_file_name("config.json");
     let config = input::config_beside(weights.path())?;
-    let known = config.as_deref().and_then(|bytes| Blueprint::read(bytes, Some(&weights)).ok());
-    let known = known.filter(|blueprint| blueprint.family == Family::RoFormer);
+    let blueprint = config.as_deref().map(|bytes| Blueprint::read(bytes, Some(&weights)));
+    if dtype != Dtype::F32 && !(is_folder && matches!(blueprint, Some(Ok(_)))) {
+        let why = match blueprint {
+            Some(Err(error)) => error.to_string(),
+            _ => "the source is no folder with a config.json".into(),
+        };
+        return Err(Failure::Input(format!("--dtype rounds what a model multiplies with, and {why}")));
+    }
+    let blueprint = blueprint.and_then(Result::ok);
+    let known = blueprint.clone().filter(|blueprint| blueprint.family == Family::RoFormer);
     let own = recorded_pairing(weights.path());
     let change = match pairing.as_deref().map(str::parse::<Pairing>).transpose()? {
         Some(to) => Some(Change::new(config.as_deref(), &beside, own, to)?),
@@ -78,6 +109,8 @@ pub fn run(arguments: Arguments) -> Outcome {
     if let Some(change) = &change {
         change.check(&weights, &names)?;
     }
+    let forms = names.iter().map(|&name| (name, form(dtype, name, &weights, blueprint.as_ref())));
+    let forms: Vec<(&str, Form)> = forms.collect();
 
     if target.exists() && !target.is_dir() {
         return Err(Failure::Input(format!("{} is a file; expected a folder to write to", target.display())));
@@ -89,6 +122,10 @@ pub fn run(arguments: Arguments) -> Outcome {
     }
     // What goes along with the weights of a folder, as it is.
     let mut copies = if is_folder { tokenizer::kept(&source)? } else { Vec::new() };
+    let config = match config.map(|config| plain(&config)) {
+        Some(config) if dtype == Dtype::Int8 => Some(quantised(&config)?),
+        config => config.map(String::into_bytes),
+    };
     copies.extend(config.filter(|_| is_folder).map(|config| ("config.json".into(), config)));
     let is_same = |path: &Path, bytes: &[u8]| matches!(files::read(path, bytes.len() as u64), Ok(Some(there)) if there == *bytes);
     for (name, bytes) in copies.iter().filter(|_| !force) {
@@ -109,7 +146,7 @@ pub fn run(arguments: Arguments) -> Outcome {
     if let Some(pairing) = result {
         metadata[PAIRING_KEY] = pairing.name().into();
     }
-    write::whole(&file, |partial| write::tensors(partial, &metadata, &weights, &names, change.as_ref()))?;
+    write::whole(&file, |partial| write::tensors(partial, &metadata, &weights, &forms, change.as_ref()))?;
     for (name, bytes) in &copies {
         let copy = target.join(name);
         write::whole(&copy, |partial| fs::write(partial, bytes).map_err(|error| unwritten(&copy, &error)))?;
@@ -123,7 +160,13 @@ pub fn run(arguments: Arguments) -> Outcome {
         left += &format!("; {} left out: {}", weights.left_out().len(), crate::info::OF_TRAINING);
     }
     let mut out = crate::terminal::stdout();
-    writeln!(out, "{} tensors as F32 in {}{left}", names.len(), file.display())?;
+    let count = |form: Form| forms.iter().filter(|(_, own)| *own == form).count();
+    let counts = [(Form::F32, "F32"), (Form::Bf16, "BF16"), (Form::Int8, "I8")]
+        .map(|(form, name)| (count(form), name));
+    let counts: Vec<String> = (counts.iter().filter(|(count, _)| *count > 0))
+        .map(|(count, name)| format!("{count} tensors as {name}"))
+        .collect();
+    writeln!(out, "{} in {}{left}", counts.join(", "), file.display())?;
     if let (Some(pairing), Some(change)) = (result, &change) {
         writeln!(
             out,
@@ -132,7 +175,49 @@ pub fn run(arguments: Arguments) -> Outcome {
             change.model
         )?;
     }
-    Ok(())
+    let precision = match dtype {
+        Dtype::F32 => return Ok(()),
+        Dtype::Bf16 => Precision::Bf16,
+        Dtype::Int8 => Precision::Int8,
+    };
+    // Permuted, the models are of two kinds.
+    match change {
+        Some(_) => Ok(()),
+        None => cost::print(&mut out, (&source, &target), precision, input.as_deref()),
+    }
+}
+
+/// The form that a tensor is written in.
+fn form(dtype: Dtype, name: &str, weights: &Weights, blueprint: Option<&Blueprint>) -> Form {
+    let shape = weights.get(name).map_or(&[][..], |tensor| tensor.shape());
+    let is_product = blueprint.is_some_and(|blueprint| blueprint.is_row_product(name, shape));
+    match dtype {
+        Dtype::Int8 if is_product => Form::Int8,
+        Dtype::Int8 | Dtype::Bf16 if shape.len() == 2 => Form::Bf16,
+        _ => Form::F32,
+    }
+}
+
+/// The line of a config.json that says so. Programs that know nothing of it refuse the weights, and do not take whole numbers for them.
+fn line() -> String {
+    format!("\n  \"quantization_config\": {{\"quant_method\": \"{QUANTISED}\"}},")
+}
+
+/// A config.json with that line.
+fn quantised(config: &str) -> Result<Vec<u8>, Failure> {
+    match config.split_once('{') {
+        Some((before, after)) if !config.contains("\"quantization_config\"") => {
+            Ok(format!("{before}{{{}{after}", line()).into_bytes())
+        }
+        _ => Err(Failure::Input(
+            "config.json has a quantization_config; expected a model that has none".into(),
+        )),
+    }
+}
+
+/// A config.json without that line.
+fn plain(config: &[u8]) -> String {
+    String::from_utf8_lossy(config).replacen(&line(), "", 1)
 }
 
 /// Whether a tensor is one that every reader makes again, or a second copy of another.

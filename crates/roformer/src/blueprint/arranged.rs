@@ -68,6 +68,20 @@ impl Blueprint {
     }
 }
 
+impl Blueprint {
+    /// Whether a tensor is a product of a layer that files keep with a row for each output: what can be kept in 8 bits with a scale for
+    /// each.
+    pub fn is_row_product(&self, name: &str, shape: &[usize]) -> bool {
+        let own = |blueprint: &Blueprint| {
+            let is_kept =
+                matches!(blueprint.arrangement(name, shape), Arrangement::Same | Arrangement::ByHead { .. });
+            name.starts_with(blueprint.family.names().layer) && is_kept
+        };
+        let is_product = own(self) || self.encoder.as_deref().is_some_and(own);
+        is_product && shape.len() == 2 && name.ends_with(".weight")
+    }
+}
+
 impl Arrangement {
     /// The shape in files.
     pub fn shape(self, shape: &[usize]) -> Vec<usize> {

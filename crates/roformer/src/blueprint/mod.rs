@@ -33,8 +33,8 @@ mod tensors;
 
 pub(crate) use arranged::Arrangement;
 pub use arranged::Kept;
-pub use family::Family;
 pub(crate) use family::positions_table;
+pub use family::{Family, QUANTISED};
 pub use head::{HeadKind, Judged, Labels, Problem, Summary, SummaryOf};
 pub(crate) use names::{BUCKETS, Names, POSITIONS};
 pub use nearest::Nearest;

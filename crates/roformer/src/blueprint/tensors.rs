@@ -372,7 +372,7 @@ impl<'a> Named<'a> {
             let (found, expected) = (tensor.shape().into(), shape.into());
             return Err(weights::Error::Shape { path, tensor: tensor_name, found, expected }.into());
         }
-        match tensor.dtype().is_float() {
+        match tensor.is_weights() {
             true => Ok(()),
             false => Err(weights::Error::Type { path, tensor: tensor_name, found: tensor.dtype() }.into()),
         }

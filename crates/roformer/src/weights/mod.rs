@@ -123,7 +123,7 @@ impl Weights {
 
     /// Opens the weights of a model as [`open`](Self::open) does, under the names that transformers gives today: without the
     /// `module.` that PyTorch's parallel modules put before every name, and with `LayerNorm.weight` and `LayerNorm.bias` for
-    /// the older `gamma` and `beta`.
+    /// the older `gamma` and `beta`. Weights of 8 bits are read with the scales that are beside them, [`SCALE`].
     ///
     /// A checkpoint of TensorFlow is taken to have the names of BERT's first release, as bert4keras and the releases of
     /// RoFormer do: its matrices are read transposed, and what an optimizer keeps is [left out](Self::left_out).
@@ -195,8 +195,7 @@ impl Weights {
             let found = format!("damaged numbers of `{}`: their checksum is another", brief(name));
             return Err(Error::format(source.path(), found, "the file as it was written; download it again"));
         }
-        tensor.copy(&bytes, out);
-        Ok(())
+        self.copy(tensor, &bytes, out)
     }
 
     /// Copies some rows of a tensor into `out`, as [`read`](Self::read) does all: from row `first` on. Of a tensor that is not
@@ -216,7 +215,19 @@ impl Weights {
         if out.is_empty() {
             return Ok(());
         }
-        part.copy(&self.files[part.file].map(part.start, part.span)?, out);
+        self.copy(&part, &self.files[part.file].map(part.start, part.span)?, out)
+    }
+
+    /// Converts the bytes of a tensor, and multiplies its rows with their scales where it has some.
+    fn copy<T: Target>(&self, tensor: &Tensor, bytes: &[u8], out: &mut [T]) -> Result<()> {
+        tensor.copy(bytes, out);
+        let Some(scale) = &tensor.scale else { return Ok(()) };
+        let mut factors = vec![0.0; scale.len()];
+        scale.copy(&self.files[scale.file].map(scale.start, scale.span)?, &mut factors);
+        let row = out.len() / scale.len().max(1);
+        for (row, &factor) in out.chunks_exact_mut(row.max(1)).zip(&factors) {
+            row.iter_mut().for_each(|x| *x = x.times(factor));
+        }
         Ok(())
     }
 
@@ -233,7 +244,7 @@ impl Weights {
             let (found, expected) = (tensor.shape().into(), expected.into());
             return Err(Error::Shape { path: path(), tensor: name.into(), found, expected });
         }
-        if !tensor.dtype().is_float() {
+        if !tensor.is_weights() {
             return Err(Error::Type { path: path(), tensor: name.into(), found: tensor.dtype() });
         }
         Ok(tensor)
@@ -286,6 +297,23 @@ fn renamed(mut tensors: Tensors) -> Tensors {
             {
                 tensors.insert(renamed, tensor);
             }
+        }
+    }
+    with_scales(tensors)
+}
+
+/// What the scales of a weight of 8 bits are called, behind its name.
+pub const SCALE: &str = "_scale";
+
+/// Tensors of 8 bits together with their scales, which are then no tensors of their own.
+fn with_scales(mut tensors: Tensors) -> Tensors {
+    let names: Vec<String> = tensors.keys().filter(|name| name.ends_with(SCALE)).cloned().collect();
+    for name in names {
+        let stem = &name[..name.len() - SCALE.len()];
+        let scaled = tensors.get(stem).and_then(|tensor| tensor.scaled(tensors.get(&name)?));
+        if let Some(scaled) = scaled {
+            tensors.insert(stem.into(), scaled);
+            tensors.remove(&name);
         }
     }
     tensors

@@ -65,6 +65,8 @@ pub struct Tensor {
     pub(super) span: u64,
     /// The masked CRC-32C of those, where the file gives one.
     pub(super) checksum: Option<u32>,
+    /// What each row of whole numbers is to be multiplied with: weights of 8 bits.
+    pub(super) scale: Option<Box<Tensor>>,
 }
 
 impl Tensor {
@@ -106,7 +108,7 @@ impl Tensor {
                     .zip(&shape)
                     .filter(|(_, size)| **size < 2)
                     .for_each(|(stride, _)| *stride = 0);
-                Ok(Tensor { shape, strides, dtype, len, file: 0, start, span, checksum: None })
+                Ok(Tensor { shape, strides, dtype, len, file: 0, start, span, checksum: None, scale: None })
             }
             _ => Err(format!(
                 "shape {} with strides {} from element {offset} on reaches past the {room} elements that are there",
@@ -132,19 +134,35 @@ impl Tensor {
         let start = first.checked_mul(row)?;
         let is_there = start.checked_add(len).is_some_and(|end| end <= self.len);
         let size = self.dtype.size() as u64;
-        (is_there && self.is_contiguous() && self.checksum.is_none()).then(|| Tensor {
-            shape: vec![len],
-            strides: vec![1],
-            len,
-            start: self.start + start as u64 * size,
-            span: len as u64 * size,
-            ..self.clone()
-        })
+        if !is_there || !self.is_contiguous() || self.checksum.is_some() {
+            return None;
+        }
+        let scale = match &self.scale {
+            Some(scale) => Some(Box::new(scale.rows(first, len / row.max(1))?)),
+            None => None,
+        };
+        let (start, span) = (self.start + start as u64 * size, len as u64 * size);
+        Some(Tensor { shape: vec![len], strides: vec![1], len, start, span, scale, ..self.clone() })
     }
 
     /// Its size along each axis, the slowest first.
     pub fn shape(&self) -> &[usize] {
         &self.shape
+    }
+
+    /// Whether its numbers can be read as weights: they are floating, or whole with a scale for each row.
+    pub fn is_weights(&self) -> bool {
+        self.dtype.is_float() || self.scale.is_some()
+    }
+
+    /// Takes `scale` as what each row is multiplied with, if that is what both are: 8 bits, row after row, and a number for each.
+    pub(super) fn scaled(&self, scale: &Tensor) -> Option<Tensor> {
+        let is_so = self.dtype == Dtype::I8
+            && self.shape.len() == 2
+            && self.is_contiguous()
+            && scale.dtype == Dtype::F32
+            && scale.shape == self.shape[..1];
+        is_so.then(|| Tensor { scale: Some(Box::new(scale.clone())), ..self.clone() })
     }
 
     /// The type of its numbers in the file.
@@ -169,6 +187,7 @@ impl Tensor {
             Dtype::F32 => self.convert(bytes, out, |x| T::from_f32(f32::from_le_bytes(x))),
             Dtype::F16 => self.convert(bytes, out, |x| T::from_f32(f16::from_le_bytes(x).to_f32())),
             Dtype::BF16 => self.convert(bytes, out, |x| T::from_f32(bf16::from_le_bytes(x).to_f32())),
+            Dtype::I8 => self.convert(bytes, out, |x: [u8; 1]| T::from_f32(f32::from(i8::from_le_bytes(x)))),
             _ => {} // Refused by the caller.
         }
     }
@@ -253,6 +272,8 @@ pub trait Target: sealed::Sealed + Copy {
     fn from_f32(value: f32) -> Self;
     /// The nearest value of this type.
     fn from_f64(value: f64) -> Self;
+    /// The product with a factor.
+    fn times(self, factor: f32) -> Self;
 }
 
 impl Target for f32 {
@@ -262,6 +283,9 @@ impl Target for f32 {
     fn from_f64(value: f64) -> f32 {
         value as f32
     }
+    fn times(self, factor: f32) -> f32 {
+        self * factor
+    }
 }
 
 impl Target for f64 {
@@ -270,6 +294,9 @@ impl Target for f64 {
     }
     fn from_f64(value: f64) -> f64 {
         value
+    }
+    fn times(self, factor: f32) -> f64 {
+        self * f64::from(factor)
     }
 }
 

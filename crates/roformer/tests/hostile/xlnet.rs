@@ -23,7 +23,6 @@ fn what_xlnet_does_not_support_is_named() {
         (json!({"attn_type": "uni"}), &["attn_type", "uni", "bi"][..]),
         (json!({"attn_type": "tri"}), &["attn_type", "tri", "bi"]),
         (json!({"attn_type": 2}), &["attn_type", "2"]),
-        (json!({"mem_len": 512}), &["mem_len", "512", "null"]),
         (json!({"mem_len": -1}), &["mem_len", "-1"]),
         (json!({"mem_len": "long"}), &["mem_len", "long"]),
         (json!({"bi_data": true}), &["bi_data", "true"]),
@@ -49,7 +48,7 @@ fn what_xlnet_does_not_support_is_named() {
     }
     for config in [
         json!({"mem_len": null, "reuse_len": 9, "same_length": true, "use_mems_eval": true}),
-        json!({"mem_len": 0, "clamp_len": -5, "bi_data": false, "untie_r": true, "d_head": 4}),
+        json!({"mem_len": 512, "clamp_len": -5, "bi_data": false, "untie_r": true, "d_head": 4}),
         json!({"summary_use_proj": false, "architectures": ["XLNetLMHeadModel"]}),
     ] {
         parse(&fields(config.clone())).unwrap_or_else(|error| panic!("{config}: {error}"));

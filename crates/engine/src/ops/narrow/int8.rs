@@ -76,7 +76,7 @@ fn is_offset(level: Level) -> bool {
 vectorised!(
     /// Rounds a row to whole numbers times a scale, which is returned. A row with a number that is not finite has a scale that is no
     /// number, and so has whatever is made of it.
-    fn quantise(row: &[f32], to: &mut [i8]) -> f32 = quantise_loop
+    pub fn quantise(row: &[f32], to: &mut [i8]) -> f32 = quantise_loop
 );
 
 #[inline(always)]

@@ -30,6 +30,7 @@ mod avx2;
 mod avx512;
 
 pub(crate) use bf16::{Bf16, round};
+pub use int8::quantise;
 pub use level::Level;
 pub(crate) use pack::{pack_columns, pack_rows};
 

@@ -312,10 +312,20 @@ impl Family {
     }
 }
 
+/// What a `config.json` says of weights in 8 bits with a scale for each row, under `quant_method` of its `quantization_config`.
+pub const QUANTISED: &str = "roformer_int8";
+
 /// The blueprint of a `config.json`, and of the weights beside it for what the file does not say.
 pub(super) fn read(mut map: Map<String, Value>, weights: Option<&Weights>) -> Result<Blueprint> {
     let own = own::take(&mut map)?;
     let fields = Fields(&map);
+    if let Some(quantised) = map.get("quantization_config").filter(|value| !value.is_null())
+        && quantised.get("quant_method").and_then(Value::as_str) != Some(QUANTISED)
+    {
+        let expected =
+            format!("none, or the quant_method {QUANTISED}: other weights of fewer bits cannot be read");
+        return Err(fields.error("quantization_config", expected));
+    }
     let name = fields.string("model_type", "roformer")?;
     let family = Family::NAMED.into_iter().find(|family| family.model_type() == name).ok_or_else(|| {
         let experts = match name.contains("moe") || name == "mixtral" {

@@ -1,0 +1,88 @@
+//! What fewer bits cost: the cosine between vectors of texts before and after.
+
+use crate::error::{Failure, Outcome};
+use roformer::model::{Input, Model};
+use roformer::ops::{Cpu, Precision};
+use roformer::pipeline::cosine;
+use roformer::tokenizer::Tokenizer;
+use std::io::Write;
+use std::path::Path;
+
+/// Texts that are made up, and tokens of each.
+const MADE_UP: (usize, usize) = (8, 32);
+/// Texts of a file that are read, and tokens of each.
+const READ: (usize, usize) = (64, 128);
+
+/// Prints how near the vectors of a model in fewer bits are to those of the model that it was made of: the mean over the tokens of the
+/// last hidden states.
+pub fn print(
+    out: &mut impl Write,
+    (before, after): (&Path, &Path),
+    precision: Precision,
+    input: Option<&Path>,
+) -> Outcome {
+    let exact = Model::load(before)?;
+    let texts = match input {
+        Some(file) => read(before, file)?,
+        None => made_up(exact.blueprint().vocabulary),
+    };
+    let known = texts.iter().map(|text| vector(&exact, text)).collect::<Result<Vec<_>, _>>()?;
+    drop(exact);
+    let narrow = Model::load_on(Cpu { precision }, after)?;
+    let mut cosines = Vec::new();
+    for (text, known) in texts.iter().zip(&known) {
+        cosines.push(f64::from(cosine(known, &vector(&narrow, text)?)));
+    }
+    let mean = cosines.iter().sum::<f64>() / cosines.len() as f64;
+    let least = cosines.iter().copied().fold(f64::INFINITY, f64::min);
+    let of = match input {
+        Some(_) => format!("{} texts", texts.len()),
+        None => format!("{} texts of random tokens", texts.len()),
+    };
+    let name = precision.name();
+    Ok(writeln!(
+        out,
+        "in {name}, cosine to the vectors before: {mean:.5} in the mean, {least:.5} at least, over {of}"
+    )?)
+}
+
+/// The mean of the last hidden states of a text.
+fn vector(model: &Model, ids: &[u32]) -> Result<Vec<f32>, Failure> {
+    let input = Input { ids, batch: 1, token_types: None, mask: None };
+    let hidden = match model.blueprint().encoder {
+        Some(_) => model.encode(&input)?,
+        None => model.forward(&input)?,
+    }
+    .last_hidden_state;
+    let width = hidden.len() / ids.len();
+    let mut mean = vec![0.0; width];
+    for row in hidden.chunks_exact(width) {
+        mean.iter_mut().zip(row).for_each(|(mean, x)| *mean += x / ids.len() as f32);
+    }
+    Ok(mean)
+}
+
+/// The same ids each time.
+fn made_up(vocabulary: usize) -> Vec<Vec<u32>> {
+    let (texts, tokens) = MADE_UP;
+    let id = |index: usize| (index.wrapping_mul(2_654_435_761) >> 7) % vocabulary;
+    (0..texts).map(|text| (0..tokens).map(|token| id(text * tokens + token + 1) as u32).collect()).collect()
+}
+
+/// The first texts of a file, a line each.
+fn read(folder: &Path, file: &Path) -> Result<Vec<Vec<u32>>, Failure> {
+    let (texts, tokens) = READ;
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::Input(format!("{} cannot be read: {error}", file.display())))?;
+    let tokenizer = Tokenizer::load(folder)?;
+    let mut read = Vec::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty()).take(texts) {
+        let mut ids = tokenizer.encode(line)?.ids;
+        ids.truncate(tokens);
+        read.push(ids);
+    }
+    match read.is_empty() {
+        true => Err(Failure::Input(format!("{} has no text; expected a text per line", file.display()))),
+        false => Ok(read),
+    }
+}
