@@ -56,17 +56,54 @@ pub struct Mask<'a> {
     pub reach: Reach<'a>,
     /// A query sees no key that is this many places away from it or more, on either side; any where there is no window.
     pub window: Option<usize>,
+    /// The pieces of a text beyond which a query sees nothing.
+    pub chunks: Option<Chunks<'a>>,
+}
+
+/// Pieces of equal length, which a text is cut into from its first token on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunks<'a> {
+    /// Tokens of a piece, at least 1.
+    pub size: usize,
+    /// `[batch]`: the first token of each text. What stands before it is padding, a piece of its own.
+    pub starts: &'a [usize],
+}
+
+impl Chunks<'_> {
+    /// The piece in which a token stands.
+    fn of(&self, sequence: usize, token: usize) -> Range<usize> {
+        let start = self.starts[sequence];
+        match token.checked_sub(start) {
+            None => 0..start,
+            Some(place) => {
+                let first = start + place / self.size * self.size;
+                first..first.saturating_add(self.size)
+            }
+        }
+    }
+
+    /// The first token of each text that a mask `[batch, keys]` leaves; that of a text of which it leaves none is 0.
+    pub fn starts(keys: &[bool], length: usize) -> impl Iterator<Item = usize> {
+        keys.chunks_exact(length.max(1)).map(|row| row.iter().position(|&there| there).unwrap_or(0))
+    }
 }
 
 impl Mask<'_> {
     /// The keys that a query may see, whether they are there or not. Those of a later query begin and end no earlier.
     pub(crate) fn seen(&self, shape: &Shape, sequence: usize, query: usize) -> Range<usize> {
-        let end = self.reach.of(shape, sequence, query);
-        let Some(window) = self.window else { return 0..end };
+        let Shape { queries, keys, .. } = *shape;
+        let (mut start, mut end) = (0, self.reach.of(shape, sequence, query));
         // The query stands at `place` − queries among the keys, which may be before the first.
-        let place = query + shape.keys;
-        let end = end.min((place + window).saturating_sub(shape.queries));
-        (place + 1).saturating_sub(shape.queries + window).min(end)..end
+        let place = query + keys;
+        if let Some(window) = self.window {
+            end = end.min((place + window).saturating_sub(queries));
+            start = (place + 1).saturating_sub(queries + window);
+        }
+        if let Some(chunks) = self.chunks {
+            let chunk = chunks.of(sequence, place.saturating_sub(queries));
+            (start, end) = (start.max(chunk.start), end.min(chunk.end));
+        }
+        start.min(end)..end
     }
 }
 
@@ -216,6 +253,9 @@ pub(super) fn check_inputs<T>(shape: &Shape, [q, k, v]: [&Heads<T>; 3], mask: &M
     assert!(mask.keys.is_none_or(|mask| mask.len() == batch * keys), "a mask has an entry for every key");
     if let Reach::Prefix(prefixes) = mask.reach {
         assert_eq!(prefixes.len(), batch, "a prefix for every sequence");
+    }
+    if let Some(chunks) = mask.chunks {
+        assert!(chunks.size > 0 && chunks.starts.len() == batch, "pieces of every sequence");
     }
 }
 
@@ -413,10 +453,18 @@ mod tests {
                     };
                     let is_near =
                         |j: usize| mask.window.is_none_or(|window| (i + keys).abs_diff(j + queries) < window);
+                    let is_together = |j: usize| {
+                        mask.chunks.is_none_or(|Chunks { size, starts }| {
+                            let piece =
+                                |token: i64| (token - starts[b] as i64).div_euclid(size as i64).max(-1);
+                            piece(j as i64) == piece((i + keys).saturating_sub(queries) as i64)
+                        })
+                    };
                     let seen = |j: &usize| {
                         *j < mask.reach.of(shape, b, i)
                             && mask.keys.is_none_or(|mask| mask[b * keys + j])
                             && is_near(*j)
+                            && is_together(*j)
                     };
                     let seen: Vec<usize> = (0..keys).filter(seen).collect();
                     let largest = seen.iter().map(|&j| score(j)).fold(f64::NEG_INFINITY, f64::max);
@@ -479,9 +527,15 @@ mod tests {
             for keys in [None, Some(&there[..])] {
                 for reach in [Reach::All, Reach::Causal, Reach::Prefix(&prefixes)] {
                     for window in [None, Some(1), Some(3), Some(40), Some(1000)] {
-                        let mask = Mask { keys, reach, window };
+                        let mask = Mask { keys, reach, window, chunks: None };
                         check::<f32>(shape, &mask, 4e-6);
                         check::<f64>(shape, &mask, 1e-13);
+                    }
+                    for size in [1, 3, 40, 64, 1000, usize::MAX] {
+                        let starts: Vec<usize> = (0..batch).map(|b| 3 * (1 - b)).collect();
+                        let chunks = Some(Chunks { size, starts: &starts });
+                        let window = (size == 40).then_some(7);
+                        check::<f64>(shape, &Mask { keys, reach, window, chunks }, 1e-13);
                     }
                 }
             }

@@ -1,7 +1,9 @@
 //! Blueprint → `config.json`, as transformers reads it.
 
 use super::super::{Blueprint, HeadKind, Mixing};
-use super::{Family, bert, deberta, gemma, gpt, llama, modernbert, mpt, nomic, object, own, roformer, t5};
+use super::{
+    Family, bert, deberta, gemma, gpt, llama, llama4, modernbert, mpt, nomic, object, own, roformer, t5,
+};
 use crate::encoding::{Encoding, Learned, Merge, Rotary};
 use crate::error::{Error, Result};
 use serde_json::{Map, Value, json};
@@ -23,6 +25,7 @@ impl Blueprint {
             Family::DebertaV2 => deberta::write(self, longest, dropout),
             Family::Gpt2 | Family::GptJ | Family::GptNeoX => gpt::write(self, longest, dropout),
             Family::Gemma2 | Family::Gemma3 => gemma::write(self, longest, dropout),
+            Family::Llama4 => llama4::write(self, longest, dropout),
             Family::T5 | Family::T5Decoder => t5::write(self, longest, dropout),
             Family::Plain => {
                 let expected = "RoFormer's or Llama's form: transformers has no class for it";
