@@ -7,7 +7,7 @@ use super::super::{
     Biases, Blueprint, Dims, Direction, HeadKind, HeadNorms, Judged, Local, Names, NormKind, NormPlace,
     Norms, Output, rope,
 };
-use super::{Family, SLIDING, dims_fields, head, layer_types, object, write_layer_types};
+use super::{Family, SLIDING, dims_fields, head, layer_types, object};
 use crate::encoding::{Encoding, Rotary};
 use crate::error::Result;
 use crate::ops::Activation;
@@ -230,7 +230,7 @@ fn window(fields: &Fields, family: Family, layers: usize) -> Result<Option<Local
     let window = window.filter(|_| has_window);
     let kinds = match family {
         Family::Mistral | Family::Phi3 => None,
-        _ => layer_types(fields, layers, SLIDING)?,
+        _ => layer_types::read(fields, layers, SLIDING)?,
     };
     // Qwen's classes give all layers from this one on a window where the file does not say which.
     let first = if matches!(family, Family::Mistral | Family::Phi3) {
@@ -281,7 +281,7 @@ pub(super) fn write(blueprint: &Blueprint, longest: usize, dropout: f64) -> Map<
     let (attention_bias, local) = (blueprint.biases.output, blueprint.local.as_ref());
     let window = local.and_then(|local| local.window);
     if matches!(blueprint.family, Family::Qwen2 | Family::Qwen3) {
-        all.extend(write_layer_types(blueprint, SLIDING));
+        all.extend(layer_types::write(blueprint, SLIDING));
     }
     all.extend(object(match blueprint.family {
         // Its class takes a window of 4096 where nothing is said.

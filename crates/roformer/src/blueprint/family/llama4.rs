@@ -7,7 +7,8 @@ use super::super::{
     Biases, Blueprint, Direction, HeadKind, HeadNorms, Local, Names, NoPe, NormKind, Norms, Output,
     Temperature, rope,
 };
-use super::{CHUNKED, Family, head, layer_types, llama, object, write_layer_types};
+use super::layer_types::{self, CHUNKED};
+use super::{Family, head, llama, object};
 use crate::encoding::{Encoding, Rotary};
 use crate::error::Result;
 use crate::weights::Weights;
@@ -35,7 +36,7 @@ pub(super) fn read(fields: &Fields, weights: Option<&Weights>) -> Result<Bluepri
         return Err(fields.error("rope_parameters", "no partial_rotary_factor: all features of a head turn"));
     }
     let are_still = no_positions(fields, layers)?;
-    let are_cut = layer_types(fields, layers, CHUNKED)?;
+    let are_cut = layer_types::read(fields, layers, CHUNKED)?;
     let are_cut = are_cut.unwrap_or_else(|| are_still.iter().map(|is_still| !is_still).collect());
     let chunk = fields.size("attention_chunk_size", 8192, 1)?;
     if fields.0.get("attention_chunk_size").is_some_and(Value::is_null) {
@@ -169,6 +170,6 @@ pub(super) fn write(blueprint: &Blueprint, longest: usize, dropout: f64) -> Map<
         let parameters = rope::parameters(blueprint.family, rotary, blueprint.head_dim);
         all.insert("rope_parameters".into(), parameters);
     }
-    all.extend(write_layer_types(blueprint, CHUNKED));
+    all.extend(layer_types::write(blueprint, CHUNKED));
     all
 }

@@ -8,6 +8,7 @@ mod bert;
 mod deberta;
 mod gemma;
 mod gpt;
+mod layer_types;
 mod llama;
 mod llama4;
 mod modernbert;
@@ -19,6 +20,7 @@ mod roformer;
 mod t5;
 mod written;
 
+pub(super) use layer_types::{FULL, SLIDING};
 pub(crate) use roformer::positions_table;
 
 use super::fields::Fields;
@@ -345,36 +347,6 @@ pub(super) fn read(mut map: Map<String, Value>, weights: Option<&Weights>) -> Re
     }
     Ok(blueprint)
 }
-
-/// Which layers are `local` by `layer_types` (they have a window, or see pieces of a text), where the file has it.
-fn layer_types(fields: &Fields, layers: usize, local: &str) -> Result<Option<Vec<bool>>> {
-    let Some(list) = fields.get("layer_types") else { return Ok(None) };
-    let kind = |kind: &Value| match kind.as_str() {
-        Some(FULL) => Some(false),
-        Some(kind) if kind == local => Some(true),
-        _ => None,
-    };
-    let kinds = list.as_array().and_then(|list| list.iter().map(kind).collect::<Option<Vec<bool>>>());
-    match kinds.filter(|kinds| kinds.len() == layers) {
-        Some(kinds) => Ok(Some(kinds)),
-        None => {
-            Err(fields.error("layer_types", format!("{FULL} or {local} for each of the {layers} layers")))
-        }
-    }
-}
-
-/// The same the other way.
-fn write_layer_types(blueprint: &Blueprint, local: &str) -> Map<String, Value> {
-    let is_local = |layer: usize| blueprint.local.as_ref().is_some_and(|local| local.layers[layer]);
-    let kinds: Vec<&str> =
-        (0..blueprint.layers).map(|layer| if is_local(layer) { local } else { FULL }).collect();
-    object(json!({"layer_types": kinds}))
-}
-
-/// A layer that sees all tokens, one with a window, and one that sees pieces of a text, in `layer_types`.
-pub(super) const FULL: &str = "full_attention";
-pub(super) const SLIDING: &str = "sliding_attention";
-const CHUNKED: &str = "chunked_attention";
 
 /// The heads that most encoders come with.
 const ENCODER_HEADS: [HeadKind; 6] = [
