@@ -84,7 +84,7 @@ pub(super) fn read(fields: &Fields, weights: Option<&Weights>) -> Result<Bluepri
         },
         direction: Direction::Causal,
         encoding: Encoding::Rotary(Rotary::of(&rope)),
-        local: are_cut.contains(&true).then(|| Local {
+        local: are_cut.contains(&true).then_some(Local {
             layers: are_cut,
             window: None,
             chunk: Some(chunk),
@@ -92,7 +92,7 @@ pub(super) fn read(fields: &Fields, weights: Option<&Weights>) -> Result<Bluepri
         }),
         nope: are_still
             .contains(&true)
-            .then(|| NoPe { layers: are_still, temperature: is_tuned.then_some(temperature) }),
+            .then_some(NoPe { layers: are_still, temperature: is_tuned.then_some(temperature) }),
         longest: fields.positions(131_072),
         output: Output { is_tied: fields.boolean("tie_word_embeddings", false)?, ..parts.output },
         head: head(fields, family, &HEADS)?.unwrap_or(match is_bare {
