@@ -219,7 +219,10 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
         let tables = parts.positions.tables(device, blueprint, end)?;
         let told = whole.max(end);
         let turnings = tables.turnings(past, end, told)?;
-        if let Some(cache) = cache.as_mut().filter(|cache| past > 0 && tables.switch(cache.told, told)) {
+        // One that was read whole at first cannot be told from one that was not.
+        let is_read_in_order = past > 0 && blueprint.is_causal();
+        let is_outgrown = |cache: &&mut &mut Cache<T, B>| is_read_in_order && tables.switch(cache.told, told);
+        if let Some(cache) = cache.as_mut().filter(is_outgrown) {
             self.read_again(cache, encoded, told)?;
         }
         let mut buffers = self.buffers.take(|| Buffers::new(device))?;
