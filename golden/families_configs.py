@@ -155,6 +155,33 @@ def phi3(random):
     return config
 
 
+def llama4(random):
+    """Layers of each kind, pieces and growth within short texts."""
+    config = llama(random)
+    config.pop("mlp_bias")
+    layers = config["num_hidden_layers"]
+    config |= {
+        "head_dim": 2 * int(random.integers(1, 8)),
+        "intermediate_size_mlp": config["intermediate_size"],
+        "moe_layers": [],
+        "no_rope_layer_interval": int(random.integers(1, 4)),
+        "attention_chunk_size": int(random.integers(1, 12)),
+        "floor_scale": int(random.integers(1, 8)),
+        "attn_scale": float(random.choice([0.1, 0.7])),
+        "attn_temperature_tuning": bool(random.integers(0, 4)),
+        "use_qk_norm": bool(random.integers(0, 3)),
+    }
+    if flag(random):
+        config["no_rope_layers"] = [int(random.integers(0, 2)) for _ in range(layers)]
+    if flag(random):
+        kinds = ["full_attention", "chunked_attention"]
+        config["layer_types"] = [str(random.choice(kinds)) for _ in range(layers)]
+    if flag(random):
+        config["rope_parameters"] = {"rope_type": "yarn", "rope_theta": 20000.0, "factor": 4.0,
+                                     "original_max_position_embeddings": 16}
+    return config
+
+
 def glm4(random):
     config = llama(random)
     config.pop("mlp_bias")
@@ -316,9 +343,10 @@ FAMILIES = {
     "T5": (t5, ("EncoderModel", "ForConditionalGeneration", "ForTokenClassification") + T5_WRITERS),
     "DebertaV2": (deberta, ENCODER_HEADS),
     "XLNet": (xlnet, tuple({"ForMaskedLM": "LMHeadModel"}.get(head, head) for head in ENCODER_HEADS)),
+    "Llama4": (llama4, ("ForCausalLM", "TextModel")),
 }
 # Where the configuration's class is not the family's name.
-CONFIGS = {"Gemma3": "Gemma3TextConfig"}
+CONFIGS = {"Gemma3": "Gemma3TextConfig", "Llama4": "Llama4TextConfig"}
 
 
 def class_of(family, head):
@@ -392,9 +420,9 @@ BUCKETS = [(32, 128), (32, 256), (64, 128), (16, 64), (8, 20), (9, 6), (4, 3), (
 def small(config):
     """The same model with less to store."""
     limits = {"num_hidden_layers": 2, "n_layer": 2, "n_layers": 2, "intermediate_size": 12, "n_inner": 12, "vocab_size": 19}
-    limits |= {"num_layers": 2, "d_ff": 12, "d_inner": 12}
+    limits |= {"num_layers": 2, "d_ff": 12, "d_inner": 12, "intermediate_size_mlp": 12}
     least = {field: min(config[field], most) for field, most in limits.items() if config.get(field)}
-    kinds = {"layer_types": config["layer_types"][:2]} if "layer_types" in config else {}
+    kinds = {field: config[field][:2] for field in ("layer_types", "no_rope_layers") if field in config}
     # There is no way back through capped scores.
     caps = {field: None for field in config if "softcapping" in field}
     return config | least | kinds | caps | {"num_labels": max(2, config["num_labels"])}
@@ -402,10 +430,14 @@ def small(config):
 
 # What those models have that are compared by their gradients, where chance might leave it out.
 DEBERTA = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "norm_rel_ebd": "layer_norm"}
+LLAMA4 = {"num_hidden_layers": 2, "no_rope_layers": [1, 0], "attn_temperature_tuning": True, "floor_scale": 2}
 GRADIENTS = {"DebertaV2": [
     DEBERTA | {"share_att_key": True, "position_buckets": 4, "max_relative_positions": 7, "conv_kernel_size": 0},
     DEBERTA | {"share_att_key": False, "position_buckets": -1, "position_biased_input": True, "conv_kernel_size": 3},
-], "XLNet": [{"clamp_len": 4, "summary_type": "last"}, {"clamp_len": -1}]}
+], "XLNet": [{"clamp_len": 4, "summary_type": "last"}, {"clamp_len": -1}], "Llama4": [
+    LLAMA4 | {"use_qk_norm": True, "attention_chunk_size": 4},
+    LLAMA4 | {"use_qk_norm": False, "layer_types": ["full_attention", "chunked_attention"], "attention_chunk_size": 3},
+]}
 
 
 def gradient_cases():

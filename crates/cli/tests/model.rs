@@ -350,6 +350,29 @@ fn info_says_what_it_can_of_other_models() {
     refused(&["info", &folder.model("list", &[("config.json", b"[]")])], &["config.json", "object"]);
 }
 
+/// A key that nobody here knows ends a run where a newer transformers wrote it, and is a note where an older one did.
+#[test]
+fn unknown_keys_of_a_newer_version_are_refused() {
+    let (folder, source) = (Folder::new("keys"), root().join("golden/families/tiny-bert"));
+    let weights = std::fs::read(source.join("model.safetensors")).unwrap();
+    let config = std::fs::read(source.join("config.json")).unwrap();
+    let with = |version: &str| {
+        let mut config: Value = serde_json::from_slice(&config).unwrap();
+        (config["transformers_version"], config["attention_sinks"]) = (version.into(), true.into());
+        let config = config.to_string();
+        folder.model(version, &[("config.json", config.as_bytes()), ("model.safetensors", &weights)])
+    };
+    let (newer, older) = (with("5.30.1"), with("4.30.1"));
+    refused(
+        &["forward", "--model", &newer, "--ids", "3,4"],
+        &["config.json", "attention_sinks", "5.30.1", "5.22", "remove"],
+    );
+    let notes = |path: &str| json(&["info", path, "--json"])["warnings"].to_string();
+    assert!(notes(&newer).contains("cannot be run here: ") && notes(&newer).contains("attention_sinks"));
+    assert!(!notes(&older).contains("cannot be run here") && notes(&older).contains("attention_sinks"));
+    succeeds(&["forward", "--model", &older, "--ids", "3,4"]);
+}
+
 /// What `info` finds nothing wrong with is run, and what it finds wrong is what `forward` says.
 #[test]
 fn info_and_forward_agree() {

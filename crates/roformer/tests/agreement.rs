@@ -2,11 +2,11 @@
 //! attention; and token after token it gives what it gives at once.
 
 use roformer::blueprint::{
-    Biases, Blueprint, Dims, Direction, Family, LinearForm, Local, Mixing, NormKind, Output,
+    Biases, Blueprint, Dims, Direction, Family, HeadNorms, LinearForm, Local, Mixing, NormKind, Output,
 };
 use roformer::encoding::{Encoding, Hierarchical, Learned, Merge, Rotary, Shaw, ShawTables, Sinusoidal, T5};
 use roformer::graph::{Batch, FeatureMap, Parameters as Layout};
-use roformer::model::{Call, Input, Model, Parameters};
+use roformer::model::{Call, Hashed, Input, Model, Parameters};
 use roformer::network::{Laid, Network, Task};
 use roformer::ops::Real;
 use rope::Pairing;
@@ -63,6 +63,14 @@ fn families() -> Vec<(&'static str, Blueprint)> {
         "attn_logit_softcapping": null, "final_logit_softcapping": null,
     });
     let grouped = json!({"num_key_value_heads": 1, "head_dim": 8});
+    // A layer of each kind; the queries of the second grow twice.
+    let llama4 = json!({
+        "num_key_value_heads": 1, "head_dim": 8, "intermediate_size_mlp": 40, "moe_layers": [], "no_rope_layer_interval": 2,
+        "attention_chunk_size": 4, "floor_scale": 3, "attn_scale": 0.7,
+    });
+    let mut throughout = llama4.clone();
+    throughout["layer_types"] = json!(["chunked_attention", "chunked_attention"]);
+    throughout["use_qk_norm"] = json!(false);
     let t5 = |form: &str| {
         let config = format!(
             r#"{{"model_type": "t5", "vocab_size": {VOCABULARY}, "d_model": 20, "d_kv": 8, "d_ff": 40, "num_layers": 2,
@@ -81,6 +89,8 @@ fn families() -> Vec<(&'static str, Blueprint)> {
         ("nomic_bert", read("nomic_bert", json!({}))),
         ("eurobert", read("eurobert", json!({"mlp_bias": true}))),
         ("phi3", read("phi3", json!({"sliding_window": 4}))),
+        ("llama4", read("llama4_text", llama4.clone())),
+        ("llama4 in pieces throughout", read("llama4_text", throughout)),
         ("glm4", read("glm4", grouped)),
         ("gemma2", read("gemma2", gemma.clone())),
         ("gemma3_text", read("gemma3_text", gemma)),
@@ -98,7 +108,7 @@ fn families() -> Vec<(&'static str, Blueprint)> {
         ("llama with biases", Blueprint { biases: Biases::all(true), ..llama.clone() }),
         ("mistral", Blueprint { family: Family::Mistral, ..llama.clone() }),
         ("qwen2", Blueprint { family: Family::Qwen2, biases: queries, ..llama.clone() }),
-        ("qwen3", Blueprint { family: Family::Qwen3, has_head_norms: true, ..llama }),
+        ("qwen3", Blueprint { family: Family::Qwen3, head_norms: HeadNorms::Weighted, ..llama }),
     ]
 }
 
@@ -211,11 +221,19 @@ fn difference<T: Real>(a: &[T], b: &[T], mask: &[bool]) -> f64 {
 }
 
 fn check<T: Real>(name: &str, network: &Network, bound: f64) {
+    // Padding at the end of the second text.
+    check_with::<T>(name, network, bound, &|token| token < BATCH * LENGTH - 3);
+    if network.blueprint.local.as_ref().is_some_and(|local| local.chunk.is_some()) {
+        // Pieces are counted from the first token that is no padding.
+        check_with::<T>(name, network, bound, &|token| !(LENGTH..LENGTH + 3).contains(&token));
+    }
+}
+
+fn check_with<T: Real>(name: &str, network: &Network, bound: f64, is_real: &dyn Fn(usize) -> bool) {
     // A padding token within a text would stand at no position.
     let real = |id: u32| if network.blueprint.padding == Some(id) { id + 1 } else { id };
     let ids: Vec<u32> = (0..BATCH * LENGTH).map(|i| real((i * 7 % VOCABULARY) as u32)).collect();
-    // Padding at the end of the second text.
-    let mask: Vec<bool> = (0..BATCH * LENGTH).map(|token| token < BATCH * LENGTH - 3).collect();
+    let mask: Vec<bool> = (0..BATCH * LENGTH).map(is_real).collect();
     // A cache keeps no segments.
     let described = network.described();
     let has_types = described.has_segment_scores && described.direction == Direction::Both;
@@ -281,4 +299,56 @@ fn a_model_gives_what_the_graph_that_trains_it_gives() {
         }
     }
     assert!(count > 500, "{count}");
+}
+
+/// LongRoPE has frequencies for short texts and others for long ones: when a text in a cache passes the bound, in a step of any
+/// length, with padding or without, what follows is what the whole text gives at once.
+#[test]
+fn a_text_that_outgrows_its_frequencies_gives_what_it_gives_at_once() {
+    let factors = |by: f64| (0..4).map(|pair| 1.0 + by * f64::from(pair)).collect::<Vec<f64>>();
+    let config = json!({
+        "model_type": "phi3", "vocab_size": VOCABULARY, "intermediate_size": 40, "hidden_size": 24, "num_hidden_layers": 3,
+        "num_attention_heads": 3, "num_key_value_heads": 1, "max_position_embeddings": 50,
+        "original_max_position_embeddings": 6, "rope_scaling": {
+            "rope_type": "longrope", "short_factor": factors(0.1), "long_factor": factors(2.0),
+        },
+    });
+    let blueprint = Blueprint::from_config(config.to_string().as_bytes()).unwrap();
+    let model = Model::<f64>::from_parameters(blueprint, &Hashed).unwrap();
+    let ids: Vec<u32> = (0..BATCH * LENGTH).map(|i| (i * 7 % VOCABULARY) as u32).collect();
+    let is_real: Vec<bool> = (0..BATCH * LENGTH).map(|i| !(LENGTH..LENGTH + 2).contains(&i)).collect();
+    // The tokens from a place to another of every text.
+    fn part<T: Copy>(all: &[T], range: std::ops::Range<usize>) -> Vec<T> {
+        all.chunks_exact(all.len() / BATCH).flat_map(|row| &row[range.clone()]).copied().collect()
+    }
+    for steps in [&[1; LENGTH][..], &[5, 1, 1, 2], &[6, 3], &[2, 7], &[8, 1]] {
+        let (mut cache, mut past) = (model.cache(BATCH, LENGTH).unwrap(), 0);
+        for count in steps {
+            let end = past + count;
+            let (new, mask) = (part(&ids, past..end), part(&is_real, past..end));
+            let input = Input { ids: &new, batch: BATCH, token_types: None, mask: Some(&mask) };
+            // More than the cache has room for: what is refused leaves nothing behind.
+            let many = vec![1; BATCH * 2 * LENGTH];
+            model.step(&Input { ids: &many, mask: None, ..input }, None, &mut cache).unwrap_err();
+            let got = model.step(&input, None, &mut cache).unwrap();
+            let (all, mask) = (part(&ids, 0..end), part(&is_real, 0..end));
+            let whole = model.forward(&Input { ids: &all, mask: Some(&mask), ..input }).unwrap();
+            let width = model.blueprint().width;
+            let wanted = part(&whole.last_hidden_state, past * width..end * width);
+            let apart = difference(&got.last_hidden_state, &wanted, &part(&is_real, past..end));
+            assert!(apart <= 1e-10, "{steps:?}: {apart:e} at {past}");
+            past = end;
+        }
+        // What is repeated knows its tokens too.
+        let one = Input { ids: &ids[..4], batch: 1, token_types: None, mask: None };
+        let mut cache = model.cache(1, LENGTH).unwrap();
+        model.step(&one, None, &mut cache).unwrap();
+        let mut both = model.repeat(&cache, BATCH).unwrap();
+        let more = [ids[4..LENGTH].to_vec(), ids[4..LENGTH].to_vec()].concat();
+        let got = model.step(&Input { ids: &more, batch: BATCH, ..one }, None, &mut both).unwrap();
+        let whole = model.forward(&Input { ids: &ids[..LENGTH], ..one }).unwrap();
+        let wanted = &whole.last_hidden_state[4 * model.blueprint().width..];
+        let apart = difference(&got.last_hidden_state, &[wanted, wanted].concat(), &[true; 2 * (LENGTH - 4)]);
+        assert!(apart <= 1e-10, "{apart:e} after repeating");
+    }
 }

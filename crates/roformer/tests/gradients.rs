@@ -1,7 +1,7 @@
 //! Gradients of whole networks against central differences in f64: every encoding, form, attention and task.
 
 use roformer::blueprint::{
-    Biases, Blueprint, Dims, Direction, Family, LinearForm, Mixing, NormKind, Norms, Output,
+    Biases, Blueprint, Dims, Direction, Family, HeadNorms, LinearForm, Mixing, NormKind, Norms, Output,
 };
 use roformer::encoding::{
     Encoding, Hierarchical, Learned, Merge, NoPositions, Randomised, ReceptiveField, Rotary, Shaw,
@@ -226,7 +226,7 @@ fn forms() -> Vec<Blueprint> {
     };
     let queries = Biases { queries: true, ..Biases::all(false) };
     let biased = Biases { wide: false, ..Biases::all(true) };
-    let qwen3 = Blueprint { family: Family::Qwen3, has_head_norms: true, ..llama.clone() };
+    let qwen3 = Blueprint { family: Family::Qwen3, head_norms: HeadNorms::Weighted, ..llama.clone() };
     vec![
         first.clone(),
         Blueprint { types: 1, activation: Activation::Relu, ..first.clone() },

@@ -28,6 +28,8 @@ pub struct Table<P> {
     /// The same with the inverse scale, where there is one: what turns vectors back.
     undo: Option<(Vec<P>, Vec<P>)>,
     frequencies: Frequencies,
+    /// Whether rows have scales of their own, which neither the rope nor the frequencies tell.
+    is_scaled: bool,
     /// Memory for a refill, and for frequencies that are given.
     spare: Frequencies,
     given: Vec<f64>,
@@ -44,6 +46,7 @@ impl<P: Precision> Table<P> {
             sin: Vec::new(),
             undo: None,
             frequencies: Frequencies::default(),
+            is_scaled: false,
             spare: Frequencies::default(),
             given: Vec::new(),
             offsets: Offsets::default(),
@@ -106,6 +109,7 @@ impl<P: Precision> Table<P> {
         let factor = self.spare.attention_factor;
         self.resize(covered, factor != 1.0)?;
         std::mem::swap(&mut self.frequencies, &mut self.spare);
+        self.is_scaled = false;
         if self.frequencies.precision == AnglePrecision::Exact && covered.rows() > BLOCK {
             let entries = BLOCK * self.rope.pairs();
             self.offsets.cos.resize(entries, 0.0);
@@ -187,7 +191,34 @@ impl<P: Precision> Table<P> {
             }
         }
         table.resize(covered, true)?;
+        table.is_scaled = true;
         table.fill_rows(|frequencies, row, pair| frequencies.angle(position(row), pair), scale);
+        Ok(table)
+    }
+
+    /// A table that turns nothing and multiplies the vectors at position p by `scale(p)`, a number other than 0: for queries
+    /// whose scores grow with the text. Heads have `head_dim` features.
+    ///
+    /// ```
+    /// use rope::Table;
+    ///
+    /// let table = Table::<f32>::scaling(4, 1..4, |position| 0.5 * position as f64)?;
+    /// assert_eq!(table.cos(), [0.5, 0.5, 1.0, 1.0, 1.5, 1.5]);
+    /// assert_eq!(table.sin(), [0.0; 6]);
+    /// # Ok::<(), rope::Error>(())
+    /// ```
+    pub fn scaling(
+        head_dim: usize,
+        positions: Range<i64>,
+        scale: impl Fn(i64) -> f64 + Sync,
+    ) -> Result<Self> {
+        let covered = check_range(&positions)?;
+        let mut table = Table::new(&Rope::builder(head_dim).build()?);
+        table.load_frequencies(None);
+        table.resize(covered, true)?;
+        table.is_scaled = true;
+        let still = Angle { rounded: 0.0, rest: 0.0 };
+        table.fill_rows(|_, _, _| still, |row, _| scale(positions.start + row as i64));
         Ok(table)
     }
 
@@ -279,6 +310,12 @@ impl<P: Precision> Table<P> {
         self.undo.as_ref().map(|(cos, sin)| (&cos[..], &sin[..]))
     }
 
+    /// Whether rows have scales of their own.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn is_scaled(&self) -> bool {
+        self.is_scaled
+    }
+
     #[inline]
     pub(crate) fn covered(&self) -> Covered {
         self.covered
@@ -323,7 +360,8 @@ impl<P> fmt::Display for Table<P> {
             rope.schedule(),
             rope.pairing(),
             self.frequencies.attention_factor,
-        )
+        )?;
+        if self.is_scaled { write!(f, ", rows with scales of their own") } else { Ok(()) }
     }
 }
 

@@ -115,6 +115,9 @@ fn facts(folder: &Path) -> Result<Map<String, Value>, Failure> {
         warnings.extend(Nearest::find(&bytes, weights).map(|nearest| nearest.to_string()));
     }
     let blueprint = blueprint.ok();
+    if let Some(blueprint) = &blueprint {
+        warnings.extend(blueprint.unknown_keys(&bytes)?.map(|unknown| unknown.to_string()));
+    }
 
     let read = HfConfig::read(&bytes, &HfOptions::default());
     // A model that does more than text has the sizes of its text part in an object of their own.

@@ -9,6 +9,7 @@ mod band;
 mod dropout;
 mod forward;
 pub mod linear;
+mod mask;
 #[allow(unsafe_code, reason = "vector instructions, and threads that write apart")]
 mod panels;
 #[allow(unsafe_code, reason = "vector instructions")]

@@ -5,12 +5,12 @@
 //! them. When a later block has a larger score, what was summed before is scaled down. The order of additions depends on
 //! the sizes alone, not on threads.
 
+pub use super::mask::{Chunks, Mask, Reach};
 use super::panels::{self, KEY_BLOCK, Panels, Vectors};
 use super::rows::{Rows, Running, exponentials};
 use crate::ops::gemm::{Level, Target};
 use crate::ops::{Memory, Precision, Real};
 use rayon::prelude::*;
-use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 /// Sizes of an attention.
@@ -45,53 +45,6 @@ impl<'a, T> Heads<'a, T> {
     /// From one head of the first token of a sequence on.
     pub(super) fn head(&self, shape: &Shape, sequence: usize, head: usize) -> &'a [T] {
         &self.data[sequence * self.sequence + head * shape.head_dim..]
-    }
-}
-
-/// Which keys a query sees.
-#[derive(Clone, Copy, Default)]
-pub struct Mask<'a> {
-    /// `[batch, keys]`: whether a key is there at all. All are if there is no mask.
-    pub keys: Option<&'a [bool]>,
-    /// How far a query sees.
-    pub reach: Reach<'a>,
-    /// A query sees no key that is this many places away from it or more, on either side; any where there is no window.
-    pub window: Option<usize>,
-}
-
-impl Mask<'_> {
-    /// The keys that a query may see, whether they are there or not. Those of a later query begin and end no earlier.
-    pub(crate) fn seen(&self, shape: &Shape, sequence: usize, query: usize) -> Range<usize> {
-        let end = self.reach.of(shape, sequence, query);
-        let Some(window) = self.window else { return 0..end };
-        // The query stands at `place` − queries among the keys, which may be before the first.
-        let place = query + shape.keys;
-        let end = end.min((place + window).saturating_sub(shape.queries));
-        (place + 1).saturating_sub(shape.queries + window).min(end)..end
-    }
-}
-
-/// How far a query sees.
-#[derive(Clone, Copy, Default)]
-pub enum Reach<'a> {
-    /// All keys.
-    #[default]
-    All,
-    /// Query i sees keys up to i + keys − queries: itself and what came before.
-    Causal,
-    /// UniLM: a query sees the keys of its sequence's prefix, and beyond it as `Causal`. `[batch]`
-    Prefix(&'a [usize]),
-}
-
-impl Reach<'_> {
-    /// How many keys, from the first on, a query may see.
-    pub(crate) fn of(&self, shape: &Shape, sequence: usize, query: usize) -> usize {
-        let causal = (query + 1 + shape.keys).saturating_sub(shape.queries).min(shape.keys);
-        match self {
-            Reach::All => shape.keys,
-            Reach::Causal => causal,
-            Reach::Prefix(prefixes) => causal.max(prefixes[sequence].min(shape.keys)),
-        }
     }
 }
 
@@ -207,6 +160,9 @@ pub(super) fn check_inputs<T>(shape: &Shape, [q, k, v]: [&Heads<T>; 3], mask: &M
     if let Reach::Prefix(prefixes) = mask.reach {
         assert_eq!(prefixes.len(), batch, "a prefix for every sequence");
     }
+    if let Some(chunks) = mask.chunks {
+        assert!(chunks.size > 0 && chunks.starts.len() == batch, "pieces of every sequence");
+    }
 }
 
 /// Some queries of one head and where their results go.
@@ -313,10 +269,18 @@ mod tests {
                     };
                     let is_near =
                         |j: usize| mask.window.is_none_or(|window| (i + keys).abs_diff(j + queries) < window);
+                    let is_together = |j: usize| {
+                        mask.chunks.is_none_or(|Chunks { size, starts }| {
+                            let piece =
+                                |token: i64| (token - starts[b] as i64).div_euclid(size as i64).max(-1);
+                            piece(j as i64) == piece((i + keys).saturating_sub(queries) as i64)
+                        })
+                    };
                     let seen = |j: &usize| {
                         *j < mask.reach.of(shape, b, i)
                             && mask.keys.is_none_or(|mask| mask[b * keys + j])
                             && is_near(*j)
+                            && is_together(*j)
                     };
                     let seen: Vec<usize> = (0..keys).filter(seen).collect();
                     let largest = seen.iter().map(|&j| score(j)).fold(f64::NEG_INFINITY, f64::max);
@@ -384,12 +348,18 @@ mod tests {
             for keys in [None, Some(&there[..])] {
                 for reach in [Reach::All, Reach::Causal, Reach::Prefix(&prefixes)] {
                     for window in [None, Some(1), Some(3), Some(40), Some(1000)] {
-                        let mask = Mask { keys, reach, window };
+                        let mask = Mask { keys, reach, window, chunks: None };
                         check::<f32>(shape, &mask, Precision::F32, 4e-6);
                         check::<f64>(shape, &mask, Precision::F32, 1e-13);
                         // Weights that are off by 2⁻⁹ at most, of values below 1.7.
                         check::<f32>(shape, &mask, Precision::Bf16, 1.7 / 512.0 + 4e-6);
                         check::<f64>(shape, &mask, Precision::Bf16, 1e-13);
+                    }
+                    for size in [1, 3, 40, 64, 1000, i64::MAX as usize] {
+                        let starts: Vec<usize> = (0..batch).map(|b| 3 * (1 - b)).collect();
+                        let chunks = Some(Chunks { size, starts: &starts });
+                        let window = (size == 40).then_some(7);
+                        check::<f64>(shape, &Mask { keys, reach, window, chunks }, Precision::F32, 1e-13);
                     }
                 }
             }

@@ -1,7 +1,7 @@
 //! Softmax attention over joined queries, keys and values, with its position terms.
 
 use super::{Builder, Gradients, Operation, Rotation, Value, Values};
-use crate::attention::softmax::{Heads, Mask, Reach, Shape};
+use crate::attention::softmax::{Chunks, Heads, Mask, Reach, Shape};
 use crate::attention::{self, Attention, Bias, Dropout, Place, Segments, Table, TermGradients};
 use crate::ops::Real;
 
@@ -73,6 +73,8 @@ pub struct Attend {
     pub is_causal: bool,
     /// From how many places away on a token is not seen; all are where there is no window.
     pub window: Option<usize>,
+    /// The length of the pieces that a text is cut into, beyond which a token sees none; it is whole where there is none.
+    pub chunk: Option<usize>,
     /// The chance that a weight is dropped, in training.
     pub dropout: f64,
     /// Position terms. (Their rotation has been done.)
@@ -85,7 +87,8 @@ impl<T: Real> Builder<T> {
         let rows = attend.joined.rows;
         let (out, lse) = (self.value(rows, attend.heads * attend.head_dim), self.value(rows, attend.heads));
         let site = self.site();
-        self.add(Softmax { attend, out, lse, site, workspace: None });
+        let starts = vec![0; attend.batch];
+        self.add(Softmax { attend, out, lse, site, starts, workspace: None });
         out
     }
 }
@@ -96,6 +99,8 @@ pub(super) struct Softmax<T> {
     /// The logarithm of each sum of exponentials, for the way back.
     pub(super) lse: Value,
     pub(super) site: u64,
+    /// `[batch]`: the first token of each text that is there.
+    pub(super) starts: Vec<usize>,
     pub(super) workspace: Option<attention::Workspace<T>>,
 }
 
@@ -133,6 +138,7 @@ impl<T: Real> Softmax<T> {
                 keys: (!given.mask.is_empty()).then_some(&given.mask[..]),
                 reach,
                 window: self.attend.window,
+                chunks: self.attend.chunk.map(|size| Chunks { size, starts: &self.starts }),
             },
             terms: attention::Terms {
                 scale: terms.scale,
@@ -168,6 +174,14 @@ impl<T: Real> Softmax<T> {
 impl<T: Real> Operation<T> for Softmax<T> {
     fn forward(&mut self, values: &mut Values<T>) {
         let mut workspace = self.workspace();
+        let length = self.attend.joined.rows / self.attend.batch;
+        match values.batch.mask.is_empty() {
+            true => self.starts.fill(0),
+            false => {
+                let starts = Chunks::starts(&values.batch.mask, length);
+                self.starts.iter_mut().zip(starts).for_each(|(start, first)| *start = first);
+            }
+        }
         let (this, lse_value) = (&*self, self.lse);
         let mut lse = values.store.lend(lse_value);
         values.write(this.out, |values, out| {

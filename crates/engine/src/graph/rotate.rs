@@ -49,8 +49,16 @@ impl<T: Real> Builder<T> {
             }
         };
         let gradient = vec![0.0; rope.pairs()];
-        self.add(Rotate { x, table, frequencies: *frequencies, columns, gradient });
+        self.add(Rotate { x, table, frequencies: *frequencies, columns, is_by_place: false, gradient });
         Ok(())
+    }
+}
+
+impl<T: Real> Builder<T> {
+    /// Multiplies heads of `x` in place by the scales of a table ([`Table::scaling`]), which has a row for every place in a
+    /// text, whatever its positions are. Nothing else may read `x` as it was before.
+    pub fn scale_heads(&mut self, x: Value, table: Table<T>, columns: Columns) {
+        self.add(Rotate { x, table, frequencies: None, columns, is_by_place: true, gradient: Vec::new() });
     }
 }
 
@@ -72,6 +80,8 @@ pub(super) struct Rotate<T> {
     pub(super) table: Table<T>,
     pub(super) frequencies: Option<Value>,
     pub(super) columns: Columns,
+    /// Whether tokens take the rows of their places, and not those of the batch's positions.
+    pub(super) is_by_place: bool,
     pub(super) gradient: Vec<f64>,
 }
 
@@ -88,8 +98,11 @@ impl<T: Real> Rotate<T> {
     }
 }
 
-fn rows(positions: &[u32]) -> Positions<'_> {
-    if positions.is_empty() { Positions::From(0) } else { Positions::ids(positions) }
+impl<T> Rotate<T> {
+    fn rows<'a>(&self, positions: &'a [u32]) -> Positions<'a> {
+        let is_counted = self.is_by_place || positions.is_empty();
+        if is_counted { Positions::From(0) } else { Positions::ids(positions) }
+    }
 }
 
 impl<T: Real> Operation<T> for Rotate<T> {
@@ -99,20 +112,20 @@ impl<T: Real> Operation<T> for Rotate<T> {
             // Frequencies that are no longer numbers leave the table as it was; the loss tells.
             let _ = self.table.refill_given(given);
         }
-        let (heads, table) = (self.heads(), &self.table);
+        let (heads, this) = (self.heads(), &*self);
         values.write(self.x, |values, numbers| {
-            let rows = table.at(rows(&values.batch.positions));
+            let rows = this.table.at(this.rows(&values.batch.positions));
             rows.and_then(|rows| forward(&rows, numbers, &heads)).expect(CHECKED);
         });
     }
 
     fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
-        let (heads, y) = (self.heads(), values.get(self.x));
+        let (heads, y, rows) = (self.heads(), values.get(self.x), self.rows(&values.batch.positions));
         let Rotate { x, table, frequencies, gradient, .. } = self;
         gradient.fill(0.0);
         gradients.add(*x, |_, dy| {
             let learned = frequencies.map(|_| (y, &mut gradient[..]));
-            let rows = table.at(rows(&values.batch.positions));
+            let rows = table.at(rows);
             rows.and_then(|rows| backward(&rows, dy, &heads, learned)).expect(CHECKED);
         });
         if let Some(frequencies) = *frequencies {

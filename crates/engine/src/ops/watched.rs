@@ -191,7 +191,7 @@ mod tests {
             let watched = Watched::default();
             let mut out = Memory::zeros(2 * 5 * 12).unwrap();
             let scratch = watched.scratch().unwrap();
-            let mask = Mask { keys: Some(&keys), reach, window: None };
+            let mask = Mask { keys: Some(&keys), reach, ..Mask::default() };
             let qkv = [part(&q, 12, 5), part(&k, 6, 7), part(&v, 6, 7)];
             watched.attend(&shape, qkv, &mask, &terms, &mut out, &scratch).unwrap();
             let seen = watched.take();

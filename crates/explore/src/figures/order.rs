@@ -139,7 +139,8 @@ fn attended(is_causal: bool, q: &[f64], k: &[f64], v: &[f64]) -> Result<Vec<f64>
     let count = q.len() / FEATURES;
     let shape = Shape { batch: 1, queries: count, keys: count, heads: 1, key_heads: 1, head_dim: FEATURES };
     let heads = |data| Heads { data, token: FEATURES, sequence: count * FEATURES };
-    let mask = Mask { keys: None, reach: if is_causal { Reach::Causal } else { Reach::All }, window: None };
+    let reach = if is_causal { Reach::Causal } else { Reach::All };
+    let mask = Mask { reach, ..Mask::default() };
     let mut out = vec![0.0; q.len()];
     let is_done = Workspace::new().is_some_and(|workspace| {
         attend(&shape, (heads(q), heads(k), heads(v)), &mask, None, &mut out, &workspace)

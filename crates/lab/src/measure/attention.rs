@@ -102,6 +102,7 @@ fn weights(
         head_dim,
         is_causal,
         window: None,
+        chunk: None,
         dropout,
         terms,
     });

@@ -2,7 +2,7 @@
 
 use super::fields::MAX_SIZE;
 use super::names::Queries;
-use super::{Blueprint, LinearForm, Mixing};
+use super::{Blueprint, HeadNorms, LinearForm, Mixing};
 use crate::error::{Error, Result};
 
 /// The most tokens that a convolution reads at a time.
@@ -39,19 +39,33 @@ impl Blueprint {
             let expected = format!("{}, as {}: the output reads hidden states", self.width, field("width"));
             return wrong("embedding", self.embedding.to_string(), expected);
         }
+        let chunk = self.local.as_ref().and_then(|local| local.chunk);
+        let every = self.nope.as_ref().and_then(|nope| nope.temperature).map(|own| own.every);
+        if let Some(size) =
+            [chunk, every].into_iter().flatten().find(|&size| size == 0 || size as u64 > MAX_SIZE)
+        {
+            let expected = format!("from 1 to {MAX_SIZE} tokens");
+            return Err(Error::input("the length of pieces of a text", size, expected));
+        }
         self.check_convolution()?;
         if self.has_segment_scores && self.family.names().segments[0].is_empty() {
             let value = format!("in a {}", self.family.model_type());
             return Err(Error::input("scores by segment", value, "none: only XLNet has tensors for them"));
         }
         if let Mixing::Linear(form) = self.mixing {
-            if self.local.as_ref().is_some_and(|local| local.window.is_some()) {
+            if self.local.as_ref().is_some_and(|local| local.window.is_some() || local.chunk.is_some()) {
                 let expected = "softmax: linear attention knows no window";
                 return Err(Error::input("the attention", "linear, in a model with a window", expected));
             }
             if self.has_segment_scores {
                 let expected = "softmax: linear attention cannot carry what scores have of segments";
                 return Err(Error::input("the attention", "linear, with a term of segments", expected));
+            }
+            let temperature = self.nope.as_ref().and_then(|nope| nope.temperature);
+            if self.head_norms == HeadNorms::Bare || temperature.is_some() {
+                let expected =
+                    "softmax: linear attention norms no heads that are rotated, and knows no temperature";
+                return Err(Error::input("the attention", "linear, in a model of Llama 4's form", expected));
             }
             self.encoding.check_linear()?;
             self.check_features(form)?;

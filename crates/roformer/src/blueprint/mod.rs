@@ -12,6 +12,7 @@
 //! tensors.rs      the list of tensors that a blueprint asks for, and the check of a file against it
 //! nearest.rs      which family a model of an unknown one is most like
 //! fields.rs       reading fields of a config.json, with errors that name them
+//! keys.rs         keys of a config.json that are not known
 //! bert_config.rs  what BERT's first release has in place of a config.json
 //! rope.rs         the rotary embedding in a config.json, both ways
 //! ```
@@ -25,6 +26,7 @@ mod check;
 mod family;
 pub(crate) mod fields;
 mod head;
+mod keys;
 mod names;
 mod nearest;
 mod parts;
@@ -36,16 +38,17 @@ pub use arranged::Kept;
 pub(crate) use family::positions_table;
 pub use family::{Family, QUANTISED};
 pub use head::{HeadKind, Judged, Labels, Problem, Summary, SummaryOf};
+pub use keys::UnknownKeys;
 pub(crate) use names::{BUCKETS, Names, POSITIONS};
 pub use nearest::Nearest;
 pub use parts::{
-    Biases, Convolution, Dims, Direction, Features, LinearForm, Local, Mixing, NormKind, NormPlace, Norms,
-    Output,
+    Biases, Convolution, Dims, Direction, Features, HeadNorms, LinearForm, Local, Mixing, NoPe, NormKind,
+    NormPlace, Norms, Output, Temperature,
 };
 pub(crate) use tensors::Named;
 pub use tensors::{Asked, Part};
 
-use crate::encoding::{Encoding, Rotary, Sizes};
+use crate::encoding::{Encoding, NoPositions, Rotary, Sizes};
 use crate::error::Result;
 use crate::ops::Activation;
 use crate::weights::Weights;
@@ -93,8 +96,8 @@ pub struct Blueprint {
     pub norms: Norms,
     /// Which products of a layer have biases.
     pub biases: Biases,
-    /// Whether each head of queries and keys is normed before it is rotated.
-    pub has_head_norms: bool,
+    /// The norms of single heads of queries and keys.
+    pub head_norms: HeadNorms,
     /// Whether scores have a term by whether two tokens are of one segment.
     pub has_segment_scores: bool,
     /// Which tokens a token sees.
@@ -113,6 +116,8 @@ pub struct Blueprint {
     pub longest: usize,
     /// What is different in some of the layers.
     pub local: Option<Local>,
+    /// Layers that no position encoding reaches.
+    pub nope: Option<NoPe>,
     /// A convolution beside the first layer.
     pub convolution: Option<Convolution>,
     /// How tokens look at each other.
@@ -161,7 +166,9 @@ impl Blueprint {
 
     /// The blueprint of a `config.json`, and of the weights beside it for what the file does not say.
     pub fn read(bytes: &[u8], weights: Option<&Weights>) -> Result<Self> {
-        let mut blueprint = family::read(fields::object(bytes)?, weights)?;
+        let map = fields::object(bytes)?;
+        let mut blueprint = family::read(map.clone(), weights)?;
+        UnknownKeys::check(&map, blueprint.family)?;
         if let Some(weights) = weights.filter(|_| blueprint.encoding.has_learned_rows()) {
             // A learned table says itself how many positions it has.
             let offset = match &blueprint.encoding {
@@ -206,7 +213,7 @@ impl Blueprint {
                 skips_first: false,
             },
             biases: Biases::all(true),
-            has_head_norms: false,
+            head_norms: HeadNorms::None,
             has_segment_scores: false,
             direction: Direction::Both,
             has_cross_attention: false,
@@ -216,6 +223,7 @@ impl Blueprint {
             padding: None,
             longest: 1,
             local: None,
+            nope: None,
             convolution: None,
             mixing: Mixing::Softmax,
             output: Output {
@@ -242,8 +250,16 @@ impl Blueprint {
         self.local.as_ref().filter(|local| local.layers.get(layer) == Some(&true))
     }
 
+    /// What a layer has that no position encoding reaches.
+    pub(crate) fn nope_of(&self, layer: usize) -> Option<&NoPe> {
+        self.nope.as_ref().filter(|nope| nope.layers.get(layer) == Some(&true))
+    }
+
     /// The position encoding of a layer.
     pub(crate) fn encoding_of(&self, layer: usize) -> &Encoding {
+        if self.nope_of(layer).is_some() {
+            return &Encoding::None(NoPositions);
+        }
         self.local_of(layer).and_then(|local| local.encoding.as_ref()).unwrap_or(&self.encoding)
     }
 
@@ -261,6 +277,11 @@ impl Blueprint {
     /// The window of a layer, where it has one.
     pub(crate) fn window_of(&self, layer: usize) -> Option<usize> {
         self.local_of(layer).and_then(|local| local.window)
+    }
+
+    /// The length of the pieces that a layer's texts are cut into, where they are.
+    pub(crate) fn chunk_of(&self, layer: usize) -> Option<usize> {
+        self.local_of(layer).and_then(|local| local.chunk)
     }
 
     /// The position encodings of the first layers.

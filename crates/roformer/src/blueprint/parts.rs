@@ -1,9 +1,12 @@
 //! The parts of a blueprint: norms, biases, direction, what is different in some layers, the output.
 
 use crate::encoding::Encoding;
+use crate::error::Result;
 use crate::graph::FeatureMap;
 pub use crate::graph::LinearForm;
-use crate::ops::Activation;
+use crate::ops::{Activation, Real};
+use rope::Table;
+use std::ops::Range;
 
 /// The sizes from which a family's other sizes follow, for a model that is made anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +28,58 @@ pub struct Local {
     pub layers: Vec<bool>,
     /// A token sees none that is this many places away from it or more; any where there is no window.
     pub window: Option<usize>,
+    /// A token sees none beyond the piece of so many tokens that it stands in, counted from the first of the text; any where
+    /// the text is whole.
+    pub chunk: Option<usize>,
     /// Their position encoding, where it is not that of the others.
     pub encoding: Option<Encoding>,
+}
+
+/// Layers that no position encoding reaches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NoPe {
+    /// Which layers these are, `[layers]`.
+    pub layers: Vec<bool>,
+    /// By what their queries grow with the text.
+    pub temperature: Option<Temperature>,
+}
+
+/// A factor of queries that grows with their place p: 1 + strength · ln(1 + ⌊(p + 1)/every⌋).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Temperature {
+    /// After how many tokens it grows.
+    pub every: usize,
+    /// How much.
+    pub strength: f64,
+}
+
+impl Temperature {
+    /// The factor at a place; 1 before it first grows.
+    pub(crate) fn at(self, place: i64) -> f64 {
+        1.0 + self.strength * ((place + 1).div_euclid(self.every as i64) as f64).ln_1p()
+    }
+
+    /// A table of the factors of these places for heads of so many features; none where all are 1.
+    pub(crate) fn table<T: Real>(self, head_dim: usize, places: Range<usize>) -> Result<Option<Table<T>>> {
+        match places.end < self.every {
+            true => Ok(None),
+            false => {
+                let places = places.start as i64..places.end as i64;
+                Ok(Some(Table::scaling(head_dim, places, |place| self.at(place))?))
+            }
+        }
+    }
+}
+
+/// Norms of single heads of queries and keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadNorms {
+    /// None.
+    None,
+    /// With weights, before heads are rotated.
+    Weighted,
+    /// Of the mean square, without weights, after heads are rotated; in layers that the position encoding reaches.
+    Bare,
 }
 
 /// The norms of a Transformer.

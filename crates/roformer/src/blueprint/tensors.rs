@@ -1,6 +1,6 @@
 //! The tensors that a blueprint asks for, where they are in a file, and the check that a file has them and no others.
 
-use super::{Blueprint, Family, HeadKind, Names, NormKind, NormPlace};
+use super::{Blueprint, Family, HeadKind, HeadNorms, Names, NormKind, NormPlace};
 use crate::encoding::{Encoding, Evaluated};
 use crate::error::{Error, Result};
 use crate::model::Parameters;
@@ -130,7 +130,7 @@ impl Blueprint {
                 list.add(name, &[rows]);
             }
         }
-        if self.has_head_norms {
+        if self.head_norms == HeadNorms::Weighted {
             names.head_norms.iter().for_each(|part| list.norm(&name(part), self.head_dim));
         }
         if self.has_segment_scores {

@@ -9,8 +9,8 @@ use crate::ops::{Backend, Cpu, Part, Real};
 /// The cache of one batch of sequences. Keys are stored rotated.
 pub struct Cache<T: Real = f32, B: Backend = Cpu> {
     pub(super) layers: Vec<LayerCache<T, B>>,
-    /// `[batch, capacity]`: whether a token is real.
-    pub(super) mask: Vec<bool>,
+    /// `[batch, capacity]`: the tokens, which are read again where a rule gives other frequencies to a longer text.
+    tokens: Vec<Token>,
     /// Numbers of a token's keys, and of its values.
     pub(super) width: usize,
     /// Numbers of a token of the other model's output.
@@ -20,8 +20,18 @@ pub struct Cache<T: Real = f32, B: Backend = Cpu> {
     pub(super) batch: usize,
     pub(super) capacity: usize,
     pub(super) length: usize,
+    /// The length of the text that keys were rotated for.
+    pub(super) told: usize,
     /// Whether a step began and did not end.
     is_under_way: bool,
+}
+
+/// A token of a text.
+#[derive(Clone, Copy, Default)]
+struct Token {
+    id: u32,
+    kind: u32,
+    is_real: bool,
 }
 
 /// Keys and values of one layer, `[batch, capacity, width]`; none with linear attention.
@@ -47,7 +57,7 @@ impl<T: Real, B: Backend> Cache<T, B> {
         if !device.has_room::<T>(2 * layers as u128 * len as u128) {
             return Err(none());
         }
-        let mask = filled(tokens, false).ok_or_else(none)?;
+        let tokens = filled(tokens, Token::default()).ok_or_else(none)?;
         let memory = || device.zeros(len).map_err(Error::for_want_of("the cache"));
         let layer = |_| {
             let size = [batch, blueprint.heads, blueprint.head_dim];
@@ -58,12 +68,13 @@ impl<T: Real, B: Backend> Cache<T, B> {
         let hidden = blueprint.width;
         Ok(Cache {
             layers,
-            mask,
+            tokens,
             width,
             hidden,
             batch,
             capacity,
             length: 0,
+            told: 0,
             encoded: None,
             is_under_way: false,
         })
@@ -88,8 +99,8 @@ impl<T: Real, B: Backend> Cache<T, B> {
             device.copy(one(&own.keys), &mut new.keys, at, size)?;
             device.copy(one(&own.values), &mut new.values, at, size)?;
         }
-        cache.mask = self.mask.repeat(batch);
-        cache.length = self.length;
+        cache.tokens = self.tokens.repeat(batch);
+        (cache.length, cache.told) = (self.length, self.told);
         Ok(cache)
     }
 
@@ -129,8 +140,12 @@ impl<T: Real, B: Backend> Cache<T, B> {
         }
         for sequence in 0..batch {
             for token in 0..length {
-                let real = input.mask.is_none_or(|mask| mask[sequence * length + token]);
-                self.mask[sequence * self.capacity + self.length + token] = real;
+                let place = sequence * length + token;
+                self.tokens[sequence * self.capacity + self.length + token] = Token {
+                    id: input.ids[place],
+                    kind: input.token_types.map_or(0, |kinds| kinds[place]),
+                    is_real: input.mask.is_none_or(|mask| mask[place]),
+                };
             }
         }
         Ok(())
@@ -142,16 +157,33 @@ impl<T: Real, B: Backend> Cache<T, B> {
         (&mut self.layers[index], self.capacity)
     }
 
-    /// Ends a step: the cache holds `length` tokens now, and knows the length of the other model's output.
-    pub(super) fn advance(&mut self, length: usize, encoded: Option<usize>) {
-        self.length = length;
+    /// Ends a step: the cache holds `length` tokens now, rotated for a text of `told`, and knows the length of the other model's
+    /// output.
+    pub(super) fn advance(&mut self, length: usize, told: usize, encoded: Option<usize>) {
+        (self.length, self.told) = (length, told);
         self.encoded = self.encoded.or(encoded);
         self.is_under_way = false;
     }
 
     /// The mask of the first tokens, `[batch, length]`.
     pub(super) fn mask_of(&self, length: usize) -> Vec<bool> {
-        self.mask.chunks_exact(self.capacity).flat_map(|row| &row[..length]).copied().collect()
+        self.first(length).map(|token| token.is_real).collect()
+    }
+
+    /// The ids and the segments of the tokens it holds, `[batch, length]`.
+    pub(super) fn ids_and_kinds(&self) -> (Vec<u32>, Vec<u32>) {
+        self.first(self.length).map(|token| (token.id, token.kind)).unzip()
+    }
+
+    /// The first tokens of each sequence.
+    fn first(&self, length: usize) -> impl Iterator<Item = &Token> {
+        self.tokens.chunks_exact(self.capacity).flat_map(move |row| &row[..length])
+    }
+
+    /// Takes the keys and values of another cache of the same tokens.
+    pub(super) fn replace(&mut self, other: Self) {
+        let tokens = std::mem::take(&mut self.tokens);
+        *self = Cache { tokens, ..other };
     }
 
     /// Tokens of each sequence in the cache.

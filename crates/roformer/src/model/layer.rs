@@ -5,15 +5,16 @@ use super::cache::LayerCache;
 use super::parameters::Parameters;
 use super::positions::{Tables, Turning};
 use super::products::{Norm, linear, stack, table};
-use crate::attention::softmax::{Mask, Shape};
-use crate::blueprint::{Blueprint, Mixing, NormPlace};
+use crate::attention::softmax::{Chunks, Mask, Shape};
+use crate::blueprint::{Blueprint, HeadNorms, Mixing, NormPlace};
 use crate::error::{Error, Result};
 use crate::ops::{Activation, Backend, HeadRows, LinearWork, Part, Real, TermSegments, Terms};
+use rope::Table;
 
 /// The parameters of a layer.
 pub(super) struct Layer<T: Real, B: Backend> {
     query_key_value: B::Matrix<T>,
-    /// Norms of single heads of queries and of keys.
+    /// Norms of single heads of queries and of keys, before they are rotated or after.
     heads: Option<[Norm<T, B>; 2]>,
     /// What is added to queries where they meet the vectors of segments, and those vectors.
     segments: Option<[B::Buffer<T>; 2]>,
@@ -111,10 +112,14 @@ pub(super) struct Pass<'a, T: Real, B: Backend> {
     pub past: usize,
     pub tables: &'a Tables<T, B>,
     pub turnings: &'a [Turning<T>],
+    /// By what queries of layers without positions grow.
+    pub temperature: Option<&'a Table<T>>,
     /// `[batch, past + length]`
     pub mask: Mask<'a>,
     /// The segments of tokens, `[batch, length]`, where scores compare them; then there is no past.
     pub segments: Option<&'a [u32]>,
+    /// `[batch]`: the first token of each text that is real.
+    pub starts: &'a [usize],
     /// Which of these tokens are real, `[batch, length]`.
     pub real: Option<&'a [bool]>,
     pub encoded: Option<Other<'a, T, B>>,
@@ -169,9 +174,15 @@ impl<T: Real, B: Backend> Layer<T, B> {
         let [after_attention, after_feed_forward] = names.after;
         Ok(Layer {
             query_key_value: stack(device, source, &queries, width, biases.queries)?,
-            heads: match blueprint.has_head_norms {
-                true => Some([norm(query_norm, blueprint.head_dim)?, norm(key_norm, blueprint.head_dim)?]),
-                false => None,
+            heads: match blueprint.head_norms {
+                HeadNorms::Weighted => {
+                    Some([norm(query_norm, blueprint.head_dim)?, norm(key_norm, blueprint.head_dim)?])
+                }
+                HeadNorms::Bare if blueprint.nope_of(layer).is_none() => {
+                    let bare = || Norm::bare(device, blueprint.head_dim, blueprint.norms.epsilon);
+                    Some([bare()?, bare()?])
+                }
+                HeadNorms::Bare | HeadNorms::None => None,
             },
             segments: match blueprint.has_segment_scores {
                 true => {
@@ -281,10 +292,14 @@ impl<T: Real, B: Backend> Layer<T, B> {
         let Buffers { x, y, qkv, context, attention, .. } = buffers;
         let read = if blueprint.norms.place.is_before() && self.norm.is_some() { &*y } else { &*x };
         device.product(&self.query_key_value, read, Activation::Identity, qkv)?;
-        if let Some([queries, keys]) = &self.heads {
-            queries.apply_to_heads(device, qkv, HeadRows { step: row, offset: 0, heads })?;
-            keys.apply_to_heads(device, qkv, HeadRows { step: row, offset: query, heads: key_heads })?;
-        }
+        let norm_heads = |qkv: &mut B::Buffer<T>, when: HeadNorms| match &self.heads {
+            Some([queries, keys]) if blueprint.head_norms == when => {
+                queries.apply_to_heads(device, qkv, HeadRows { step: row, offset: 0, heads })?;
+                keys.apply_to_heads(device, qkv, HeadRows { step: row, offset: query, heads: key_heads })
+            }
+            _ => Ok(()),
+        };
+        norm_heads(qkv, HeadNorms::Weighted)?;
         let rotation = pass.tables.layers[index].rope.map(|(rope, values)| (&pass.turnings[rope], values));
         if let Mixing::Linear(form) = blueprint.mixing {
             let rotation = rotation.map(|(turning, values)| {
@@ -297,11 +312,14 @@ impl<T: Real, B: Backend> Layer<T, B> {
             device.attend_linear(&work, qkv, state, context)?;
             return Ok(None);
         }
+        let steps = [length * row, row, dim];
+        let mut turn = |table, first: usize, heads: usize| {
+            device.rotate(table, past as i64, qkv, first * dim, [batch, length, heads, dim], steps)
+        };
+        if let (Some(table), Some(_)) = (pass.temperature, blueprint.nope_of(index)) {
+            turn(table, 0, heads)?;
+        }
         if let Some((turning, values)) = rotation {
-            let steps = [length * row, row, dim];
-            let mut turn = |table, first: usize, heads: usize| {
-                device.rotate(table, past as i64, qkv, first * dim, [batch, length, heads, dim], steps)
-            };
             match &turning.keys {
                 // Queries, keys and values stand side by side: one view of all their heads.
                 None => {
@@ -314,6 +332,7 @@ impl<T: Real, B: Backend> Layer<T, B> {
                 }
             }
         }
+        norm_heads(qkv, HeadNorms::Bare)?;
         let fused = |offset: usize| Part { buffer: &*qkv, offset, token: row, sequence: length * row };
         let (mut keys, mut values) = (fused(query), fused(query + key));
         let mut cross = None;
@@ -331,7 +350,8 @@ impl<T: Real, B: Backend> Layer<T, B> {
         terms.cap = blueprint.score_cap;
         let segments = self.segments.as_ref().zip(pass.segments);
         terms.segments = segments.map(|([query, vectors], ids)| TermSegments { query, vectors, ids });
-        let mask = Mask { window: blueprint.window_of(index), ..pass.mask };
+        let chunks = blueprint.chunk_of(index).map(|size| Chunks { size, starts: pass.starts });
+        let mask = Mask { window: blueprint.window_of(index), chunks, ..pass.mask };
         device
             .attend(&shape, [fused(0), keys, values], &mask, &terms, context, attention)
             .map_err(Error::for_want_of("attention"))?;

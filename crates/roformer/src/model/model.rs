@@ -4,12 +4,12 @@ use super::cache::Cache;
 use super::call::{Call, Encoded, Input, Output, Pool, check_call, check_input};
 use super::convolve::Convolve;
 use super::embed::Embeddings;
-use super::heads::{Head, Hidden, Pooler};
+use super::heads::{Head, Hidden, Pooler, Scores};
 use super::layer::{Buffers, Layer, Other, Pass};
 use super::parameters::Parameters;
 use super::positions::Positions;
 use super::products::Norm;
-use crate::attention::softmax::{Mask, Reach};
+use crate::attention::softmax::{Chunks, Mask, Reach};
 use crate::blueprint::{Blueprint, Direction, Family, HeadKind, Kept, Mixing, Named};
 use crate::error::{Error, Result};
 use crate::ops::{Backend, Cpu, Real};
@@ -172,7 +172,10 @@ impl<T: Real, B: Backend> Model<T, B> {
     /// Runs the model with all that a call can be given.
     ///
     /// Rules whose frequencies depend on the length (dynamic NTK, LongRoPE) are given the number of tokens up to the last
-    /// of this call. Keys in a cache stay as they were rotated, as in transformers.
+    /// of this call. LongRoPE has two sets of frequencies: when a text in a cache passes the length of the first, it is read
+    /// again with the second, so that a step gives what the whole text gives at once. (To turn its keys further would not
+    /// do: from the second layer on, keys and values themselves come from scores of the first set.) Under dynamic NTK, whose
+    /// frequencies change with every token, keys stay as they were rotated, as in transformers.
     pub fn call(&self, input: &Input, call: Call<T, B>) -> Result<Output<T>> {
         let Model { device, blueprint, parts, buffers, .. } = self;
         Stack { device, blueprint, parts, buffers }.call(input, call)
@@ -189,6 +192,11 @@ struct Stack<'m, T: Real, B: Backend> {
 
 impl<T: Real, B: Backend> Stack<'_, T, B> {
     fn call(&self, input: &Input, call: Call<T, B>) -> Result<Output<T>> {
+        self.call_within(input, call, 0)
+    }
+
+    /// The same for the beginning of a text of at least `whole` tokens.
+    fn call_within(&self, input: &Input, call: Call<T, B>, whole: usize) -> Result<Output<T>> {
         let Call { encoded, mut cache, prefix, scores } = call;
         let Stack { device, blueprint, parts, .. } = *self;
         let (batch, length) = self.check(input, encoded.as_ref())?;
@@ -211,11 +219,21 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
             }
             cache.admit(input, encoded.as_ref(), batch, length)?;
         }
-        let mut buffers = self.buffers.take(|| Buffers::new(device))?;
-        buffers.fit(device, blueprint, batch * length)?;
         // Before the first work, so that a device does not wait for it.
         let tables = parts.positions.tables(device, blueprint, end)?;
-        let turnings = tables.turnings(past, end)?;
+        let told = whole.max(end);
+        let turnings = tables.turnings(past, end, told)?;
+        // One that was read whole at first cannot be told from one that was not.
+        let is_read_in_order = past > 0 && blueprint.is_causal();
+        let is_outgrown = |cache: &&mut &mut Cache<T, B>| is_read_in_order && tables.switch(cache.told, told);
+        if let Some(cache) = cache.as_mut().filter(is_outgrown) {
+            self.read_again(cache, encoded, told)?;
+        }
+        let mut buffers = self.buffers.take(|| Buffers::new(device))?;
+        buffers.fit(device, blueprint, batch * length)?;
+        let temperature = blueprint.nope.as_ref().and_then(|nope| nope.temperature);
+        let temperature =
+            temperature.map(|own| own.table(blueprint.head_dim, past..end)).transpose()?.flatten();
         parts.embeddings.forward(device, blueprint, input, &tables, past, &mut buffers.x)?;
         // `[batch, past + length]`
         let mask: Option<Vec<bool>> = match &cache {
@@ -230,10 +248,24 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
         };
         let encoded = encoded.map(|other| self.upload(other, batch)).transpose()?;
         let encoded_length = encoded.as_ref().map(|other| other.length);
-        let mask = Mask { keys: mask.as_deref(), reach, window: None };
-        let (tables, turnings, real) = (&*tables, &turnings[..], input.mask);
-        let pass =
-            Pass { device, blueprint, batch, length, past, tables, turnings, mask, segments, real, encoded };
+        let starts =
+            mask.as_deref().map_or_else(|| vec![0; batch], |mask| Chunks::starts(mask, end).collect());
+        let mask = Mask { keys: mask.as_deref(), reach, ..Mask::default() };
+        let pass = Pass {
+            device,
+            blueprint,
+            batch,
+            length,
+            past,
+            tables: &tables,
+            turnings: &turnings,
+            temperature: temperature.as_ref(),
+            mask,
+            segments,
+            starts: &starts,
+            real: input.mask,
+            encoded,
+        };
         let convolve = parts.convolve.as_ref();
         let convolved = convolve.map(|own| own.forward(device, input, &buffers.x, blueprint.width));
         let convolved = convolved.transpose()?;
@@ -255,10 +287,22 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
         let last_hidden_state = list.map_err(Error::for_want_of("the output"))?;
         // Last, so that a step that fails leaves the cache as it was.
         if let Some(cache) = cache {
-            cache.advance(end, encoded_length);
+            cache.advance(end, told, encoded_length);
         }
         self.buffers.give_back(buffers);
         Ok(Output { last_hidden_state, pooled, logits })
+    }
+
+    /// Reads the tokens of a cache again, as the beginning of a text of `whole` tokens.
+    fn read_again(&self, cache: &mut Cache<T, B>, encoded: Option<Encoded<T>>, whole: usize) -> Result<()> {
+        let mut fresh = Cache::new(self.device, self.blueprint, cache.batch, cache.capacity)?;
+        let ((ids, kinds), mask) = (cache.ids_and_kinds(), cache.mask_of(cache.length));
+        let input = Input { ids: &ids, batch: cache.batch, token_types: Some(&kinds), mask: Some(&mask) };
+        let scores = Scores::At(&[]);
+        let call = Call { encoded, cache: Some(&mut fresh), scores, ..Call::default() };
+        self.call_within(&input, call, whole)?;
+        cache.replace(fresh);
+        Ok(())
     }
 
     /// The last hidden states: normed where there is a last norm.

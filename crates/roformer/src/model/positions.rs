@@ -6,7 +6,7 @@ use crate::encoding::{Codes, Evaluated, LayerTerms, TableOf};
 use crate::error::{Error, Result};
 use crate::graph::Parameters as Layout;
 use crate::ops::{Backend, Real, TermRows, Terms};
-use rope::{Rope, Table};
+use rope::{Rope, Schedule, Table};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Tables are made for at least so many tokens.
@@ -144,15 +144,23 @@ impl<T: Real, B: Backend> Tables<T, B> {
         Ok(Tables { length, codes, ropes, layers })
     }
 
+    /// Whether a rule has two sets of frequencies, and these lengths of a text have different ones.
+    pub fn switch(&self, length: usize, other: usize) -> bool {
+        self.ropes.iter().any(|rope| match rope.schedule() {
+            Schedule::LongRope(own) => own.divisors(Some(length as u64)) != own.divisors(Some(other as u64)),
+            _ => false,
+        })
+    }
+
     /// The ropes' tables for tokens that stand at `past` and after, up to `end`. Rules whose frequencies depend on the length
-    /// are told `end`.
-    pub fn turnings(&self, past: usize, end: usize) -> Result<Vec<Turning<T>>> {
+    /// are `told` it.
+    pub fn turnings(&self, past: usize, end: usize, told: usize) -> Result<Vec<Turning<T>>> {
         let turning = |rope: &Rope| {
-            let range = past as i64..end as i64;
+            let (range, told) = (past as i64..end as i64, told as u64);
             Ok(match rope.xpos() {
-                None => Turning { queries: rope.table::<T>(range, end as u64)?, keys: None },
+                None => Turning { queries: rope.table::<T>(range, told)?, keys: None },
                 Some(_) => {
-                    let (queries, keys) = rope.xpos_tables::<T>(range, end as u64)?;
+                    let (queries, keys) = rope.xpos_tables::<T>(range, told)?;
                     Turning { queries, keys: Some(keys) }
                 }
             })

@@ -30,7 +30,7 @@ impl<T: Real, B: Backend> Norm<T, B> {
         let read = |part: &str| upload(&vector(source, &format!("{name}.{part}"), width)?);
         let epsilon = blueprint.norms.epsilon;
         Ok(match blueprint.norms.kind {
-            NormKind::Bare => Norm { weight: upload(&vec![T::of(1.0); width])?, bias: None, epsilon },
+            NormKind::Bare => Norm::bare(device, width, epsilon)?,
             NormKind::Rms | NormKind::RmsLessOne => Norm { weight: read("weight")?, bias: None, epsilon },
             NormKind::LayerWeight => {
                 let bias = Some(upload(&vec![T::ZERO; width])?);
@@ -38,6 +38,13 @@ impl<T: Real, B: Backend> Norm<T, B> {
             }
             NormKind::Layer => Norm { weight: read("weight")?, bias: Some(read("bias")?), epsilon },
         })
+    }
+
+    /// A norm of the mean square without parameters.
+    pub fn bare(device: &B, width: usize, epsilon: f64) -> Result<Self> {
+        let mut weight = device.zeros(width).map_err(Error::for_want_of("the weights"))?;
+        device.upload(&vec![T::ONE; width], &mut weight)?;
+        Ok(Norm { weight, bias: None, epsilon })
     }
 
     /// x ← norm(x + residual).

@@ -1,7 +1,9 @@
 //! How tokens look at each other: softmax or linear attention, with what the encoding brings.
 
 use super::block::DEVIATION;
+use super::block::norm_heads;
 use super::{LinearForm, Mixing, Network};
+use crate::blueprint::HeadNorms;
 use crate::encoding::{Sizes, Terms};
 use crate::error::Result;
 use crate::graph::{Attend, Builder, Columns, Init, Rotation, SegmentTerm, Value};
@@ -22,7 +24,7 @@ pub(super) fn mix<T: Real>(
             let mut terms = encode.terms(builder, layer, sizes);
             terms.scale = terms.scale.or(network.blueprint.scale);
             terms.segments = segments(network, builder, layer);
-            softmax(network, builder, joined, (terms, network.blueprint.window_of(layer)), sizes)
+            softmax(network, builder, joined, (terms, layer), sizes)
         }
         Mixing::Linear(form) => {
             let terms = encode.terms(builder, layer, &sizes.rotated(form));
@@ -60,12 +62,19 @@ fn segments<T: Real>(network: &Network, builder: &mut Builder<T>, layer: usize) 
 fn softmax<T: Real>(
     network: &Network,
     builder: &mut Builder<T>,
-    joined: Value,
-    (terms, window): (Terms, Option<usize>),
+    mut joined: Value,
+    (terms, layer): (Terms, usize),
     sizes: &Sizes,
 ) -> Result<Value> {
-    let (heads, key_heads, dim) =
-        (network.blueprint.heads, network.blueprint.key_heads, network.blueprint.head_dim);
+    let blueprint = &network.blueprint;
+    let (heads, key_heads, dim) = (blueprint.heads, blueprint.key_heads, blueprint.head_dim);
+    let nope = blueprint.nope_of(layer);
+    if let Some(own) = nope.and_then(|nope| nope.temperature) {
+        let columns = Columns { first: 0, heads, length: sizes.length, are_keys: false };
+        if let Some(table) = own.table(dim, 0..sizes.length)? {
+            builder.scale_heads(joined, table, columns);
+        }
+    }
     if let Some(rotation) = &terms.rotation {
         let longest = network.positions(sizes);
         let mut turn = |first: usize, heads: usize, are_keys: bool| {
@@ -80,14 +89,20 @@ fn softmax<T: Real>(
             turn(0, heads + key_heads + if rotation.values { key_heads } else { 0 }, false)?;
         }
     }
+    if blueprint.head_norms == HeadNorms::Bare && nope.is_none() {
+        let epsilon = blueprint.norms.epsilon;
+        joined =
+            norm_heads(blueprint, builder, joined, |builder, heads, _| builder.plain_norm(heads, epsilon));
+    }
     Ok(builder.attend(Attend {
         joined,
         batch: sizes.batch,
         heads,
         key_heads,
         head_dim: dim,
-        is_causal: network.blueprint.is_causal(),
-        window,
+        is_causal: blueprint.is_causal(),
+        window: blueprint.window_of(layer),
+        chunk: blueprint.chunk_of(layer),
         dropout: network.dropout,
         terms,
     }))

@@ -2,7 +2,7 @@
 
 use super::Network;
 use super::attention::mix;
-use crate::blueprint::{Blueprint, NormKind, NormPlace};
+use crate::blueprint::{Blueprint, HeadNorms, NormKind, NormPlace};
 use crate::encoding::Sizes;
 use crate::error::Result;
 use crate::graph::{Builder, Init, Value};
@@ -121,16 +121,26 @@ fn join<T: Real>(blueprint: &Blueprint, builder: &mut Builder<T>, x: Value, laye
     let (query, key) = (blueprint.query_width(), blueprint.key_width());
     let parts = |kind: &str| names.joined(layer, kind, [query, key, key]);
     let joined = stack(builder, x, parts, query + 2 * key, blueprint.biases.queries);
-    if !blueprint.has_head_norms {
-        return joined;
+    match blueprint.head_norms {
+        HeadNorms::Weighted => norm_heads(blueprint, builder, joined, |builder, heads, part| {
+            norm(blueprint, builder, heads, &names.of_layer(layer, names.head_norms[part]))
+        }),
+        HeadNorms::Bare | HeadNorms::None => joined,
     }
-    let mut normed = |name: &str, first: usize, count: usize| {
-        let part = builder.columns(joined, first, count);
-        let name = names.of_layer(layer, name);
-        norm(blueprint, builder, part.reshaped(blueprint.head_dim), &name).reshaped(count)
-    };
-    let [queries, keys] = names.head_norms;
-    let (queries, keys) = (normed(queries, 0, query), normed(keys, query, key));
+}
+
+/// Queries, keys and values side by side with each head of queries and of keys normed: `norm` is told which of the two.
+pub(super) fn norm_heads<T: Real>(
+    blueprint: &Blueprint,
+    builder: &mut Builder<T>,
+    joined: Value,
+    norm: impl Fn(&mut Builder<T>, Value, usize) -> Value,
+) -> Value {
+    let (query, key) = (blueprint.query_width(), blueprint.key_width());
+    let [queries, keys] = [(0, query), (query, key)].map(|(first, count)| {
+        let part = builder.columns(joined, first, count).reshaped(blueprint.head_dim);
+        norm(builder, part, usize::from(first > 0)).reshaped(count)
+    });
     let values = builder.columns(joined, query + key, key);
     builder.beside([queries, keys, values])
 }

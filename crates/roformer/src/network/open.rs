@@ -2,7 +2,9 @@
 
 use super::{Network, Task};
 use crate::blueprint::fields::{Fields, object};
-use crate::blueprint::{Blueprint, Direction, Family, HeadKind, Kept, Labels, Named, Part, Summary};
+use crate::blueprint::{
+    Blueprint, Direction, Family, HeadKind, HeadNorms, Kept, Labels, Named, Part, Summary,
+};
 use crate::error::{Error, Result};
 use crate::graph::Parameters;
 use crate::model::Parameters as Read;
@@ -153,7 +155,7 @@ fn read(bytes: &[u8], weights: Option<&Weights>, task: Task, is_causal: Option<b
     let blueprint = Blueprint {
         // MiniMind is handed over as what it is: Llama, or Qwen3 where heads are normed.
         family: match family {
-            Family::MiniMind if blueprint.has_head_norms => Family::Qwen3,
+            Family::MiniMind if blueprint.head_norms == HeadNorms::Weighted => Family::Qwen3,
             Family::MiniMind => Family::Llama,
             family => family,
         },

@@ -80,6 +80,11 @@ pub(crate) use compare;
 /// Small models of the families beside RoFormer and Llama, with windows that are shorter than the texts.
 pub fn families() -> Vec<Blueprint> {
     let grouped = json!({"num_key_value_heads": 2, "head_dim": 16});
+    // One layer of each kind; queries of the second grow within the text. A GPU reads texts of one piece.
+    let llama4 = json!({
+        "num_key_value_heads": 2, "head_dim": 16, "intermediate_size_mlp": 70, "moe_layers": [], "no_rope_layer_interval": 2,
+        "attention_chunk_size": 128, "floor_scale": 20, "attn_scale": 0.5,
+    });
     let gemma = json!({
         "num_key_value_heads": 2, "head_dim": 16, "sliding_window": 9, "query_pre_attn_scalar": 20,
         "layer_types": ["sliding_attention", "full_attention"],
@@ -110,6 +115,7 @@ pub fn families() -> Vec<Blueprint> {
         ("mistral", json!({"sliding_window": 20, "num_key_value_heads": 2})),
         ("phi3", json!({"sliding_window": 70})),
         ("glm4", grouped),
+        ("llama4_text", llama4),
         ("gemma2", gemma.clone()),
         ("gemma3_text", gemma),
     ]

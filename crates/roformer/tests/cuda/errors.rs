@@ -29,6 +29,22 @@ fn memory_that_is_not_there_is_an_error_with_what_was_asked_and_what_is_free() {
     }
 }
 
+/// Pieces of a text that is longer than one are refused by name, and texts of one piece are read.
+#[test]
+fn pieces_of_a_longer_text_are_refused() {
+    let json = br#"{"model_type": "llama4_text", "hidden_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2,
+        "head_dim": 16, "intermediate_size_mlp": 40, "num_hidden_layers": 1, "vocab_size": 90, "moe_layers": [],
+        "attention_chunk_size": 4}"#;
+    for gpu in &gpus() {
+        let blueprint = Blueprint::from_config(json).unwrap();
+        let model = Model::<f32, Cuda>::on(gpu.clone(), blueprint, &Hashed).unwrap();
+        let input = Input { ids: &[1, 2, 3, 4, 5], batch: 1, token_types: None, mask: None };
+        let message = model.forward(&input).unwrap_err().to_string();
+        assert!(message.contains("attention_chunk_size") && message.contains("the CPU"), "{message}");
+        model.forward(&Input { ids: &[1, 2, 3, 4], ..input }).unwrap();
+    }
+}
+
 /// Of two threads on one GPU, what fails in one is no error of the other, and what it computes is right.
 #[test]
 fn a_failure_is_that_of_its_own_call() {

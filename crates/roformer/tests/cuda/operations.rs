@@ -149,9 +149,23 @@ fn embeddings(gpu: &Cuda, tokens: usize, width: usize, has_types: bool) {
     let types: Vec<u32> = (0..tokens).map(|i| (i % 3) as u32).collect();
     compare!("embeddings", gpu, 1.0, |device| {
         let mut out = upload(device, &vec![7.0; tokens * width]);
-        let (words, kinds) = (upload(device, &words), upload(device, &kinds));
+        let (list, kinds) = (&words, upload(device, &kinds));
+        let mut words = device.words(50, width).unwrap();
+        // In two pieces, as models are loaded.
+        device.set_words(&mut words, 0, &list[..7 * width]).unwrap();
+        device.set_words(&mut words, 7 * width, &list[7 * width..]).unwrap();
         device.embed((&words, &ids), (&kinds, has_types.then_some(&types[..])), width, &mut out).unwrap();
         download(device, &out, tokens * width)
+    });
+}
+
+fn gathered(gpu: &Cuda, rows: usize, width: usize) {
+    let from = numbers(gpu, 17, 40 * width);
+    let chosen: Vec<u32> = (0..rows).map(|i| (i * 7 % 40) as u32).collect();
+    compare!("gathered rows", gpu, 0.0, |device| {
+        let mut out = upload(device, &vec![7.0; rows * width]);
+        device.gather(&upload(device, &from), &chosen, width, &mut out).unwrap();
+        download(device, &out, rows * width)
     });
 }
 
@@ -183,6 +197,7 @@ fn gates_embeddings_copies_and_means() {
         for (rows, width) in [(1, 1), (3, 7), (5, 64), (33, 70), (200, 3072), (17, 768)] {
             gates(gpu, rows, width);
             embeddings(gpu, rows, width, false);
+            gathered(gpu, 9, 24);
             embeddings(gpu, rows, width, true);
             means(gpu, [3, rows, width]);
         }

@@ -1,7 +1,7 @@
 //! Decoders against Hugging Face transformers: `golden/decoder`, made by `golden/decoder.py`.
 
 use super::case::{close, flags, flat, folder, padded_as_alone, read, same_on_any_threads, tensor};
-use roformer::blueprint::{Blueprint, Family};
+use roformer::blueprint::{Blueprint, Family, HeadNorms};
 use roformer::encoding::{Encoding, Rotary};
 use roformer::model::{Call, Hashed, HeadKind, Input, Model, Parameters, Scores};
 use roformer::ops::Real;
@@ -24,7 +24,9 @@ type Outputs<T> = (Vec<T>, Option<Vec<T>>);
 fn blueprint(json: &Value) -> Blueprint {
     let mut blueprint = Blueprint::from_config(json["config"].to_string().as_bytes())
         .unwrap_or_else(|error| panic!("{}: {error}", json["name"]));
-    blueprint.has_head_norms = json["head_norms"] == true;
+    if json["head_norms"] == true {
+        blueprint.head_norms = HeadNorms::Weighted;
+    }
     blueprint
 }
 

@@ -2,7 +2,7 @@
 //! `golden/variants` and `golden/decoder`, made from its `config.json`.
 
 use super::case::{close, flags, flat, read, tensor};
-use roformer::blueprint::Family;
+use roformer::blueprint::{Family, HeadNorms};
 use roformer::graph::{Batch, IGNORE};
 use roformer::model::{Hashed, Parameters};
 use roformer::network::{Laid, Network, Task};
@@ -29,7 +29,7 @@ fn network(json: &Value, task: Task) -> Network {
     let mut network = Network::from_config(config.to_string().as_bytes(), task, None)
         .unwrap_or_else(|error| panic!("{name}: {error}"));
     if json["head_norms"] == true {
-        network.blueprint.has_head_norms = true;
+        network.blueprint.head_norms = HeadNorms::Weighted;
         if network.blueprint.family == Family::Llama {
             network.blueprint.family = Family::Qwen3;
         }

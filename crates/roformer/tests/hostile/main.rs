@@ -8,13 +8,15 @@ mod deberta;
 mod decoder;
 mod folder;
 mod input;
+mod keys;
+mod llama4;
 mod t5;
 #[path = "../common/folder.rs"]
 mod temporary;
 mod xlnet;
 
 use proptest::prelude::*;
-use roformer::blueprint::{Blueprint, HeadKind};
+use roformer::blueprint::{Blueprint, HeadKind, HeadNorms};
 use roformer::model::{Cache, Call, Encoded, Hashed, Input, Model, Output, Parameters, Scores};
 use roformer::ops::Real;
 use roformer::{Error, Result, weights};

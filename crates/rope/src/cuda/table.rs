@@ -17,6 +17,8 @@ pub struct Table {
     rope: Rope,
     covered: Covered,
     frequencies: Frequencies,
+    /// Whether rows have scales of their own.
+    is_scaled: bool,
     /// `[rows, 2, pairs]`: a row's cosines, then its sines, so that a token's numbers are read from one place.
     numbers: Buffer<f32>,
     /// The same with the inverse scale, where there is one.
@@ -131,6 +133,7 @@ impl Table {
             rope: table.rope().clone(),
             covered: table.covered(),
             frequencies: table.frequencies().clone(),
+            is_scaled: table.is_scaled(),
             numbers: device.upload(&rows(table.cos(), table.sin(), pairs)?)?,
             undo: match table.undo() {
                 Some((cos, sin)) => Some(device.upload(&rows(cos, sin, pairs)?)?),
@@ -161,14 +164,15 @@ impl Table {
         self.rope = table.rope().clone();
         self.covered = table.covered();
         self.frequencies = table.frequencies().clone();
+        self.is_scaled = table.is_scaled();
         Ok(())
     }
 
     /// Whether this holds the numbers of a table of the CPU's: of the same range of positions and the same
-    /// frequencies. Positions that were listed one by one are not compared, nor are xPos's tables, of which there are two.
+    /// frequencies. Positions that were listed one by one are not compared, nor are tables whose rows have scales of their own.
     pub fn holds(&self, table: &crate::Table<f32>) -> bool {
         matches!(self.covered, Covered::Range { .. })
-            && self.rope.xpos().is_none()
+            && !(self.is_scaled || table.is_scaled())
             && self.covered == table.covered()
             && self.frequencies == *table.frequencies()
             && self.rope == *table.rope()

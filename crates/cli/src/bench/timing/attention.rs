@@ -224,7 +224,7 @@ impl<T: Real + ::rope::Element<Table = T>> Bench<T> {
             };
             let heads = |data| Heads { data, token: WIDTH, sequence: len };
             let reach = if causal { Reach::Causal } else { Reach::All };
-            let mask = Mask { keys: None, reach, window: None };
+            let mask = Mask { reach, ..Mask::default() };
             softmax::attend(&shape, (heads(q), heads(k), heads(v)), &mask, None, out, &self.softmax)
         } else {
             let [qd, kd] = &mut self.features;

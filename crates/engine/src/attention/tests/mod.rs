@@ -58,6 +58,8 @@ fn case(shape: Shape, terms: u32, shared: bool, rows: [Rows; 4]) -> Case {
         prefixes,
         reach: 0,
         window: None,
+        chunk: None,
+        starts: (0..batch).map(|b| 2 * b).collect(),
         dropout: None,
     }
 }
@@ -216,8 +218,16 @@ fn check<T: Real>(case: &Case, bound: f64) {
     let dout = gradient_of_results(case);
     let (out, gradients) = run::<T>(case, &dout);
     let (exact, exact_gradients) = case.run(Some(&dout));
-    let about =
-        || (case.shape, case.rows, case.reach, case.window, case.values.each_ref().map(Option::is_some));
+    let about = || {
+        (
+            case.shape,
+            case.rows,
+            case.reach,
+            case.window,
+            case.chunk,
+            case.values.each_ref().map(Option::is_some),
+        )
+    };
     let worst = difference(&out, &exact);
     assert!(worst <= bound, "out: {worst} {:?}", about());
     for (name, (got, exact)) in NAMES.iter().zip(gradients.iter().zip(&exact_gradients)) {
@@ -244,6 +254,10 @@ fn every_term_under_every_mask_is_the_formula() {
                     check::<f64>(&case, 1e-12);
                     check::<f32>(&case, 2e-5);
                 }
+                for chunk in [1, 2, 4] {
+                    case.chunk = Some(chunk);
+                    check::<f64>(&case, 1e-12);
+                }
             }
         }
     }
@@ -266,6 +280,11 @@ fn sizes_around_those_of_tiles_are_the_formula() {
                 case.dropout = if reach == 1 { None } else { dropout() };
                 for window in [None, Some(5), Some(90)] {
                     case.window = window;
+                    check::<f64>(&case, 1e-12);
+                }
+                case.window = None;
+                for chunk in [5, 64, 90] {
+                    case.chunk = Some(chunk);
                     check::<f64>(&case, 1e-12);
                 }
             }

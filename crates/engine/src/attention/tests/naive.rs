@@ -1,7 +1,7 @@
 //! The attention of the formula, all against all, in `f64`.
 
 use super::super::dropout::{Dropout, Keep};
-use super::super::softmax::{Mask, Reach, Shape};
+use super::super::softmax::{Chunks, Mask, Reach, Shape};
 
 /// From distances to rows of a table.
 #[derive(Clone, Copy, Debug)]
@@ -53,20 +53,27 @@ pub struct Case {
     pub prefixes: Vec<usize>,
     pub reach: usize,
     pub window: Option<usize>,
+    pub chunk: Option<usize>,
+    pub starts: Vec<usize>,
     pub dropout: Option<Dropout>,
 }
 
 impl Case {
     pub fn mask(&self) -> Mask<'_> {
         let reach = [Reach::All, Reach::Causal, Reach::Prefix(&self.prefixes)][self.reach];
-        Mask { keys: self.hidden.as_deref(), reach, window: self.window }
+        let chunks = self.chunk.map(|size| Chunks { size, starts: &self.starts });
+        Mask { keys: self.hidden.as_deref(), reach, window: self.window, chunks }
     }
 
     fn sees(&self, b: usize, i: usize, j: usize) -> bool {
         let Shape { queries, keys, .. } = self.shape;
         let past = j + queries <= i + keys;
         let is_near = self.window.is_none_or(|window| (j + queries).abs_diff(i + keys) < window);
+        let piece = |token: i64, size: usize| (token - self.starts[b] as i64).div_euclid(size as i64).max(-1);
+        let place = (i + keys).saturating_sub(queries) as i64;
+        let is_together = self.chunk.is_none_or(|size| piece(j as i64, size) == piece(place, size));
         is_near
+            && is_together
             && self.hidden.as_ref().is_none_or(|there| there[b * keys + j])
             && match self.reach {
                 0 => true,

@@ -4,6 +4,7 @@ use super::{Lowered, Lowering};
 use crate::graph::Value;
 use crate::graph::attend::{Attend, Softmax, TableTerm};
 use crate::ops::Real;
+use crate::ops::cuda::check_chunks;
 use crate::ops::cuda::product::Storage;
 use crate::ops::cuda::training::attention::{self, Attention, Gradients, Rows, Segments};
 use crate::ops::cuda::training::tensor;
@@ -11,9 +12,20 @@ use gpu::Span;
 
 impl<T: Real> Softmax<T> {
     pub(in crate::graph) fn lower_to(&self, lowering: &mut Lowering) -> Lowered {
-        let Attend { joined, batch, heads, key_heads, head_dim, is_causal, window, dropout, ref terms } =
-            self.attend;
+        let Attend {
+            joined,
+            batch,
+            heads,
+            key_heads,
+            head_dim,
+            is_causal,
+            window,
+            chunk,
+            dropout,
+            ref terms,
+        } = self.attend;
         let length = joined.rows / batch;
+        check_chunks(chunk, length)?;
         let place = lowering.place(joined);
         let [bias, query, key, value] = [&terms.bias, &terms.query, &terms.key, &terms.value];
         let mut rows = |term: &Option<TableTerm>, is_bias: bool| {

@@ -35,7 +35,10 @@ impl<T: Real> Rotate<T> {
         let Columns { first, heads, length, .. } = self.columns;
         let place = lowering.place(x);
         let (span, arithmetic) = (place.span, place.storage.arithmetic());
-        let positions = lowering.positions(length);
+        let positions = match self.is_by_place {
+            true => lowering.constant(&(0..length as u32).collect::<Vec<u32>>()),
+            false => lowering.positions(length),
+        };
         let heads = Heads { positions, batch: x.rows / length, length, width: x.width, first, heads };
         let table = lowering.table(&self.table, frequencies.is_none())?;
         let given = frequencies.map(|value| lowering.place(value).span);

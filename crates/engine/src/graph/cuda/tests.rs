@@ -40,6 +40,7 @@ fn builder(is_read_after: bool) -> Builder<f32> {
         head_dim: HEAD_DIM,
         is_causal: true,
         window: None,
+        chunk: None,
         dropout: 0.0,
         terms: Default::default(),
     });

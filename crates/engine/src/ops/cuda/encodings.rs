@@ -4,7 +4,7 @@
 use super::arguments::{Sizes, Vectors};
 use super::attend::steps;
 use super::kernels::narrow;
-use super::{Arithmetic, Buffer, Cuda};
+use super::{Arithmetic, Buffer, Cuda, check_chunks};
 use crate::attention::softmax::{Mask, Shape};
 use crate::error::{Error, Result};
 use crate::ops::{Part, Real, TermRows, Terms};
@@ -116,6 +116,7 @@ impl Cuda {
         out: &Buffer<T>,
     ) -> Result<()> {
         let Shape { batch, queries, keys, heads, head_dim, .. } = *shape;
+        check_chunks(mask.chunks.map(|chunks| chunks.size), keys)?;
         let window = mask.window;
         let places = self.places(shape, [&q, &k, &v], mask, out);
         if out.len == 0 {

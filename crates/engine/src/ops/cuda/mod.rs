@@ -66,6 +66,17 @@ impl Arithmetic {
     }
 }
 
+/// Refuses an attention in pieces that are shorter than the text; longer ones are the whole.
+pub(crate) fn check_chunks(size: Option<usize>, keys: usize) -> Result<()> {
+    match size.filter(|&size| size < keys) {
+        None => Ok(()),
+        Some(size) => Err(Error::Device(format!(
+            "attention in pieces of {size} tokens (attention_chunk_size) over a text of {keys} is not run on a GPU: \
+             use the CPU, or texts of up to {size} tokens"
+        ))),
+    }
+}
+
 /// An NVIDIA GPU that runs models. Cheap to clone; clones share memory and order of work.
 ///
 /// ```no_run

@@ -72,7 +72,7 @@ fn sums_of_8_bits_are_the_same_everywhere() {
             let (x, weight, bias, out) = product::<i8>(level, (rows, inputs, outputs));
             let quantised = |list: &[f32]| -> (Vec<i64>, f32) {
                 let largest = list.iter().fold(0.0f32, |largest, x| largest.max(x.abs()));
-                let scale = f32::from_bits(((largest / 127.0).to_bits() + 127) / 128 * 128);
+                let scale = f32::from_bits((largest / 127.0).to_bits().div_ceil(128) * 128);
                 let factor = if largest > 0.0 { 1.0 / scale } else { 0.0 };
                 (list.iter().map(|x| (x * factor).round_ties_even() as i64).collect(), scale)
             };

@@ -5,9 +5,10 @@
 use super::super::fields::Fields;
 use super::super::tensors::Named;
 use super::super::{
-    Biases, Blueprint, Direction, HeadKind, Judged, Local, Names, NormKind, NormPlace, Norms, Output, rope,
+    Biases, Blueprint, Direction, HeadKind, HeadNorms, Judged, Local, Names, NormKind, NormPlace, Norms,
+    Output, rope,
 };
-use super::{FULL, Family, SLIDING, head, layer_types, llama, object, write_layer_types};
+use super::{FULL, Family, SLIDING, head, layer_types, llama, object};
 use crate::encoding::{Encoding, Rotary};
 use crate::error::Result;
 use crate::weights::Weights;
@@ -47,7 +48,7 @@ pub(super) fn read(fields: &Fields, family: Family, weights: Option<&Weights>) -
     };
     let window = window.map(|window| if is_both { window / 2 + 1 } else { window });
     let pattern = if is_third { fields.size("sliding_window_pattern", 6, 1)? } else { 2 };
-    let are_local = layer_types(fields, layers)?;
+    let are_local = layer_types::read(fields, layers, SLIDING)?;
     let are_local =
         are_local.unwrap_or_else(|| (1..=layers).map(|layer| layer % pattern != 0).collect::<Vec<bool>>());
     if window.is_none() && are_local.contains(&true) {
@@ -85,10 +86,10 @@ pub(super) fn read(fields: &Fields, family: Family, weights: Option<&Weights>) -
             ..parts.norms
         },
         biases: Biases { queries: has_bias, output: has_bias, wide: false },
-        has_head_norms: is_third,
+        head_norms: if is_third { HeadNorms::Weighted } else { HeadNorms::None },
         direction: if is_both { Direction::Both } else { Direction::Causal },
         encoding: Encoding::Rotary(Rotary::of(&global)),
-        local: Some(Local { layers: are_local, window, encoding: local }),
+        local: Some(Local { layers: are_local, window, chunk: None, encoding: local }),
         longest: fields.positions(if is_third { 131_072 } else { 8192 }),
         output: Output {
             is_tied: fields.boolean("tie_word_embeddings", true)?,
@@ -137,7 +138,7 @@ pub(super) fn write(blueprint: &Blueprint, longest: usize, dropout: f64) -> Map<
         "final_logit_softcapping": blueprint.output.cap,
         "use_bidirectional_attention": is_both,
     }));
-    all.extend(write_layer_types(blueprint));
+    all.extend(layer_types::write(blueprint, SLIDING));
     let of = |encoding: &Encoding| match encoding {
         Encoding::Rotary(rotary) => Some(rope::parameters(blueprint.family, rotary, blueprint.head_dim)),
         _ => None,

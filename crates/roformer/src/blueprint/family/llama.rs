@@ -4,10 +4,10 @@ use super::super::fields::Fields;
 use super::super::names::{NONE, Queries};
 use super::super::tensors::Named;
 use super::super::{
-    Biases, Blueprint, Dims, Direction, HeadKind, Judged, Local, Names, NormKind, NormPlace, Norms, Output,
-    rope,
+    Biases, Blueprint, Dims, Direction, HeadKind, HeadNorms, Judged, Local, Names, NormKind, NormPlace,
+    Norms, Output, rope,
 };
-use super::{Family, dims_fields, head, layer_types, object, write_layer_types};
+use super::{Family, SLIDING, dims_fields, head, layer_types, object};
 use crate::encoding::{Encoding, Rotary};
 use crate::error::Result;
 use crate::ops::Activation;
@@ -165,7 +165,7 @@ pub(super) fn read(fields: &Fields, family: Family, weights: Option<&Weights>) -
             output: has_bias && family != Family::Glm4,
             wide: mlp_bias,
         },
-        has_head_norms,
+        head_norms: if has_head_norms { HeadNorms::Weighted } else { HeadNorms::None },
         direction: if is_encoder { Direction::Both } else { Direction::Causal },
         encoding: Encoding::Rotary(Rotary::of(&rope)),
         longest: fields.positions(defaults.longest),
@@ -230,7 +230,7 @@ fn window(fields: &Fields, family: Family, layers: usize) -> Result<Option<Local
     let window = window.filter(|_| has_window);
     let kinds = match family {
         Family::Mistral | Family::Phi3 => None,
-        _ => layer_types(fields, layers)?,
+        _ => layer_types::read(fields, layers, SLIDING)?,
     };
     // Qwen's classes give all layers from this one on a window where the file does not say which.
     let first = if matches!(family, Family::Mistral | Family::Phi3) {
@@ -248,6 +248,7 @@ fn window(fields: &Fields, family: Family, layers: usize) -> Result<Option<Local
     Ok(window.filter(|_| has_any).map(|window| Local {
         layers: are_sliding,
         window: Some(window),
+        chunk: None,
         encoding: None,
     }))
 }
@@ -280,7 +281,7 @@ pub(super) fn write(blueprint: &Blueprint, longest: usize, dropout: f64) -> Map<
     let (attention_bias, local) = (blueprint.biases.output, blueprint.local.as_ref());
     let window = local.and_then(|local| local.window);
     if matches!(blueprint.family, Family::Qwen2 | Family::Qwen3) {
-        all.extend(write_layer_types(blueprint));
+        all.extend(layer_types::write(blueprint, SLIDING));
     }
     all.extend(object(match blueprint.family {
         // Its class takes a window of 4096 where nothing is said.

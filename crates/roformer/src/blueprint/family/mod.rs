@@ -8,7 +8,9 @@ mod bert;
 mod deberta;
 mod gemma;
 mod gpt;
+mod layer_types;
 mod llama;
+mod llama4;
 mod modernbert;
 mod mpt;
 mod nomic;
@@ -19,6 +21,7 @@ mod t5;
 mod written;
 mod xlnet;
 
+pub(super) use layer_types::{FULL, SLIDING};
 pub(crate) use roformer::positions_table;
 
 use super::fields::Fields;
@@ -44,6 +47,8 @@ pub enum Family {
     Camembert,
     /// Llama: norms of the mean square before each block, a gate, a norm at the end.
     Llama,
+    /// Llama 4's text part, without experts: layers without positions, layers that see pieces of a text.
+    Llama4,
     /// Mistral: Llama without biases.
     Mistral,
     /// Qwen2: Llama with biases of queries, keys and values.
@@ -88,13 +93,14 @@ pub enum Family {
 
 impl Family {
     /// Those that a `config.json` can name.
-    pub(super) const NAMED: [Family; 24] = [
+    pub(super) const NAMED: [Family; 25] = [
         Family::RoFormer,
         Family::Bert,
         Family::Roberta,
         Family::XlmRoberta,
         Family::Camembert,
         Family::Llama,
+        Family::Llama4,
         Family::Mistral,
         Family::Qwen2,
         Family::Qwen3,
@@ -124,6 +130,7 @@ impl Family {
             Family::XlmRoberta => "xlm-roberta",
             Family::Camembert => "camembert",
             Family::Llama => "llama",
+            Family::Llama4 => "llama4_text",
             Family::Mistral => "mistral",
             Family::Qwen2 => "qwen2",
             Family::Qwen3 => "qwen3",
@@ -155,6 +162,7 @@ impl Family {
             Family::XlmRoberta => "XLMRoberta",
             Family::Camembert => "Camembert",
             Family::Llama => "Llama",
+            Family::Llama4 => "Llama4Text",
             Family::Mistral => "Mistral",
             Family::Qwen2 => "Qwen2",
             Family::Qwen3 => "Qwen3",
@@ -184,6 +192,7 @@ impl Family {
             (Family::XlNet, HeadKind::MaskedLm) => "XLNetLMHeadModel".into(),
             (Family::XlNet, HeadKind::QuestionAnswering) => "XLNetForQuestionAnsweringSimple".into(),
             (Family::Gemma3, HeadKind::CausalLm) => "Gemma3ForCausalLM".into(),
+            (Family::Llama4, HeadKind::CausalLm) => "Llama4ForCausalLM".into(),
             (Family::T5, HeadKind::None) => "T5EncoderModel".into(),
             (Family::T5Decoder, HeadKind::CausalLm) => "T5ForConditionalGeneration".into(),
             _ => format!("{}{}", self.class(), head.class()),
@@ -193,7 +202,9 @@ impl Family {
     /// Which features of a head form pairs, where it is rotary.
     pub(super) fn pairing(self) -> Pairing {
         match self {
-            Family::RoFormer | Family::GptJ | Family::Glm4 | Family::Plain => Pairing::Interleaved,
+            Family::RoFormer | Family::GptJ | Family::Glm4 | Family::Llama4 | Family::Plain => {
+                Pairing::Interleaved
+            }
             _ => Pairing::Half,
         }
     }
@@ -237,6 +248,7 @@ impl Family {
             Family::ModernBert => &modernbert::NAMES,
             Family::NomicBert => &nomic::NAMES,
             Family::Gemma2 | Family::Gemma3 => &gemma::NAMES,
+            Family::Llama4 => &llama4::NAMES,
             Family::Phi3 => &llama::PHI3,
             Family::Glm4 => &llama::GLM4,
             Family::EuroBert => &llama::EUROBERT,
@@ -297,6 +309,7 @@ impl Family {
             }
         }
         match part {
+            "inner width" if self == Family::Llama4 => "intermediate_size_mlp",
             "vocabulary" => "vocab_size",
             "layers" => "num_hidden_layers",
             "positions" => "max_position_embeddings",
@@ -328,13 +341,17 @@ pub(super) fn read(mut map: Map<String, Value>, weights: Option<&Weights>) -> Re
     }
     let name = fields.string("model_type", "roformer")?;
     let family = Family::NAMED.into_iter().find(|family| family.model_type() == name).ok_or_else(|| {
-        let experts = match name.contains("moe") || name == "mixtral" {
-            true => " (experts are not supported)",
-            false => "",
+        let why = match name {
+            "llama4" => " (of Llama 4 the text part alone is run, without experts)",
+            name if name.contains("moe") || name == "mixtral" => " (experts are not supported)",
+            _ => "",
         };
         let known = Family::NAMED.map(Family::model_type).join(", ");
-        fields.error("model_type", format!("one of {known}{experts}"))
+        fields.error("model_type", format!("one of {known}{why}"))
     })?;
+    if fields.get("per_layer_config").is_some_and(|own| *own != json!({})) {
+        return Err(fields.error("per_layer_config", "none: layers have no settings of their own"));
+    }
     let blueprint = match family {
         Family::RoFormer => roformer::read(&fields, weights)?,
         Family::Bert | Family::Roberta | Family::XlmRoberta | Family::Camembert => {
@@ -347,6 +364,7 @@ pub(super) fn read(mut map: Map<String, Value>, weights: Option<&Weights>) -> Re
         Family::XlNet => xlnet::read(&fields, weights)?,
         Family::Gpt2 | Family::GptJ | Family::GptNeoX => gpt::read(&fields, family, weights)?,
         Family::Gemma2 | Family::Gemma3 => gemma::read(&fields, family, weights)?,
+        Family::Llama4 => llama4::read(&fields, weights)?,
         Family::T5 => t5::read(&fields, weights)?,
         _ => llama::read(&fields, family, weights)?,
     };
@@ -362,35 +380,6 @@ pub(super) fn read(mut map: Map<String, Value>, weights: Option<&Weights>) -> Re
     }
     Ok(blueprint)
 }
-
-/// Which layers `layer_types` gives a window, where the file has it.
-fn layer_types(fields: &Fields, layers: usize) -> Result<Option<Vec<bool>>> {
-    let Some(list) = fields.get("layer_types") else { return Ok(None) };
-    let kind = |kind: &Value| match kind.as_str() {
-        Some(FULL) => Some(false),
-        Some(SLIDING) => Some(true),
-        _ => None,
-    };
-    let kinds = list.as_array().and_then(|list| list.iter().map(kind).collect::<Option<Vec<bool>>>());
-    match kinds.filter(|kinds| kinds.len() == layers) {
-        Some(kinds) => Ok(Some(kinds)),
-        None => {
-            Err(fields.error("layer_types", format!("{FULL} or {SLIDING} for each of the {layers} layers")))
-        }
-    }
-}
-
-/// The same the other way.
-fn write_layer_types(blueprint: &Blueprint) -> Map<String, Value> {
-    let is_local = |layer: usize| blueprint.local.as_ref().is_some_and(|local| local.layers[layer]);
-    let kinds: Vec<&str> =
-        (0..blueprint.layers).map(|layer| if is_local(layer) { SLIDING } else { FULL }).collect();
-    object(json!({"layer_types": kinds}))
-}
-
-/// A layer that sees all tokens, and one with a window, in `layer_types`.
-pub(super) const FULL: &str = "full_attention";
-pub(super) const SLIDING: &str = "sliding_attention";
 
 /// The heads that most encoders come with.
 const ENCODER_HEADS: [HeadKind; 6] = [

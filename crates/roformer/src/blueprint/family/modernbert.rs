@@ -8,7 +8,7 @@ use super::super::{
     Biases, Blueprint, HeadKind, Judged, Local, Names, NormKind, NormPlace, Norms, Output, Summary,
     SummaryOf, rope,
 };
-use super::{ENCODER_HEADS, FULL, Family, SLIDING, head, layer_types, object, write_layer_types};
+use super::{ENCODER_HEADS, FULL, Family, SLIDING, head, layer_types, object};
 use crate::encoding::{Encoding, Rotary};
 use crate::error::Result;
 use crate::ops::Activation;
@@ -56,7 +56,7 @@ pub(super) fn read(fields: &Fields, weights: Option<&Weights>) -> Result<Bluepri
     };
     let layers = fields.size("num_hidden_layers", 22, 0)?;
     let every = fields.size("global_attn_every_n_layers", 3, 1)?;
-    let are_local = layer_types(fields, layers)?;
+    let are_local = layer_types::read(fields, layers, SLIDING)?;
     let are_local = are_local.unwrap_or_else(|| (0..layers).map(|layer| layer % every != 0).collect());
     let [global, local] = rope::read_both(fields, family, [width, heads])?.map(|rope| Rotary::of(&rope));
     let judged = match fields.string("classifier_pooling", "cls")? {
@@ -97,6 +97,7 @@ pub(super) fn read(fields: &Fields, weights: Option<&Weights>) -> Result<Bluepri
             layers: are_local,
             // The file says how many tokens the window has in all.
             window: Some(fields.size("local_attention", 128, 0)? / 2 + 1),
+            chunk: None,
             encoding: Some(Encoding::Rotary(local)),
         }),
         longest: fields.positions(8192),
@@ -141,7 +142,7 @@ pub(super) fn write(blueprint: &Blueprint, longest: usize, dropout: f64) -> Map<
         "cls_token_id": null,
         "sep_token_id": null,
     }));
-    all.extend(write_layer_types(blueprint));
+    all.extend(layer_types::write(blueprint, SLIDING));
     if let (Encoding::Rotary(global), Some(Encoding::Rotary(local))) =
         (&blueprint.encoding, blueprint.local.as_ref().and_then(|local| local.encoding.as_ref()))
     {

@@ -2,7 +2,8 @@
 
 use super::super::{Blueprint, HeadKind, Mixing};
 use super::{
-    Family, bert, deberta, gemma, gpt, llama, modernbert, mpt, nomic, object, own, roformer, t5, xlnet,
+    Family, bert, deberta, gemma, gpt, llama, llama4, modernbert, mpt, nomic, object, own, roformer, t5,
+    xlnet,
 };
 use crate::encoding::{Encoding, Learned, Merge, Rotary};
 use crate::error::{Error, Result};
@@ -26,6 +27,7 @@ impl Blueprint {
             Family::XlNet => xlnet::write(self, dropout),
             Family::Gpt2 | Family::GptJ | Family::GptNeoX => gpt::write(self, longest, dropout),
             Family::Gemma2 | Family::Gemma3 => gemma::write(self, longest, dropout),
+            Family::Llama4 => llama4::write(self, longest, dropout),
             Family::T5 | Family::T5Decoder => t5::write(self, longest, dropout),
             Family::Plain => {
                 let expected = "RoFormer's or Llama's form: transformers has no class for it";
