@@ -183,3 +183,66 @@ fn convert_permutes_models_with_fewer_heads_of_keys() {
     assert_eq!(rows("k_proj"), [0.0, 2.0, 1.0, 3.0]);
     assert_eq!(rows("v_proj"), [0.0, 1.0, 2.0, 3.0]);
 }
+
+#[test]
+fn convert_rounds_and_says_what_it_costs() {
+    let folder = Folder::new("convert-dtype");
+    let source = "examples/models/tiny-sim";
+    let texts = folder.path("texts.txt");
+    std::fs::write(&texts, "苹果多少钱？\n\n去机场怎么走？\n").unwrap();
+    let size = |path: &str| std::fs::metadata(Path::new(path).join("model.safetensors")).unwrap().len();
+    let single = folder.path("f32");
+    succeeds(&["convert", source, &single]);
+    for (dtype, kinds, part) in [("bf16", &["BF16"][..], 0.55), ("int8", &["BF16", "I8"], 0.45)] {
+        let target = folder.path(dtype);
+        let out = succeeds(&["convert", source, &target, "--dtype", dtype, "--input", &texts]);
+        assert!(kinds.iter().all(|kind| out.contains(&format!("tensors as {kind}"))), "{out}");
+        let said = out.lines().find(|line| line.contains("cosine")).unwrap_or_else(|| panic!("{out}"));
+        assert!(said.contains("over 2 texts") && said.contains("0.99") || said.contains("1.000"), "{said}");
+        assert!((size(&target) as f64) < part * size(&single) as f64, "{dtype}: {} bytes", size(&target));
+        // Rounded when it is loaded or beforehand, layers are the same; only what stands around them may be rounded twice.
+        let embed = |model: &str, dtype: &str| {
+            let out = json(&["embed", "--model", model, "苹果怎么卖？", "--dtype", dtype, "--json"]);
+            out["embedding"].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect::<Vec<_>>()
+        };
+        let (later, before) = (embed(source, dtype), embed(&target, dtype));
+        let length = |list: &mut dyn Iterator<Item = f64>| list.map(|x| x * x).sum::<f64>().sqrt();
+        let apart =
+            length(&mut later.iter().zip(&before).map(|(a, b)| a - b)) / length(&mut later.iter().copied());
+        assert!(apart < 0.01, "{dtype}: {apart}");
+        // Whatever reads weights reads these.
+        assert_eq!(embed(&target, "f32").len(), before.len());
+        assert!(succeeds(&["info", &target]).contains("RoFormer"));
+    }
+    // 8 bits are said in config.json, so that others refuse them, and taken out again on the way back.
+    let config = |path: &str| std::fs::read_to_string(Path::new(path).join("config.json")).unwrap();
+    assert!(config(&folder.path("int8")).contains("\"quant_method\": \"roformer_int8\""));
+    let back = folder.path("back");
+    succeeds(&["convert", &folder.path("int8"), &back]);
+    assert_eq!(config(&back), config(&single));
+    // Once rounded, twice the same.
+    let twice = folder.path("twice");
+    succeeds(&["convert", &back, &twice, "--dtype", "int8"]);
+    let bytes = |path: &str| std::fs::read(Path::new(path).join("model.safetensors")).unwrap();
+    assert!(bytes(&twice) == bytes(&folder.path("int8")));
+}
+
+#[test]
+fn convert_refuses_to_round_what_it_does_not_know() {
+    let folder = Folder::new("convert-dtype-refused");
+    let target = folder.path("target");
+    let source = "examples/models/tiny-sim";
+    refused(&["convert", source, &target, "--dtype", "int4"], &["int4", "f32, bf16, int8"]);
+    refused(&["convert", source, &target, "--input", "texts.txt"], &["--input", "nothing is rounded"]);
+    let file = "examples/models/tiny-sim/model.safetensors";
+    refused(&["convert", file, &target, "--dtype", "int8"], &["--dtype", "no folder"]);
+    let missing = folder.path("missing.txt");
+    refused(&["convert", source, &target, "--dtype", "int8", "--input", &missing], &["missing.txt"]);
+    // Weights that another program has quantised.
+    let config = std::fs::read_to_string(root().join(source).join("config.json")).unwrap();
+    let config = config.replacen('{', "{\"quantization_config\": {\"quant_method\": \"gptq\"},", 1);
+    let weights = std::fs::read(root().join(file)).unwrap();
+    let other = folder.model("gptq", &[("config.json", config.as_bytes()), ("model.safetensors", &weights)]);
+    refused(&["forward", "--model", &other, "--ids", "1,2"], &["quantization_config", "roformer_int8"]);
+    refused(&["convert", &other, &target, "--dtype", "int8", "--force"], &["quantization_config"]);
+}

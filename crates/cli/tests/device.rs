@@ -103,7 +103,7 @@ fn training_without_the_gpu_that_was_named_is_one_line_and_leaves_no_folder() {
 fn training_on_the_processor_is_in_f32() {
     let folder = Folder::new("device-dtype");
     let (data, out) = (text(&folder), folder.path("out"));
-    for dtype in ["tf32", "bf16"] {
+    for dtype in ["tf32", "bf16", "int8"] {
         let is = format!("--dtype is {dtype}; expected f32");
         for device in [&["--device", "cpu"][..], &[]] {
             let more = [&["--dtype", dtype][..], device].concat();
@@ -137,14 +137,31 @@ fn a_model_trained_on_the_processor_has_the_same_bytes_whether_named_or_found() 
 }
 
 #[test]
-fn the_processor_computes_in_f32() {
+fn the_processor_computes_in_f32_bf16_and_int8() {
     for arguments in COMMANDS {
-        for dtype in ["tf32", "bf16"] {
-            let is = format!("--dtype is {dtype}; expected f32");
-            refused(&with(arguments, &["--dtype", dtype, "--device", "cpu"]), &[&is, "the CPU"]);
-            refused(&with(arguments, &["--dtype", dtype]), &[&is]);
+        let exact = succeeds(arguments);
+        for dtype in ["bf16", "int8", "auto"] {
+            let found = succeeds(&with(arguments, &["--dtype", dtype]));
+            assert_eq!(found, succeeds(&with(arguments, &["--dtype", dtype, "--device", "cpu"])));
+            assert_eq!(found.lines().count(), exact.lines().count(), "{arguments:?} in {dtype}");
         }
-        refused(&with(arguments, &["--dtype", "f16"]), &["f16", "f32, tf32, bf16"]);
+        let is = "--dtype is tf32; expected f32, bf16 or int8";
+        refused(&with(arguments, &["--dtype", "tf32", "--device", "cpu"]), &[is]);
+        refused(&with(arguments, &["--dtype", "tf32"]), &[is]);
+        refused(&with(arguments, &["--dtype", "f16"]), &["f16", "auto, f32, tf32, bf16, int8"]);
+    }
+    // Hidden states are numbers near those of f32, and not the same: it is no option that does nothing.
+    let hidden = |dtype: &str| {
+        let state = &common::json(&with(COMMANDS[0], &["--dtype", dtype]))["last_hidden_state"];
+        state.to_string().split(['[', ']', ',']).filter_map(|x| x.parse().ok()).collect::<Vec<f64>>()
+    };
+    let exact = hidden("f32");
+    let length = |list: &[f64]| list.iter().map(|x| x * x).sum::<f64>().sqrt();
+    for (dtype, bound) in [("bf16", 0.02), ("int8", 0.05)] {
+        let got = hidden(dtype);
+        let apart: Vec<f64> = got.iter().zip(&exact).map(|(a, b)| a - b).collect();
+        let part = length(&apart) / length(&exact);
+        assert!(got.len() == exact.len() && part > 1e-5 && part < bound, "{dtype}: {part}");
     }
 }
 

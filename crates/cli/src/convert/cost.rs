@@ -1,11 +1,12 @@
 //! What fewer bits cost: the cosine between vectors of texts before and after.
 
-use crate::error::{Failure, Outcome};
+use crate::error::Failure;
 use roformer::model::{Input, Model};
 use roformer::ops::{Cpu, Precision};
 use roformer::pipeline::cosine;
 use roformer::tokenizer::Tokenizer;
-use std::io::Write;
+use serde_json::{Value, json};
+use std::fmt;
 use std::path::Path;
 
 /// Texts that are made up, and tokens of each.
@@ -13,37 +14,57 @@ const MADE_UP: (usize, usize) = (8, 32);
 /// Texts of a file that are read, and tokens of each.
 const READ: (usize, usize) = (64, 128);
 
-/// Prints how near the vectors of a model in fewer bits are to those of the model that it was made of: the mean over the tokens of the
-/// last hidden states.
-pub fn print(
-    out: &mut impl Write,
-    (before, after): (&Path, &Path),
+/// How near the vectors of a model in fewer bits are to those of the model that it was made of: the mean over the tokens of the last hidden
+/// states.
+pub struct Cost {
     precision: Precision,
-    input: Option<&Path>,
-) -> Outcome {
-    let exact = Model::load(before)?;
-    let texts = match input {
-        Some(file) => read(before, file)?,
-        None => made_up(exact.blueprint().vocabulary),
-    };
-    let known = texts.iter().map(|text| vector(&exact, text)).collect::<Result<Vec<_>, _>>()?;
-    drop(exact);
-    let narrow = Model::load_on(Cpu { precision }, after)?;
-    let mut cosines = Vec::new();
-    for (text, known) in texts.iter().zip(&known) {
-        cosines.push(f64::from(cosine(known, &vector(&narrow, text)?)));
+    /// The mean of the cosines, and the least.
+    cosine: [f64; 2],
+    texts: usize,
+    are_made_up: bool,
+}
+
+impl Cost {
+    /// Runs both on texts that were [read], or on some that are made up.
+    pub fn measure(
+        (before, after): (&Path, &Path),
+        precision: Precision,
+        texts: Option<Vec<Vec<u32>>>,
+    ) -> Result<Cost, Failure> {
+        let exact = Model::load(before)?;
+        let are_made_up = texts.is_none();
+        let texts = texts.unwrap_or_else(|| made_up(exact.blueprint().vocabulary));
+        let known = texts.iter().map(|text| vector(&exact, text)).collect::<Result<Vec<_>, _>>()?;
+        drop(exact);
+        let narrow = Model::load_on(Cpu { precision }, after)?;
+        let mut cosines = Vec::new();
+        for (text, known) in texts.iter().zip(&known) {
+            cosines.push(f64::from(cosine(known, &vector(&narrow, text)?)));
+        }
+        let mean = cosines.iter().sum::<f64>() / cosines.len() as f64;
+        let least = cosines.iter().copied().fold(f64::INFINITY, f64::min);
+        Ok(Cost { precision, cosine: [mean, least], texts: texts.len(), are_made_up })
     }
-    let mean = cosines.iter().sum::<f64>() / cosines.len() as f64;
-    let least = cosines.iter().copied().fold(f64::INFINITY, f64::min);
-    let of = match input {
-        Some(_) => format!("{} texts", texts.len()),
-        None => format!("{} texts of random tokens", texts.len()),
-    };
-    let name = precision.name();
-    Ok(writeln!(
-        out,
-        "in {name}, cosine to the vectors before: {mean:.5} in the mean, {least:.5} at least, over {of}"
-    )?)
+
+    /// The same as JSON.
+    pub fn json(&self) -> Value {
+        let Cost { precision, cosine: [mean, least], texts, are_made_up } = self;
+        json!({
+            "dtype": precision.name(), "cosine_mean": mean, "cosine_least": least, "texts": texts,
+            "random_tokens": are_made_up, "says": self.to_string(),
+        })
+    }
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Cost { precision, cosine: [mean, least], texts, are_made_up } = self;
+        let (name, of) = (precision.name(), if *are_made_up { " of random tokens" } else { "" });
+        write!(
+            f,
+            "in {name}, cosine to the vectors in f32: {mean:.5} in the mean, {least:.5} at least, over {texts} texts{of}"
+        )
+    }
 }
 
 /// The mean of the last hidden states of a text.
@@ -69,8 +90,8 @@ fn made_up(vocabulary: usize) -> Vec<Vec<u32>> {
     (0..texts).map(|text| (0..tokens).map(|token| id(text * tokens + token + 1) as u32).collect()).collect()
 }
 
-/// The first texts of a file, a line each.
-fn read(folder: &Path, file: &Path) -> Result<Vec<Vec<u32>>, Failure> {
+/// The ids of the first texts of a file, a line each.
+pub fn read(folder: &Path, file: &Path) -> Result<Vec<Vec<u32>>, Failure> {
     let (texts, tokens) = READ;
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::Input(format!("{} cannot be read: {error}", file.display())))?;

@@ -7,6 +7,7 @@ mod write;
 use crate::error::{Failure, Outcome, unwritten};
 use crate::input;
 use clap::{Args, ValueEnum};
+pub use cost::{Cost, read};
 use pairing::Change;
 use roformer::blueprint::{Blueprint, Family, QUANTISED};
 use roformer::ops::Precision;
@@ -24,7 +25,7 @@ use write::Form;
 /// Reads safetensors, PyTorch's .bin and TensorFlow's checkpoints, in one file or several, and writes DST/model.safetensors;
 /// with a folder, its config.json and the files of its tokenizer too. All numbers become f32, whatever they were: exactly,
 /// except for f64, which is rounded. With --dtype bf16 matrices are rounded to 16 bits; with int8 those of the layers to 8, with
-/// a scale for each row, and other matrices to 16. Vectors stay f32. What that costs is said: the cosine between vectors of texts
+/// a scale for each row, and other matrices to 16. Vectors and tables of segments and positions stay f32. What that costs is said: the cosine between vectors of texts
 /// made with the rounded model and with the one before. Position tables are left out, because they follow from the configuration, and so are
 /// second copies of tied tensors.
 ///
@@ -93,6 +94,8 @@ pub fn run(arguments: Arguments) -> Outcome {
         return Err(Failure::Input(format!("--dtype rounds what a model multiplies with, and {why}")));
     }
     let blueprint = blueprint.and_then(Result::ok);
+    // Before anything is written.
+    let texts = input.map(|file| read(&source, &file)).transpose()?;
     let known = blueprint.clone().filter(|blueprint| blueprint.family == Family::RoFormer);
     let own = recorded_pairing(weights.path());
     let change = match pairing.as_deref().map(str::parse::<Pairing>).transpose()? {
@@ -181,19 +184,19 @@ pub fn run(arguments: Arguments) -> Outcome {
         Dtype::Int8 => Precision::Int8,
     };
     // Permuted, the models are of two kinds.
-    match change {
-        Some(_) => Ok(()),
-        None => cost::print(&mut out, (&source, &target), precision, input.as_deref()),
+    if change.is_none() {
+        writeln!(out, "{}", Cost::measure((&source, &target), precision, texts)?)?;
     }
+    Ok(())
 }
 
 /// The form that a tensor is written in.
 fn form(dtype: Dtype, name: &str, weights: &Weights, blueprint: Option<&Blueprint>) -> Form {
     let shape = weights.get(name).map_or(&[][..], |tensor| tensor.shape());
-    let is_product = blueprint.is_some_and(|blueprint| blueprint.is_row_product(name, shape));
-    match dtype {
-        Dtype::Int8 if is_product => Form::Int8,
-        Dtype::Int8 | Dtype::Bf16 if shape.len() == 2 => Form::Bf16,
+    match (dtype, blueprint) {
+        (Dtype::F32, _) | (_, None) => Form::F32,
+        (Dtype::Int8, Some(blueprint)) if blueprint.is_row_product(name, shape) => Form::Int8,
+        (_, Some(blueprint)) if shape.len() == 2 && !blueprint.is_table(name) => Form::Bf16,
         _ => Form::F32,
     }
 }

@@ -3,13 +3,14 @@
 mod page;
 mod sentence;
 
-use crate::convert::is_left_out;
+use crate::convert::{Cost, is_left_out, read};
 use crate::error::{Failure, Outcome};
 use crate::input;
 use crate::model;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use roformer::blueprint::{Blueprint, Family, HeadKind, Mixing, Nearest};
 use roformer::encoding::{Encoding, Rotary};
+use roformer::ops::Precision;
 use roformer::sentence::Recipe;
 use roformer::weights::recorded_pairing;
 use roformer::weights::{self, Weights};
@@ -17,7 +18,7 @@ use rope::{HfConfig, HfLayer, HfOptions, Pairing};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Say what a model's folder holds
 ///
@@ -25,8 +26,12 @@ use std::path::Path;
 /// uses, without position tables and second copies of tied tensors. For models other than RoFormer, what config.json and
 /// the weights say. Of a folder of sentence-transformers, what is done with a text: pooling and the modules after it, prompts,
 /// how vectors are compared, and the longest text.
+///
+/// With --dtype it also loads the model, and says what that type costs: the cosine between vectors of texts made with it and in f32.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  roformer info junnyu/roformer_chinese_base\n  roformer info DIR --json")]
+#[command(
+    after_help = "Examples:\n  roformer info junnyu/roformer_chinese_base\n  roformer info DIR --json\n  roformer info DIR --dtype int8 --input texts.txt"
+)]
 pub struct Arguments {
     /// A folder with a config.json and, if there are any, weights; or a name on the hub
     #[arg(value_name = "MODEL")]
@@ -34,11 +39,33 @@ pub struct Arguments {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    /// Say what this type costs on the CPU
+    #[arg(long, value_enum)]
+    dtype: Option<Narrow>,
+    /// With --dtype: a file with a text per line to compare on [default: texts of random tokens]
+    #[arg(long, value_name = "FILE", requires = "dtype")]
+    input: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Narrow {
+    Bf16,
+    Int8,
 }
 
 pub fn run(arguments: Arguments) -> Outcome {
     let folder = model::find(&arguments.model, None)?;
-    let facts = Value::Object(facts(&folder)?);
+    let mut facts = facts(&folder)?;
+    if let Some(dtype) = arguments.dtype {
+        let precision = match dtype {
+            Narrow::Bf16 => Precision::Bf16,
+            Narrow::Int8 => Precision::Int8,
+        };
+        let texts = arguments.input.map(|file| read(&folder, &file)).transpose()?;
+        let cost = Cost::measure((&folder, &folder), precision, texts)?;
+        facts.insert("cost".into(), cost.json());
+    }
+    let facts = Value::Object(facts);
     let mut out = crate::terminal::stdout();
     match arguments.json {
         true => writeln!(out, "{facts}")?,

@@ -76,6 +76,7 @@ pub fn print(out: &mut impl Write, facts: &Value) -> Result<()> {
     let grouped = |field: &str| facts[field].as_u64().map(group);
     let count = grouped("parameters").zip(grouped("bytes"));
     line("parameters", vec![count.map(|(count, bytes)| format!("{count} in {bytes} bytes"))])?;
+    line("cost", vec![show(&facts["cost"]["says"])])?;
     for warning in facts["warnings"].as_array().into_iter().flatten() {
         line("note", vec![show(warning)])?;
     }

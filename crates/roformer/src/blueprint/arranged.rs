@@ -3,6 +3,7 @@
 
 use super::names::Queries;
 use super::{BUCKETS, Blueprint, Names, NormKind};
+use crate::encoding::Evaluated;
 use crate::error::{Error, Result};
 use crate::model::Parameters;
 use crate::ops::{Memory, Real};
@@ -78,7 +79,16 @@ impl Blueprint {
             name.starts_with(blueprint.family.names().layer) && is_kept
         };
         let is_product = own(self) || self.encoder.as_deref().is_some_and(own);
-        is_product && shape.len() == 2 && name.ends_with(".weight")
+        is_product && shape.len() == 2 && name.ends_with(".weight") && !self.is_table(name)
+    }
+
+    /// Whether a tensor is a table of segments or belongs to the position encoding: added to what is computed, and never multiplied.
+    pub fn is_table(&self, name: &str) -> bool {
+        let layers = self.layer_encodings(self.layers);
+        let layout = Evaluated::<f32>::layout(&self.encoding, &layers, &self.encoded_sizes(1));
+        name.strip_suffix(".weight") == Some(self.family.names().types)
+            || layout.entries().iter().any(|entry| self.of_encoding(&entry.name) == name)
+            || self.encoder.as_ref().is_some_and(|encoder| encoder.is_table(name))
     }
 }
 

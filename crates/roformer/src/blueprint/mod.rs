@@ -289,6 +289,12 @@ impl Blueprint {
         (0..layers).map(|layer| self.encoding_of(layer)).collect()
     }
 
+    /// Whether the frequencies of a rotation depend on how long a text is: dynamic NTK, LongRoPE.
+    pub fn depends_on_length(&self) -> bool {
+        let depends = |encoding: &&Encoding| matches!(encoding, Encoding::Rotary(own) if own.schedule.depends_on_length());
+        self.layer_encodings(self.layers).iter().any(depends)
+    }
+
     /// The activation of the product that comes before the scores of this head, with a norm behind, where there is one.
     pub(crate) fn transform(&self) -> Option<Activation> {
         let has_scores = match self.head {

@@ -50,7 +50,16 @@ impl<B: Backend> Pipeline<B> {
         ready.sort_by_key(|(_, encoding)| std::cmp::Reverse(encoding.len()));
         let mut rest = &ready[..];
         while let Some((_, first)) = rest.first() {
-            let count = batch_size(first.len(), rest.iter().map(|(_, encoding)| encoding.len()));
+            let lengths = rest.iter().map(|(_, encoding)| encoding.len());
+            let count = match self.model.blueprint().depends_on_length() {
+                // Padding would make a text longer, and another.
+                true => lengths
+                    .take_while(|length| *length == first.len())
+                    .count()
+                    .min(BATCH_TOKENS / first.len().max(1))
+                    .max(1),
+                false => batch_size(first.len(), lengths),
+            };
             let (batch, later) = rest.split_at(count);
             let texts: Vec<&Encoding> = batch.iter().map(|(_, encoding)| encoding).collect();
             for ((index, _), result) in batch.iter().zip(self.batch(&texts, places, &finish)) {

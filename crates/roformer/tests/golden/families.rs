@@ -5,7 +5,7 @@ use roformer::blueprint::{Blueprint, Family, HeadKind, Kept, NormKind};
 use roformer::graph::{Batch, Entry};
 use roformer::model::{Encoded, Hashed, Input, Model, Output, Parameters};
 use roformer::network::{Network, Task};
-use roformer::ops::Real;
+use roformer::ops::{Cpu, Precision, Real};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -29,15 +29,25 @@ fn is_less_one(blueprint: &Blueprint, name: &str) -> bool {
 
 /// The model of a case, with the pooler that a bare model of transformers has.
 pub fn model(json: &Value) -> Model<f32> {
+    stored(json, Precision::F32)
+}
+
+/// The same in fewer bits.
+pub fn stored(json: &Value, precision: Precision) -> Model<f32> {
+    let blueprint = blueprint(json);
+    let source = Kept { blueprint: &blueprint, source: Stored(&blueprint) };
+    Model::on(Cpu { precision }, blueprint.clone(), &source)
+        .unwrap_or_else(|error| panic!("{}: {error}", json["name"]))
+}
+
+/// What the model of a case is.
+pub fn blueprint(json: &Value) -> Blueprint {
     let mut config = json["config"].clone();
     if !json["outputs"]["pooler_output"].is_null() {
         config["add_pooling_layer"] = true.into();
     }
     let blueprint = Blueprint::from_config(config.to_string().as_bytes());
-    let blueprint = blueprint.unwrap_or_else(|error| panic!("{}: {error}", json["name"]));
-    let source = Kept { blueprint: &blueprint, source: Stored(&blueprint) };
-    Model::from_parameters(blueprint.clone(), &source)
-        .unwrap_or_else(|error| panic!("{}: {error}", json["name"]))
+    blueprint.unwrap_or_else(|error| panic!("{}: {error}", json["name"]))
 }
 
 /// What a model's encoder gives of a text, and what its decoder then gives of what it has written.

@@ -4,6 +4,7 @@ mod case;
 mod decoder;
 mod families;
 mod network;
+mod precision;
 mod roformer;
 mod t5;
 mod training;

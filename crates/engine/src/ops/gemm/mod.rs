@@ -288,16 +288,21 @@ impl<T: Real> Matrix<T> {
         }
         let panels = outputs.div_ceil(width);
         let target = Target(out.as_mut_ptr());
-        // Panels next to each other go to one thread, so that memory is read in order, and a few pieces to each thread.
-        // Only where there are fewer panels than that are the rows divided too, at multiples of what a tile has.
+        // Rows that stay in a core's own cache while panel after panel passes by, where those are so many that panels need not be read
+        // too often for it. Panels next to each other go to one thread, so that
+        // memory is read in order, and a few pieces to each thread. Where there are fewer panels than that the rows are divided more,
+        // always at multiples of what a tile has.
         let wanted = rayon::current_num_threads() * 4;
-        let row_blocks = wanted.div_ceil(panels).min(rows.div_ceil(LEAST_ROWS));
+        let cached = BLOCK_BYTES / (inputs * size_of::<T>()).max(1);
+        let least = if cached < MANY_ROWS { 1 } else { rows.div_ceil(cached) };
+        let row_blocks = wanted.div_ceil(panels).min(rows.div_ceil(LEAST_ROWS)).max(least);
         let block = rows.div_ceil(row_blocks).next_multiple_of(TILE_ROWS);
         let row_blocks = rows.div_ceil(block);
         let piece = panels.div_ceil(wanted.div_ceil(row_blocks).min(panels));
-        let tasks = panels.div_ceil(piece) * row_blocks;
+        let pieces = panels.div_ceil(piece);
+        let tasks = pieces * row_blocks;
         (0..tasks).into_par_iter().with_max_len(1).for_each(|task| {
-            let (row_block, piece_index) = (task % row_blocks, task / row_blocks);
+            let (row_block, piece_index) = (task / pieces, task % pieces);
             let first_row = row_block * block;
             let count = block.min(rows - first_row);
             for panel in piece_index * piece..panels.min((piece_index + 1) * piece) {
@@ -355,6 +360,10 @@ pub fn peak_loop(rounds: usize) -> f32 {
 const TILE_ROWS: usize = 24;
 /// Rows below which a product is not divided by rows.
 const LEAST_ROWS: usize = 96;
+/// Bytes of x that stay in the second-level cache.
+const BLOCK_BYTES: usize = 1 << 20;
+/// Rows for which it pays to read all panels once more.
+const MANY_ROWS: usize = 256;
 
 /// A target that several threads write different parts of.
 pub(crate) struct Target<T>(pub *mut T);
