@@ -9,7 +9,7 @@ use crate::input;
 use clap::{Args, ValueEnum};
 pub use cost::{Cost, read};
 use pairing::Change;
-use roformer::blueprint::{Blueprint, Family, QUANTISED};
+use roformer::blueprint::{Blueprint, Family, QUANTISED, Role};
 use roformer::ops::Precision;
 use roformer::weights::{PAIRING_KEY, Weights, recorded_pairing};
 use roformer::{files, tokenizer};
@@ -192,11 +192,10 @@ pub fn run(arguments: Arguments) -> Outcome {
 
 /// The form that a tensor is written in.
 fn form(dtype: Dtype, name: &str, weights: &Weights, blueprint: Option<&Blueprint>) -> Form {
-    let shape = weights.get(name).map_or(&[][..], |tensor| tensor.shape());
-    match (dtype, blueprint) {
-        (Dtype::F32, _) | (_, None) => Form::F32,
-        (Dtype::Int8, Some(blueprint)) if blueprint.is_row_product(name, shape) => Form::Int8,
-        (_, Some(blueprint)) if shape.len() == 2 && !blueprint.is_table(name) => Form::Bf16,
+    let role = blueprint.map(|blueprint| blueprint.role(weights, name));
+    match (dtype, role) {
+        (Dtype::Int8, Some(Role::Rows)) => Form::Int8,
+        (Dtype::Int8 | Dtype::Bf16, Some(Role::Rows | Role::Matrix)) => Form::Bf16,
         _ => Form::F32,
     }
 }

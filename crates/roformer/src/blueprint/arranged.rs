@@ -2,11 +2,12 @@
 //! queries, keys and values head by head, heads as an axis of their own, biases by buckets before heads, weights of norms less 1.
 
 use super::names::Queries;
-use super::{BUCKETS, Blueprint, Names, NormKind};
+use super::{BUCKETS, Blueprint, Named, Names, NormKind};
 use crate::encoding::Evaluated;
 use crate::error::{Error, Result};
 use crate::model::Parameters;
 use crate::ops::{Memory, Real};
+use crate::weights::Weights;
 
 /// How a tensor is kept in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,26 +71,42 @@ impl Blueprint {
 }
 
 impl Blueprint {
-    /// Whether a tensor is a product of a layer that files keep with a row for each output: what can be kept in 8 bits with a scale for
-    /// each.
-    pub fn is_row_product(&self, name: &str, shape: &[usize]) -> bool {
+    /// What a tensor of a file is to the model.
+    pub fn role(&self, weights: &Weights, name: &str) -> Role {
+        let full = Named::new(weights, self.family.names()).full(name);
+        let shape = weights.get(name).map_or(&[][..], |tensor| tensor.shape());
         let own = |blueprint: &Blueprint| {
-            let is_kept =
-                matches!(blueprint.arrangement(name, shape), Arrangement::Same | Arrangement::ByHead { .. });
-            name.starts_with(blueprint.family.names().layer) && is_kept
+            let is_in_rows =
+                matches!(blueprint.arrangement(&full, shape), Arrangement::Same | Arrangement::ByHead { .. });
+            full.starts_with(blueprint.family.names().layer) && is_in_rows
         };
-        let is_product = own(self) || self.encoder.as_deref().is_some_and(own);
-        is_product && shape.len() == 2 && name.ends_with(".weight") && !self.is_table(name)
+        match shape.len() {
+            2 if self.is_table(&full) => Role::Other,
+            2 if own(self) || self.encoder.as_deref().is_some_and(own) => Role::Rows,
+            2 => Role::Matrix,
+            _ => Role::Other,
+        }
     }
 
     /// Whether a tensor is a table of segments or belongs to the position encoding: added to what is computed, and never multiplied.
-    pub fn is_table(&self, name: &str) -> bool {
+    fn is_table(&self, name: &str) -> bool {
         let layers = self.layer_encodings(self.layers);
         let layout = Evaluated::<f32>::layout(&self.encoding, &layers, &self.encoded_sizes(1));
         name.strip_suffix(".weight") == Some(self.family.names().types)
             || layout.entries().iter().any(|entry| self.of_encoding(&entry.name) == name)
             || self.encoder.as_ref().is_some_and(|encoder| encoder.is_table(name))
     }
+}
+
+/// What a tensor is to a model that is to be kept in fewer bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A product of a layer, with a row for each output: what can be kept in 8 bits with a scale for each.
+    Rows,
+    /// Another matrix, and the embeddings of words: what can be kept in 16 bits.
+    Matrix,
+    /// A vector, or a table that is added to what is computed.
+    Other,
 }
 
 impl Arrangement {

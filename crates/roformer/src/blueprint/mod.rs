@@ -34,7 +34,7 @@ mod rope;
 mod tensors;
 
 pub(crate) use arranged::Arrangement;
-pub use arranged::Kept;
+pub use arranged::{Kept, Role};
 pub(crate) use family::positions_table;
 pub use family::{Family, QUANTISED};
 pub use head::{HeadKind, Judged, Labels, Problem, Summary, SummaryOf};

@@ -135,7 +135,7 @@ pub(super) fn stack<T: Real, B: Backend>(
 }
 
 /// Numbers that are read at a time: few beside a model, many beside what reading them costs.
-const PIECE: usize = 1 << 20;
+const PIECE: usize = 1 << 18;
 
 /// Reads a tensor `[rows, width]` some rows at a time: `take` is given the first of them and their numbers.
 pub(super) fn in_pieces<T: Real>(

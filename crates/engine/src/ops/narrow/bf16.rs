@@ -50,6 +50,10 @@ impl Narrow for Bf16 {
         RowScale::default()
     }
 
+    fn place(row: &[Bf16], panel: &mut [Bf16], width: usize) {
+        super::place::<Bf16, { Self::GROUP }>(row, panel, width);
+    }
+
     unsafe fn run(level: Level, run: &Run<Bf16>) {
         let each = |one: unsafe fn(&Run<Bf16>)| {
             // SAFETY: the caller's promise, handed on; the level says that the instructions are there.

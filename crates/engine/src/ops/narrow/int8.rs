@@ -38,6 +38,10 @@ impl Narrow for i8 {
         RowScale { scale, sum: if is_offset(level) { to.iter().map(|&x| i32::from(x)).sum() } else { 0 } }
     }
 
+    fn place(row: &[i8], panel: &mut [i8], width: usize) {
+        super::place::<i8, { Self::GROUP }>(row, panel, width);
+    }
+
     unsafe fn run(level: Level, run: &Run<i8>) {
         let each = |one: unsafe fn(&Run<i8>)| {
             // SAFETY: the caller's promise, handed on; the level says that the instructions are there.

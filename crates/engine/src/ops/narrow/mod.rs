@@ -85,6 +85,8 @@ pub(crate) trait Narrow: Plain + Default {
     fn weight(level: Level, row: &[f32], to: &mut [Self]) -> f32;
     /// A row of x in fewer bits; and what it is to be multiplied with.
     fn row(level: Level, row: &[f32], to: &mut [Self]) -> RowScale;
+    /// Puts the numbers of a row into a panel, from its first group on: groups follow each other after `width` of them.
+    fn place(row: &[Self], panel: &mut [Self], width: usize);
     /// Computes a run.
     ///
     /// # Safety
@@ -198,9 +200,7 @@ impl<N: Narrow> NarrowMatrix<N> {
         let (width, column) = (self.width, output % self.width);
         self.scales[output] = scale;
         let panel = &mut self.panels[output / width * width * self.depth..][..width * self.depth];
-        for (group, numbers) in row.chunks(N::GROUP).enumerate() {
-            panel[(group * width + column) * N::GROUP..][..numbers.len()].copy_from_slice(numbers);
-        }
+        N::place(row, &mut panel[column * N::GROUP..], width);
     }
 
     /// Sets the bias of the outputs from `first` on.
@@ -291,6 +291,16 @@ impl<N: Narrow> NarrowMatrix<N> {
                 }
             }
         });
+    }
+}
+
+/// See [`Narrow::place`], for groups of `GROUP`.
+fn place<N: Copy, const GROUP: usize>(row: &[N], panel: &mut [N], width: usize) {
+    let (groups, rest) = row.as_chunks::<GROUP>();
+    let mut places = panel.as_chunks_mut::<GROUP>().0.iter_mut().step_by(width);
+    groups.iter().zip(&mut places).for_each(|(group, place)| *place = *group);
+    if let (false, Some(place)) = (rest.is_empty(), places.next()) {
+        place[..rest.len()].copy_from_slice(rest);
     }
 }
 
