@@ -398,10 +398,21 @@ fn rotate_rotates_the_tensors_of_a_file_and_back() {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    for command in [&["inspect"][..], &["rotate"], &["bench", "rope"], &["bench", "attention"]] {
+    let benches = ["rope", "model", "train", "generate", "attention"].map(|what| ["bench", what]);
+    for command in [&["inspect"][..], &["rotate"]].into_iter().chain(benches.iter().map(|bench| &bench[..])) {
         let run = roformer(&[command, &["--help"]].concat(), "");
         assert_eq!(run.code, 0);
         assert!(run.out.contains("Example") && run.out.contains("roformer "), "{}", run.out);
+    }
+}
+
+/// What the CPU has no such type for is refused before a model is made.
+#[test]
+fn a_bench_in_a_type_of_gpus_is_refused_in_one_line() {
+    for what in ["model", "generate"] {
+        let run = roformer(&["bench", what, "--dtype", "tf32"], "");
+        assert_eq!((run.code, run.out.as_str()), (2, ""), "{}", run.error);
+        assert!(run.error.contains("--dtype is tf32; expected f32, bf16 or int8"), "{}", run.error);
     }
 }
 

@@ -1,6 +1,7 @@
 //! `roformer bench`: timings that anyone can run.
 
 mod attention;
+mod generate;
 mod model;
 mod rope;
 mod timing;
@@ -21,6 +22,7 @@ enum What {
     Rope(rope::Arguments),
     Model(model::Arguments),
     Train(train::Arguments),
+    Generate(generate::Arguments),
     Attention(attention::Arguments),
 }
 
@@ -30,6 +32,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         What::Rope(arguments) => rope::run(arguments),
         What::Model(arguments) => model::run(arguments),
         What::Train(arguments) => train::run(arguments),
+        What::Generate(arguments) => generate::run(arguments),
         What::Attention(arguments) => attention::run(arguments),
     }
 }

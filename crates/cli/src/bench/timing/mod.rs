@@ -1,6 +1,7 @@
 //! Timings: medians over alternating rounds, beside the floor that the memory sets, with the results checked.
 
 pub mod attention;
+pub mod generate;
 pub mod model;
 pub mod rope;
 pub mod train;
