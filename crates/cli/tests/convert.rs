@@ -238,6 +238,12 @@ fn convert_refuses_to_round_what_it_does_not_know() {
     refused(&["convert", file, &target, "--dtype", "int8"], &["--dtype", "no folder"]);
     let missing = folder.path("missing.txt");
     refused(&["convert", source, &target, "--dtype", "int8", "--input", &missing], &["missing.txt"]);
+    // Of a file of any size the beginning is read; what is no text is refused.
+    let (long, binary) = (folder.path("long.txt"), folder.path("binary.txt"));
+    std::fs::write(&long, "苹果".repeat(1 << 20)).unwrap();
+    std::fs::write(&binary, [0xff, 0xfe, b'\n']).unwrap();
+    assert!(succeeds(&["info", source, "--dtype", "int8", "--input", &long]).contains("over 1 text\n"));
+    refused(&["info", source, "--dtype", "int8", "--input", &binary], &["binary.txt", "utf-8"]);
     // Weights that another program has quantised.
     let config = std::fs::read_to_string(root().join(source).join("config.json")).unwrap();
     let config = config.replacen('{', "{\"quantization_config\": {\"quant_method\": \"gptq\"},", 1);

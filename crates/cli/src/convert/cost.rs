@@ -7,12 +7,17 @@ use roformer::pipeline::cosine;
 use roformer::tokenizer::Tokenizer;
 use serde_json::{Value, json};
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 /// Texts that are made up, and tokens of each.
 const MADE_UP: (usize, usize) = (8, 32);
 /// Texts of a file that are read, and tokens of each.
 const READ: (usize, usize) = (64, 128);
+/// What is read of a file, and of a line, however long they are.
+const READ_BYTES: u64 = 1 << 20;
+const READ_CHARACTERS: usize = 4096;
 
 /// How near the vectors of a model in fewer bits are to those of the model that it was made of: the mean over the tokens of the last hidden
 /// states.
@@ -60,9 +65,10 @@ impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Cost { precision, cosine: [mean, least], texts, are_made_up } = self;
         let (name, of) = (precision.name(), if *are_made_up { " of random tokens" } else { "" });
+        let of = format!("{texts} text{}{of}", if *texts == 1 { "" } else { "s" });
         write!(
             f,
-            "in {name}, cosine to the vectors in f32: {mean:.5} in the mean, {least:.5} at least, over {texts} texts{of}"
+            "in {name}, cosine to the vectors in f32: {mean:.5} in the mean, {least:.5} at least, over {of}"
         )
     }
 }
@@ -93,12 +99,24 @@ fn made_up(vocabulary: usize) -> Vec<Vec<u32>> {
 /// The ids of the first texts of a file, a line each.
 pub fn read(folder: &Path, file: &Path) -> Result<Vec<Vec<u32>>, Failure> {
     let (texts, tokens) = READ;
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::Input(format!("{} cannot be read: {error}", file.display())))?;
+    let unread = |error: String| Failure::Input(format!("{} cannot be read: {error}", file.display()));
+    let mut bytes = Vec::new();
+    let start = File::open(file).and_then(|file| file.take(READ_BYTES).read_to_end(&mut bytes));
+    start.map_err(|error| unread(error.to_string()))?;
+    let text = match std::str::from_utf8(&bytes) {
+        Ok(text) => text,
+        // The last character of what was read may go on behind it.
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(error) => return Err(unread(error.to_string())),
+    };
     let tokenizer = Tokenizer::load(folder)?;
     let mut read = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()).take(texts) {
-        let mut ids = tokenizer.encode(line)?.ids;
+        // Far more than have the tokens that are kept.
+        let end = line.char_indices().nth(READ_CHARACTERS).map_or(line.len(), |(end, _)| end);
+        let mut ids = tokenizer.encode(&line[..end])?.ids;
         ids.truncate(tokens);
         read.push(ids);
     }

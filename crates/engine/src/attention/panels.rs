@@ -32,7 +32,7 @@ pub(super) struct Target<T> {
 }
 
 impl<T: Real> Panels<T> {
-    /// Nothing packed yet; `None` if there is not enough memory. In anything but `f32`, numbers stay as they are.
+    /// Nothing packed yet; `None` if there is not enough memory. Numbers of type `f64` stay as they are, whatever the precision.
     pub fn new(precision: Precision) -> Option<Self> {
         Some(match precision != Precision::F32 && T::singles(&[]).is_some() {
             true => Panels::Narrow(Narrowed::new()?),

@@ -4,7 +4,7 @@ use super::{median, seconds};
 use rayon::prelude::*;
 use roformer::blueprint::Blueprint;
 use roformer::model::{Hashed, Input, Model};
-use roformer::ops::{Cpu, Precision};
+use roformer::ops::{Cpu, Memory, Precision};
 use roformer::{Error, Result};
 use serde_json::json;
 
@@ -111,9 +111,8 @@ impl Decoder {
 /// How fast all threads together read as many bytes as these, in thousand millions per second: the best of a few passes, over one and over
 /// several streams of a thread at a time, because machines differ in which of them is faster.
 fn roofline(bytes: usize) -> Result<f64> {
-    let memory =
-        roformer::ops::Memory::<f32>::zeros(bytes / 4).ok_or_else(|| Error::memory("the benchmark"))?;
-    let mut memory = memory;
+    let memory = Memory::<f32>::zeros(bytes / 4);
+    let mut memory = memory.ok_or_else(|| Error::memory("the benchmark"))?;
     memory.par_chunks_mut(PART).for_each(|part| part.fill(1.0));
     let pass = |streams: usize| {
         let sum = |part: &[f32]| {
