@@ -188,6 +188,7 @@ impl<T: Real> Exact<T> {
                 columns: width.min(count - panel),
                 start: Start::Zero,
                 plus: None,
+                next: None,
             };
             // SAFETY: the queries were checked when they were begun with, the panel was sliced, and the caller's promise.
             unsafe { T::run(Level::best(), &run) };
@@ -223,6 +224,7 @@ impl<T: Real> Exact<T> {
                 columns: width.min(dim - column),
                 start: if is_first { Start::Zero } else { Start::Target },
                 plus: None,
+                next: None,
             };
             // SAFETY: the weights were checked, the panel was sliced, and the caller's promise.
             unsafe { T::run(Level::best(), &run) };

@@ -160,6 +160,7 @@ pub fn multiply_onto<T: Real>(
                     columns,
                     start,
                     plus,
+                    next: None,
                 };
                 // SAFETY: the assertions cover what is read of a and of what the product is added to, and what is written
                 // of out; the panel was sliced; each task has rows and columns for itself; the width is this level's, and

@@ -87,6 +87,8 @@ pub(crate) struct Run<T> {
     pub start: Start<T>,
     /// Rows that are added to the sums at last, and how far apart they are.
     pub plus: Option<(*const T, usize)>,
+    /// What is read after this run, and how many numbers: fetched meanwhile, and not read.
+    pub next: Option<(*const T, usize)>,
 }
 
 /// The loops for one number type.
@@ -308,7 +310,8 @@ impl<T: Real> Matrix<T> {
             for panel in piece_index * piece..panels.min((piece_index + 1) * piece) {
                 let columns = width.min(outputs - panel * width);
                 let at = panel * inputs * width;
-                let data = &self.panels[at..at + inputs * width];
+                let (data, rest) = self.panels[at..].split_at(inputs * width);
+                let next = &rest[..rest.len().min(inputs * width)];
                 let run = Run {
                     x: x[first_row * inputs..].as_ptr(),
                     x_step: inputs,
@@ -323,6 +326,7 @@ impl<T: Real> Matrix<T> {
                     columns,
                     start: Start::Bias(self.bias[panel * width..][..columns].as_ptr()),
                     plus: None,
+                    next: Some((next.as_ptr(), next.len())),
                 };
                 // SAFETY: the slices above have the sizes that a run asks for; each task has rows and columns of `out`
                 // for itself; the level is the one that the weight was packed for.

@@ -130,6 +130,7 @@ fn runs_start_from_and_add_what_they_are_told() {
                         columns,
                         start,
                         plus: plus_rows,
+                        next: None,
                     };
                     // SAFETY: the lists have the sizes that a run asks for; the level is available.
                     unsafe { f32::run(level, &run) };
