@@ -24,12 +24,12 @@ impl<P: Precision> Rows<'_, P> {
         if y.shape() != dy.shape() {
             return Err(Error::shape("frequency_gradient", dy.shape().to_string(), y.shape().to_string()));
         }
-        let pairs = self.table.rope().pairs();
+        let pairs = self.rope.pairs();
         if gradient.len() != pairs {
             let got = format!("a gradient of {}", gradient.len());
             return Err(Error::shape("frequency_gradient", got, format!("one value per pair: {pairs}")));
         }
-        let (covered, positions) = (self.table.covered(), &self.positions);
+        let (covered, positions) = (self.covered, &self.positions);
         let Covered::Range { start, .. } = covered else {
             let expected = "those of a range table";
             return Err(Error::argument("positions", "listed one by one", expected));
@@ -38,7 +38,7 @@ impl<P: Precision> Rows<'_, P> {
             return Ok(());
         }
         let Shape { batch, length, heads, .. } = y.shape();
-        let (order, offset) = (self.table.rope().pairing().output(), self.table.rope().rotary_offset());
+        let (order, offset) = (self.rope.pairing().output(), self.rope.rotary_offset());
         for sequence in 0..batch {
             for token in 0..length {
                 let row = covered.row(positions, sequence, token, length);

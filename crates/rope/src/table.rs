@@ -7,7 +7,7 @@ use crate::kernel::{self, Level};
 use crate::pairing::{Order, Pairing};
 use crate::position::{Covered, Positions, check_positions};
 use crate::rope::{Axes, Frequencies, Rope};
-use crate::rotate::{Rows, Turn};
+use crate::rotate::{CosSin, Rows};
 use crate::schedule::AnglePrecision;
 use crate::trig::{Angle, MAX_ANGLE};
 use crate::wide::Wide;
@@ -292,21 +292,13 @@ impl<P: Precision> Table<P> {
     /// Rows for the tokens of an input.
     pub fn at<'a>(&'a self, positions: Positions<'a>) -> Result<Rows<'a, P>> {
         self.covered.check(&positions)?;
-        Ok(Rows { table: self, positions })
-    }
-
-    /// The cosines and sines of a turn: with the inverse scale for the inverse.
-    #[inline]
-    pub(crate) fn cos_sin(&self, turn: Turn) -> (&[P], &[P]) {
-        match (turn, &self.undo) {
-            (Turn::Inverse, Some((cos, sin))) => (cos, sin),
-            _ => (&self.cos, &self.sin),
-        }
+        let (rope, covered) = (&self.rope, self.covered);
+        Ok(Rows { rope, covered, cos_sin: (&self.cos, &self.sin), undo: self.undo(), positions })
     }
 
     /// The cosines and sines of the inverse, where an attention factor makes them others.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn undo(&self) -> Option<(&[P], &[P])> {
+    #[inline]
+    pub(crate) fn undo(&self) -> Option<CosSin<'_, P>> {
         self.undo.as_ref().map(|(cos, sin)| (&cos[..], &sin[..]))
     }
 
@@ -316,7 +308,7 @@ impl<P: Precision> Table<P> {
         self.is_scaled
     }
 
-    #[inline]
+    #[cfg(feature = "cuda")]
     pub(crate) fn covered(&self) -> Covered {
         self.covered
     }

@@ -19,10 +19,16 @@ pub struct Table {
     frequencies: Frequencies,
     /// Whether rows have scales of their own.
     is_scaled: bool,
-    /// `[rows, 2, pairs]`: a row's cosines, then its sines, so that a token's numbers are read from one place.
-    numbers: Buffer<f32>,
+    numbers: Numbers,
     /// The same with the inverse scale, where there is one.
     undo: Option<Buffer<f32>>,
+}
+
+/// `[rows, 2, pairs]`: a row's cosines, then its sines, so that a token's numbers are read from one place.
+enum Numbers {
+    Own(Buffer<f32>),
+    /// An address of somebody else's.
+    Lent(u64),
 }
 
 /// Position ids in a GPU's memory.
@@ -134,11 +140,38 @@ impl Table {
             covered: table.covered(),
             frequencies: table.frequencies().clone(),
             is_scaled: table.is_scaled(),
-            numbers: device.upload(&rows(table.cos(), table.sin(), pairs)?)?,
+            numbers: Numbers::Own(device.upload(&rows(table.cos(), table.sin(), pairs)?)?),
             undo: match table.undo() {
                 Some((cos, sin)) => Some(device.upload(&rows(cos, sin, pairs)?)?),
                 None => None,
             },
+        })
+    }
+
+    /// A table of numbers that lie in a GPU's memory already, `[rows, 2, pairs]`: of each row the cosines, then the sines. Position p
+    /// takes row p, or where `is_listed` each token its own ([`Positions::Rows`](crate::Positions::Rows)). The rope says which
+    /// features turn, and in which order they are.
+    ///
+    /// # Safety
+    ///
+    /// The address is of this GPU, aligned to 16 bytes, and all numbers are valid for reads for as long as work that uses the table runs.
+    #[allow(unsafe_code, reason = "what is at an address is its owner's promise")]
+    pub unsafe fn from_raw(
+        device: &Device,
+        rope: &Rope,
+        pointer: u64,
+        rows: usize,
+        is_listed: bool,
+    ) -> Result<Table> {
+        Ok(Table {
+            device: device.clone(),
+            kernels: Kernels::of(device)?,
+            rope: rope.clone(),
+            covered: if is_listed { Covered::Listed { rows } } else { Covered::Range { start: 0, rows } },
+            frequencies: Frequencies::default(),
+            is_scaled: true,
+            numbers: Numbers::Lent(pointer),
+            undo: None,
         })
     }
 
@@ -157,7 +190,11 @@ impl Table {
             return Err(Error::shape("refill", got, expected));
         }
         let pairs = table.rope().pairs();
-        self.numbers.upload(stream, &rows(table.cos(), table.sin(), pairs)?)?;
+        let Numbers::Own(numbers) = &mut self.numbers else {
+            let expected = "one that was copied: the numbers of this one are somebody else's";
+            return Err(Error::argument("table", "of an address", expected));
+        };
+        numbers.upload(stream, &rows(table.cos(), table.sin(), pairs)?)?;
         if let (Some(buffer), Some((cos, sin))) = (&mut self.undo, table.undo()) {
             buffer.upload(stream, &rows(cos, sin, pairs)?)?;
         }
@@ -231,14 +268,18 @@ impl Table {
     pub(super) fn numbers(&self, turn: Turn) -> u64 {
         match (turn, &self.undo) {
             (Turn::Inverse, Some(undo)) => undo.pointer(),
-            _ => self.numbers.pointer(),
+            _ => self.pointer(),
         }
     }
 
     /// The address of the cosines and sines `[rows, 2, pairs]`, for kernels that fill them anew: those of models that learn
     /// their frequencies. What fills them keeps to the order of the streams that read them.
+    #[inline]
     pub fn pointer(&self) -> u64 {
-        self.numbers.pointer()
+        match &self.numbers {
+            Numbers::Own(numbers) => numbers.pointer(),
+            Numbers::Lent(pointer) => *pointer,
+        }
     }
 
     #[inline]
