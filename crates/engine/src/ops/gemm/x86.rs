@@ -79,8 +79,10 @@ unsafe fn tile<L: Lanes, const ROWS: usize, const VECTORS: usize>(run: &Run<f32>
                 let mut weights = [L::zero(); VECTORS];
                 for (vector, weight) in weights.iter_mut().enumerate() {
                     *weight = L::load(panel.add(vector * L::COUNT));
-                    let ahead = panel.wrapping_add(AHEAD * VECTORS * L::COUNT + vector * L::COUNT);
-                    _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+                    if (vector * L::COUNT).is_multiple_of(LINE) {
+                        let ahead = panel.wrapping_add(AHEAD * VECTORS * L::COUNT + vector * L::COUNT);
+                        _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+                    }
                 }
                 for (row, sums) in sums.iter_mut().enumerate() {
                     let x = L::splat(x.add(row * run.x_step));

@@ -49,7 +49,7 @@ fn is_permitted() -> bool {
     false
 }
 
-/// How the registers are divided: all into 16 rows of 64 bytes.
+/// How the registers are divided: rows of 64 bytes.
 #[repr(C, align(64))]
 struct Layout {
     palette: u8,
@@ -59,23 +59,26 @@ struct Layout {
     rows: [u8; 16],
 }
 
-const LAYOUT: Layout = {
-    let (mut bytes, mut rows) = ([0; 16], [0; 16]);
-    let mut index = 0;
-    while index < 8 {
-        bytes[index] = 64;
-        rows[index] = TILE_ROWS as u8;
-        index += 1;
+impl Layout {
+    /// Sums and x with this many rows, and panels with all: what is not there is neither read nor multiplied.
+    const fn new(rows: usize) -> Layout {
+        let (mut bytes, mut list) = ([0; 16], [0; 16]);
+        let mut index = 0;
+        while index < 8 {
+            bytes[index] = 64;
+            list[index] = if index < 6 { rows as u8 } else { TILE_ROWS as u8 };
+            index += 1;
+        }
+        Layout { palette: 1, start_row: 0, reserved: [0; 14], bytes, rows: list }
     }
-    Layout { palette: 1, start_row: 0, reserved: [0; 14], bytes, rows }
-};
+}
 
 /// Sums of a block, each 32 bits wide: 32 rows × 32 columns.
 #[repr(align(64))]
 struct Sums([[u32; WIDTH]; 2 * TILE_ROWS]);
 
 /// What one block is made of, in bytes: rows of x, `x_step` apart, and a panel, `steps` times 64 bytes deep; where sums go, rows
-/// `out_step` apart.
+/// `out_step` apart; and `steps` times [`FETCHED`] bytes that are asked for later, and not read.
 struct Block {
     x: *const u8,
     x_step: usize,
@@ -83,7 +86,14 @@ struct Block {
     steps: usize,
     out: *mut u8,
     out_step: usize,
+    next: *const u8,
 }
+
+/// Bytes of a panel that are multiplied at a time.
+const STEP: usize = 2048;
+/// Bytes of the next panel that are fetched into the second-level cache meanwhile: a few, as memory gives them. All of it is there when
+/// 256 rows have been multiplied with this one.
+const FETCHED: usize = 256;
 
 /// Writes functions that sum up the products of two tiles of rows, or of one, and a panel.
 macro_rules! sums {
@@ -92,7 +102,7 @@ macro_rules! sums {
         ///
         /// # Safety
         ///
-        /// 32 rows are there to be read and written; the registers are laid out as `LAYOUT` says; there is a step.
+        /// 32 rows are there to be read and written; the registers are laid out for 16 rows each; there is a step.
         #[inline(always)]
         unsafe fn $two(block: &Block) {
             // SAFETY: reads `steps` times 64 bytes of 32 rows of x, and as many times 16 rows of 128 bytes of the panel; writes 32
@@ -112,9 +122,14 @@ macro_rules! sums {
                     concat!($instruction, " tmm1, tmm4, tmm7"),
                     concat!($instruction, " tmm2, tmm5, tmm6"),
                     concat!($instruction, " tmm3, tmm5, tmm7"),
+                    "prefetcht1 [{next}]",
+                    "prefetcht1 [{next} + 64]",
+                    "prefetcht1 [{next} + 128]",
+                    "prefetcht1 [{next} + 192]",
                     "add {x}, 64",
                     "add {below}, 64",
-                    "add {panel}, 2048",
+                    "add {panel}, {step}",
+                    "add {next}, {fetched}",
                     "dec {steps}",
                     "jnz 2b",
                     "tilestored [{out} + {out_step}], tmm0",
@@ -125,6 +140,9 @@ macro_rules! sums {
                     below = inout(reg) block.x.add(TILE_ROWS * block.x_step) => _,
                     panel = inout(reg) block.panel => _,
                     steps = inout(reg) block.steps => _,
+                    next = inout(reg) block.next => _,
+                    step = const STEP,
+                    fetched = const FETCHED,
                     x_step = in(reg) block.x_step,
                     panel_step = in(reg) 4 * WIDTH,
                     out = in(reg) block.out,
@@ -137,14 +155,14 @@ macro_rules! sums {
             }
         }
 
-        /// 16 rows.
+        /// 16 rows, or as many as the registers are laid out for.
         ///
         /// # Safety
         ///
-        /// As above, of 16 rows.
+        /// As above, of those rows.
         #[inline(always)]
         unsafe fn $one(block: &Block) {
-            // SAFETY: as above, of 16 rows.
+            // SAFETY: as above, of those rows.
             unsafe {
                 asm!(
                     "tilezero tmm0",
@@ -156,7 +174,7 @@ macro_rules! sums {
                     concat!($instruction, " tmm0, tmm4, tmm6"),
                     concat!($instruction, " tmm1, tmm4, tmm7"),
                     "add {x}, 64",
-                    "add {panel}, 2048",
+                    "add {panel}, {step}",
                     "dec {steps}",
                     "jnz 2b",
                     "tilestored [{out} + {out_step}], tmm0",
@@ -164,6 +182,7 @@ macro_rules! sums {
                     x = inout(reg) block.x => _,
                     panel = inout(reg) block.panel => _,
                     steps = inout(reg) block.steps => _,
+                    step = const STEP,
                     x_step = in(reg) block.x_step,
                     panel_step = in(reg) 4 * WIDTH,
                     out = in(reg) block.out,
@@ -226,24 +245,32 @@ unsafe fn rows<N: Narrow>(
     mut finish: impl FnMut(&Run<N>, usize, &[u32; WIDTH]),
 ) {
     let mut sums = Sums([[0; WIDTH]; 2 * TILE_ROWS]);
+    let layout = Layout::new(run.rows.clamp(1, TILE_ROWS));
     // SAFETY: the layout is one that there is; afterwards the registers are as they were, so that switching threads saves none.
-    unsafe { asm!("ldtilecfg [{}]", in(reg) &LAYOUT, options(nostack, readonly)) };
+    unsafe { asm!("ldtilecfg [{}]", in(reg) &layout, options(nostack, readonly)) };
     for panel in run.panels() {
         let mut row = 0;
         while row < run.rows {
             let left = run.rows - row;
             let (add, count) = if left > TILE_ROWS { (two, 2 * TILE_ROWS) } else { (one, TILE_ROWS) };
+            let steps = run.depth / N::DEPTH;
+            let fetched = row / (2 * TILE_ROWS) * steps * FETCHED;
             let is_direct = are_sums_wanted && panel.columns == WIDTH && count <= left && run.depth > 0;
             let block = Block {
                 x: run.x.wrapping_add(row * run.depth).cast(),
                 x_step: run.depth * size_of::<N>(),
                 panel: panel.panel.cast(),
-                steps: run.depth / N::DEPTH,
+                steps,
                 out: match is_direct {
                     true => panel.out.wrapping_add(row * run.out_step).cast(),
                     false => (&raw mut sums).cast(),
                 },
                 out_step: if is_direct { run.out_step } else { WIDTH } * size_of::<f32>(),
+                // Behind the last panel is nothing that would be missed, and fetching touches nothing.
+                next: match fetched < steps * STEP {
+                    true => panel.panel.wrapping_add(run.panel_step).cast::<u8>().wrapping_add(fetched),
+                    false => panel.panel.cast(),
+                },
             };
             if block.steps > 0 {
                 // SAFETY: `count` rows, of which those behind the last are valid to read too: 32 are taken only where more than 16
