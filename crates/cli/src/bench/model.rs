@@ -3,6 +3,7 @@
 use super::timing::model::{self, Sample, Timed};
 use crate::device::{Choice, Dtype};
 use crate::error::{Failure, Outcome};
+use crate::long;
 use clap::Args;
 use roformer::ops::Precision;
 use serde_json::json;
@@ -125,6 +126,9 @@ fn measure(family: Timed, precision: Precision, json: bool) -> Outcome {
             ["batch", "length", "ms", "(quartiles)", "GFLOP/s", "of peak", "tokens/s", "peak MB", "error"];
         let [a, b, c, d, e, f, g, h, i] = titles;
         writeln!(out, "{a:>5} {b:>6} {c:>9} {d:>19} {e:>8} {f:>8} {g:>9} {h:>8} {i:>8}")?;
+    }
+    if precision != Precision::F32 {
+        long::say("what it is compared with is computed in f32 first");
     }
     super::each(|report| model::run(family, precision, report), |sample| print(&mut out, sample, json))
 }
