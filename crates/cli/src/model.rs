@@ -31,6 +31,9 @@ pub struct Reader {
     /// Cut texts to N tokens, the model's own such as [CLS] included [default: what a folder of sentence-transformers says, else nothing is cut]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     truncate: Option<u32>,
+    /// Run each text alone, so that on a GPU its numbers are the same to the bit whatever the others are; on the CPU they always are
+    #[arg(long)]
+    one_by_one: bool,
 }
 
 impl ModelOptions {
@@ -63,6 +66,7 @@ impl Reader {
     /// The model with its tokenizer, on a device, set to cut texts where asked.
     pub fn open<B: Backend>(&self, device: B) -> Result<Pipeline<B>, Failure> {
         let pipeline = self.model.open(device)?;
+        let pipeline = if self.one_by_one { pipeline.one_by_one() } else { pipeline };
         Ok(match self.truncate() {
             Some(tokens) => pipeline.max_tokens(tokens),
             None => pipeline,

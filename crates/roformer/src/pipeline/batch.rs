@@ -52,6 +52,7 @@ impl<B: Backend> Pipeline<B> {
         while let Some((_, first)) = rest.first() {
             let lengths = rest.iter().map(|(_, encoding)| encoding.len());
             let count = match self.model.blueprint().depends_on_length() {
+                _ if self.is_one_by_one => 1,
                 // Padding would make a text longer, and another.
                 true => lengths
                     .take_while(|length| *length == first.len())

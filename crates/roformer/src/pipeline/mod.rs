@@ -49,6 +49,8 @@ pub struct Pipeline<B: Backend = Cpu> {
     recipe: Recipe,
     layers: Vec<Layer>,
     max_tokens: Option<usize>,
+    /// Whether each text runs alone.
+    is_one_by_one: bool,
     /// Tokens of texts so far, and those of them that are unknown.
     seen: [AtomicU64; 2],
 }
@@ -107,13 +109,20 @@ impl<B: Backend> Pipeline<B> {
             return Err(Error::input("the tokenizer's vocabulary", tokens, expected));
         }
         let (recipe, layers) = (Recipe::default(), Vec::new());
-        Ok(Pipeline { model, tokenizer, recipe, layers, max_tokens: None, seen: Default::default() })
+        let (max_tokens, is_one_by_one) = (None, false);
+        Ok(Pipeline { model, tokenizer, recipe, layers, max_tokens, is_one_by_one, seen: Default::default() })
     }
 
     /// Cuts texts to this many tokens, `[CLS]` and `[SEP]` included. Without it texts are cut where a folder of
     /// sentence-transformers says so; else nothing is cut, and a text of more than 65,536 tokens is an error.
     pub fn max_tokens(self, tokens: usize) -> Self {
         Pipeline { max_tokens: Some(tokens), ..self }
+    }
+
+    /// Runs each text alone, never several at a time. On a GPU, where the order of sums depends on the size of a batch, a text then has the same
+    /// bits whatever the other texts are, and many short texts take longer. On the CPU a text has them in any batch.
+    pub fn one_by_one(self) -> Self {
+        Pipeline { is_one_by_one: true, ..self }
     }
 
     /// The model.

@@ -85,6 +85,20 @@ fn greedy(max_tokens: usize) -> Generate {
 }
 
 #[test]
+fn one_by_one_a_text_has_its_own_bits() {
+    for gpu in &gpus() {
+        let alone = open(gpu, SIM).1.one_by_one();
+        let texts = texts();
+        let (options, bits) = (Embed::default(), |vector: Result<Vec<f32>>| -> Vec<u32> {
+            vector.into_iter().flatten().map(f32::to_bits).collect()
+        });
+        for (text, vector) in texts.iter().zip(alone.embed_all(&texts, options)) {
+            assert_eq!(bits(vector), bits(alone.embed(text, options)), "{text} on {gpu:?}");
+        }
+    }
+}
+
+#[test]
 fn vectors() {
     for gpu in &gpus() {
         for (files, poolings) in [
