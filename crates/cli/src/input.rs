@@ -17,7 +17,12 @@ pub fn config(path: &Path) -> Result<Vec<u8>, Failure> {
     let path: PathBuf = if path.is_dir() { path.join("config.json") } else { path.to_path_buf() };
     let name = path.display().to_string();
     // Asked before opening: a pipe without a writer would wait for ever. (Standard input may be one.)
-    let metadata = std::fs::metadata(&path).map_err(|error| Failure::Input(format!("{name}: {error}")))?;
+    let metadata = std::fs::metadata(&path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            Failure::Input(format!("{name}: no such file; expected the configuration of a model"))
+        }
+        _ => Failure::Input(format!("{name}: {error}")),
+    })?;
     if cfg!(unix) && !metadata.is_file() && !name.starts_with("/dev/") {
         return Err(Failure::Input(format!("{name} is not a file; expected a Hugging Face config.json")));
     }
