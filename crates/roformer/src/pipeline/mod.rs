@@ -16,6 +16,7 @@
 mod answer;
 mod batch;
 mod classify;
+mod continuation;
 mod embed;
 mod fill_mask;
 mod generate;
