@@ -22,10 +22,10 @@ use std::io::{self, Write};
 /// Tokens are drawn at random, from the seed alone: the same command prints the same text on the same device. At temperature 0
 /// the likeliest token is always taken.
 ///
-/// --json prints one object per text: {"text"}, which has only what is new, and continues texts of equal length together, which
-/// changes nothing but the time; with --paraphrase {"paraphrases": [{"text",
-/// "score"}, ...]}, where the score is that of `roformer similarity`. Fields of JSON Lines: text, and optionally id, which comes
-/// back with the result.
+/// --json prints one object per text: {"text"}, which has only what is new; with --paraphrase {"paraphrases": [{"text",
+/// "score"}, ...]}, where the score is that of `roformer similarity`. Without --paraphrase texts of as many tokens are then
+/// continued together, with the same results in less time. Fields of JSON Lines: text, and optionally id, which comes back with
+/// the result.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  roformer generate --model DIR --temperature 0 '今天天气'\n  \
     roformer generate --model junnyu/roformer_chinese_sim_char_base --paraphrase 5 '广州和深圳哪个好？'")]

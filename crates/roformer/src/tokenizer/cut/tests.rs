@@ -147,6 +147,16 @@ fn what_reaches_over_a_mark_forbids_it() {
     let swap = |pattern: &str| json!({"type": "Replace", "pattern": {"Regex": pattern}, "content": "x"});
     for (name, tokenizer) in [
         ("added", with("added", "added_tokens", json!([added("of the", false)]))),
+        // As written it ends with a blank, and the normalizer strips it.
+        (
+            "blank",
+            changed("blank", "unigram", |file| {
+                let mut token = added("of ", false);
+                token["id"] = json!(file["model"]["vocab"].as_array().unwrap().len());
+                token["normalized"] = json!(false);
+                file["added_tokens"] = json!([token]);
+            }),
+        ),
         ("rstrip", with("rstrip", "added_tokens", json!([added("of", true)]))),
         ("split", with("split", "pre_tokenizer", split(r"\w+ \w+|\w+|\W"))),
         ("look", with("look", "pre_tokenizer", split(r"\w+(?=.*end)|\w|\W"))),
