@@ -70,8 +70,9 @@ impl<B: Backend> Pipeline<B> {
         Ok(self.tokenizer.decode(&rows[0]))
     }
 
-    /// The same for many texts, without their pieces: each becomes what [`generate`](Self::generate) makes of it alone. Texts of
-    /// as many tokens are continued together, and one that has come to its end costs the others nothing.
+    /// The same for many texts, without their pieces. Texts of as many tokens are continued together, and one that has come to
+    /// its end costs the others nothing. Each becomes what [`generate`](Self::generate) makes of it alone: on the CPU a text has
+    /// the same bits in any batch; on a GPU a product of another size may be rounded differently.
     pub fn generate_all(&self, texts: &[impl AsRef<str> + Sync], options: &Generate) -> Vec<Result<String>> {
         let prompts: Vec<Result<Prompt>> =
             texts.par_iter().map(|text| self.prompt(text.as_ref(), options)).collect();
