@@ -73,7 +73,7 @@ fn a_line_of_a_hundred_megabytes() {
         pipe.write_all(b"\nb\n")
     });
     assert_eq!((run.code, lines(&run.out).len()), (2, 3), "{}", run.error);
-    assert!(run.error.contains("line 2: has 104857601 bytes; expected at most 1048576"), "{}", run.error);
+    assert!(run.error.contains("line 2: has 104857601 bytes; expected at most 16777216"), "{}", run.error);
 }
 
 #[test]

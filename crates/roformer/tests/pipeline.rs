@@ -4,10 +4,11 @@
 mod words;
 
 use roformer::model::{Call, Input};
+use roformer::ops::{Cpu, Precision};
 use roformer::pipeline::{Embed, Generate, Pooling, cosine};
 use roformer::{Pipeline, Result};
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 fn open(name: &str) -> Pipeline {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/models").join(name);
@@ -185,6 +186,36 @@ fn a_seed_gives_its_text() {
     assert_eq!(pipeline.generate("我", &none, |_| {}).unwrap(), "");
     let short = Generate { max_tokens: 2, temperature: 0.0, ..Generate::default() };
     assert_eq!(pipeline.generate("我", &short, |_| {}).unwrap().chars().count(), 2);
+}
+
+/// Texts that are continued together are what each is alone; one that cannot be used spoils no other.
+#[test]
+fn many_texts_are_continued_as_each_alone() {
+    let options = Generate { max_tokens: 20, temperature: 1.2, ..Generate::default() };
+    for (name, others) in [
+        ("tiny-gpt", ["我们", "今天", "苹果"]),
+        ("tiny-sim", ["苹果多少钱？", "广州在哪里？", "我们去吃饭。"]),
+    ] {
+        let mut texts: Vec<&str> = others.repeat(7);
+        texts.extend(["我", "广州和深圳哪个好？", "一二三四五六七八九十"]);
+        for precision in [Precision::F32, Precision::Bf16] {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/models").join(name);
+            let pipeline = Pipeline::open_on(Cpu { precision }, folder).unwrap();
+            let all = pipeline.generate_all(&texts, &options);
+            assert_eq!(all.len(), texts.len());
+            for (text, got) in texts.iter().zip(all) {
+                let alone = pipeline.generate(text, &options, |_| {}).unwrap();
+                assert_eq!(got.unwrap(), alone, "{name} {precision:?}: {text}");
+            }
+        }
+    }
+    let gpt = open("tiny-gpt");
+    assert!(gpt.generate_all(&[] as &[&str], &options).is_empty());
+    let long = "我".repeat(70_000);
+    let results = gpt.generate_all(&["我们", &long, "今天"], &options);
+    assert_eq!(results.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
+    let none = open("tiny-mlm").generate_all(&["我们", "今天"], &options);
+    assert!(none.len() == 2 && none.iter().all(Result::is_err));
 }
 
 #[test]

@@ -23,8 +23,9 @@ use std::io::{self, Write};
 /// the likeliest token is always taken.
 ///
 /// --json prints one object per text: {"text"}, which has only what is new; with --paraphrase {"paraphrases": [{"text",
-/// "score"}, ...]}, where the score is that of `roformer similarity`. Fields of JSON Lines: text, and optionally id, which comes
-/// back with the result.
+/// "score"}, ...]}, where the score is that of `roformer similarity`. Without --paraphrase texts of as many tokens are then
+/// continued together, with the same results in less time. Fields of JSON Lines: text, and optionally id, which comes back with
+/// the result.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  roformer generate --model DIR --temperature 0 '今天天气'\n  \
     roformer generate --model junnyu/roformer_chinese_sim_char_base --paraphrase 5 '广州和深圳哪个好？'")]
@@ -78,6 +79,9 @@ fn run_on<B: Backend>(device: B, arguments: Arguments) -> Outcome {
     text::run(options, source, &mut task)?.outcome()
 }
 
+/// Texts whose results may wait for each other. Enough that many are of equal length, and run together.
+const TOGETHER: usize = 64;
+
 struct Generation<B: Backend> {
     pipeline: Pipeline<B>,
     how: Generate,
@@ -98,6 +102,11 @@ impl<B: Backend> Task for Generation<B> {
     type Output = Generated;
 
     fn work(&mut self, records: &[Record]) -> Vec<Result<Generated>> {
+        if self.json && self.paraphrase.is_none() {
+            let texts: Vec<&str> = records.iter().map(|record| record.text(0)).collect();
+            let texts = self.pipeline.generate_all(&texts, &self.how).into_iter();
+            return texts.map(|text| text.map(Generated::Text)).collect();
+        }
         records.iter().map(|record| self.generate(record.text(0))).collect()
     }
 
@@ -125,8 +134,8 @@ impl<B: Backend> Task for Generation<B> {
         Ok(())
     }
 
-    fn is_one_by_one(&self) -> bool {
-        true
+    fn at_once(&self) -> usize {
+        if self.json && self.paraphrase.is_none() { TOGETHER } else { 1 }
     }
 }
 
@@ -134,9 +143,6 @@ impl<B: Backend> Generation<B> {
     fn generate(&self, text: &str) -> Result<Generated> {
         if let Some(count) = self.paraphrase {
             return self.pipeline.paraphrase(text, count, &self.how).map(Generated::Paraphrases);
-        }
-        if self.json {
-            return self.pipeline.generate(text, &self.how, |_| {}).map(Generated::Text);
         }
         // Written here and not in `print`: each piece is seen when it comes.
         let mut out = crate::terminal::stdout();

@@ -64,15 +64,10 @@ impl Task for Tokenize {
     type Output = Encoding;
 
     fn work(&mut self, records: &[Record]) -> Vec<roformer::Result<Encoding>> {
-        let encode = |record: &Record| {
-            let mut encoding = match record.get(1) {
-                None => self.tokenizer.encode(record.text(0)),
-                Some(pair) => self.tokenizer.encode_pair(record.text(0), pair),
-            }?;
-            if let Some(tokens) = self.truncate {
-                encoding.truncate(tokens);
-            }
-            Ok(encoding)
+        let encode = |record: &Record| match (record.get(1), self.truncate) {
+            (pair, Some(tokens)) => self.tokenizer.encode_cut(record.text(0), pair, tokens),
+            (None, None) => self.tokenizer.encode(record.text(0)),
+            (Some(pair), None) => self.tokenizer.encode_pair(record.text(0), pair),
         };
         records.par_iter().map(encode).collect()
     }

@@ -41,10 +41,10 @@ pub trait Task {
         false
     }
 
-    /// Whether each record is printed before the next is worked on, because each takes long. What such a task writes to
-    /// stdout itself while it works stands in the right place.
-    fn is_one_by_one(&self) -> bool {
-        false
+    /// The most records that come together; all are printed before the next is worked on. Fewer where each takes long; and
+    /// with one what the task writes to stdout itself while it works stands in the right place.
+    fn at_once(&self) -> usize {
+        WINDOW
     }
 }
 
@@ -131,7 +131,7 @@ pub fn drive<T: Task>(
 ) -> Result<Tally, Failure> {
     let mut tally = Tally::default();
     let mut window = Window::default();
-    let most = if task.is_one_by_one() || source.is_interactive() { 1 } else { WINDOW };
+    let most = if source.is_interactive() { 1 } else { task.at_once() };
     loop {
         let more = window.fill(source, most, options.keep_going);
         let results = if window.records.is_empty() { Vec::new() } else { task.work(&window.records) };

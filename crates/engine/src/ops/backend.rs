@@ -171,8 +171,8 @@ pub trait Backend: Send + Sync {
     /// What linear attention knows of no tokens yet; the size is `[batch, heads, head_dim]`.
     fn state<T: Real>(&self, form: LinearForm, size: [usize; 3]) -> Result<Self::State<T>>;
 
-    /// The state of one text as that of `batch` texts.
-    fn repeat_state<T: Real>(&self, state: &Self::State<T>, batch: usize) -> Result<Self::State<T>>;
+    /// The state of some of its texts, in this order; one may come more than once.
+    fn pick_state<T: Real>(&self, state: &Self::State<T>, texts: &[usize]) -> Result<Self::State<T>>;
 
     /// Copies `[batch, tokens, width]` from one buffer into another: there from an offset on, with steps from token to token
     /// and from sequence to sequence.

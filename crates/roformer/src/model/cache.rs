@@ -48,16 +48,17 @@ impl<T: Real, B: Backend> Cache<T, B> {
     pub(super) fn new(device: &B, blueprint: &Blueprint, batch: usize, capacity: usize) -> Result<Self> {
         let none = || Error::memory("the cache");
         let (layers, width) = (blueprint.layers, blueprint.key_width());
-        let tokens = batch.checked_mul(capacity).ok_or_else(none)?;
         let form = match blueprint.mixing {
             Mixing::Softmax => None,
             Mixing::Linear(form) => Some(form),
         };
-        let len = if form.is_some() { 0 } else { tokens.checked_mul(width).ok_or_else(none)? };
+        let len =
+            batch.checked_mul(capacity).and_then(|tokens| tokens.checked_mul(width)).ok_or_else(none)?;
+        let len = if form.is_some() { 0 } else { len };
         if !device.has_room::<T>(2 * layers as u128 * len as u128) {
             return Err(none());
         }
-        let tokens = filled(tokens, Token::default()).ok_or_else(none)?;
+        let tokens = filled(batch * capacity, Token::default()).ok_or_else(none)?;
         let memory = || device.zeros(len).map_err(Error::for_want_of("the cache"));
         let layer = |_| {
             let size = [batch, blueprint.heads, blueprint.head_dim];
@@ -86,22 +87,60 @@ impl<T: Real, B: Backend> Cache<T, B> {
             let value = format!("of {} texts", self.batch);
             return Err(Error::input("the cache", value, "that of one text, without cross-attention"));
         }
-        let (width, capacity) = (self.width, self.capacity);
-        let mut cache = Cache::new(device, blueprint, batch, capacity)?;
-        let (at, size) = ((0, width, capacity * width), [batch, self.length, width]);
+        let mut cache = Cache::new(device, blueprint, batch, self.capacity)?;
+        let texts = vec![0; batch];
         for (own, new) in self.layers.iter().zip(&mut cache.layers) {
-            if let Some(state) = &own.state {
-                new.state = Some(device.repeat_state(state, batch)?);
-                continue;
-            }
-            // No step from sequence to sequence: each is the same one.
-            let one = |buffer| Part { buffer, offset: 0, token: width, sequence: 0 };
-            device.copy(one(&own.keys), &mut new.keys, at, size)?;
-            device.copy(one(&own.values), &mut new.values, at, size)?;
+            self.pick(device, own, &texts, new)?;
         }
         cache.tokens = self.tokens.repeat(batch);
         (cache.length, cache.told) = (self.length, self.told);
         Ok(cache)
+    }
+
+    /// Drops all texts but these, which are then its texts in this order. A failure leaves a cache of no text.
+    pub(super) fn keep(&mut self, device: &B, texts: &[usize]) -> Result<()> {
+        if texts.is_empty() || self.encoded.is_some() || texts.iter().any(|&text| text >= self.batch) {
+            let value = format!("{texts:?} of a cache of {} texts", self.batch);
+            return Err(Error::input("the texts to keep", value, "some of them, without cross-attention"));
+        }
+        let each = self.capacity * self.width;
+        // Layer by layer: the memory of a layer is there twice, that of the cache is not.
+        let mut layers = std::mem::take(&mut self.layers);
+        let outcome = layers.iter_mut().try_for_each(|layer| {
+            let len = if layer.state.is_some() { 0 } else { texts.len() * each };
+            let memory = || device.zeros(len).map_err(Error::for_want_of("the cache"));
+            let mut kept = LayerCache { keys: memory()?, values: memory()?, cross: None, state: None };
+            self.pick(device, layer, texts, &mut kept)?;
+            *layer = kept;
+            Ok(())
+        });
+        self.layers = layers;
+        let row = |&text: &usize| &self.tokens[text * self.capacity..][..self.capacity];
+        self.tokens = texts.iter().flat_map(row).copied().collect();
+        self.batch = if outcome.is_ok() { texts.len() } else { 0 };
+        outcome
+    }
+
+    /// Copies these texts of one of its layers to the texts of another layer.
+    fn pick(
+        &self,
+        device: &B,
+        from: &LayerCache<T, B>,
+        texts: &[usize],
+        to: &mut LayerCache<T, B>,
+    ) -> Result<()> {
+        if let Some(state) = &from.state {
+            to.state = Some(device.pick_state(state, texts)?);
+            return Ok(());
+        }
+        let (width, each) = (self.width, self.capacity * self.width);
+        for (index, text) in texts.iter().enumerate() {
+            let part = |buffer| Part { buffer, offset: text * each, token: width, sequence: each };
+            let (at, size) = ((index * each, width, each), [1, self.length, width]);
+            device.copy(part(&from.keys), &mut to.keys, at, size)?;
+            device.copy(part(&from.values), &mut to.values, at, size)?;
+        }
+        Ok(())
     }
 
     /// Checks that the tokens and the other model's output fit, and notes which tokens are real.

@@ -158,6 +158,12 @@ impl<T: Real, B: Backend> Model<T, B> {
         cache.repeat(&self.device, &self.blueprint, batch)
     }
 
+    /// Drops all texts of a cache but these, which are then its texts in this order: the next step is theirs alone. Not after
+    /// a step with another model's output.
+    pub fn keep(&self, cache: &mut Cache<T, B>, texts: &[usize]) -> Result<()> {
+        cache.keep(&self.device, texts)
+    }
+
     /// Runs a decoder on the tokens that follow those in the cache, and adds them to it. RoFormer-Sim reads what comes
     /// first as a whole, and what follows token after token.
     pub fn step(

@@ -133,10 +133,10 @@ impl<B: Backend> Pipeline<B> {
 
     /// How many tokens of a text are those of the prompt before it. What ends a text does not count.
     fn prompt_tokens(&self, prompt: &str) -> Result<usize> {
-        let mut encoding = self.tokenizer.encode(prompt)?;
-        if let Some(tokens) = self.max_tokens.or(self.recipe.longest) {
-            encoding.truncate(tokens);
-        }
+        let encoding = match self.max_tokens.or(self.recipe.longest) {
+            Some(tokens) => self.tokenizer.encode_cut(prompt, None, tokens)?,
+            None => self.tokenizer.encode(prompt)?,
+        };
         let ends = encoding.ids.last().is_some_and(|&id| self.tokenizer.is_special(id));
         Ok(encoding.len() - usize::from(ends))
     }

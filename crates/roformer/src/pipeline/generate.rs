@@ -1,11 +1,11 @@
-//! Text that follows a text: token after token with a cache; and RoFormer-Sim's paraphrases.
+//! Text that follows a text, or many texts; and RoFormer-Sim's paraphrases.
 
 use super::Pipeline;
-use super::sample::choose;
 use super::{Embed, cosine};
 use crate::error::{Error, Result};
-use crate::model::{Cache, Call, Encoded, HeadKind, Input, Scores};
+use crate::model::HeadKind;
 use crate::ops::Backend;
+use rayon::prelude::*;
 use std::collections::HashSet;
 
 /// How text is generated.
@@ -39,10 +39,13 @@ pub struct Paraphrase {
 }
 
 /// What generation starts from.
-struct Prompt {
-    ids: Vec<u32>,
-    token_types: Vec<u32>,
+pub(super) struct Prompt {
+    pub ids: Vec<u32>,
+    pub token_types: Vec<u32>,
 }
+
+/// Texts that are continued at once. A step reads all weights, for one text as for many.
+const TOGETHER: usize = 16;
 
 /// Rounds of samples for one list of paraphrases: many samples are the same text.
 const ROUNDS: usize = 4;
@@ -62,9 +65,42 @@ impl<B: Backend> Pipeline<B> {
                 shown.push_str(new);
             }
         };
-        let rows = self.continuations(&prompt, options, 1, 0, |rows| show(&rows[0], false))?;
+        let rows = self.continuations(&[&prompt], 1, 0, options, |rows, _| show(&rows[0], false))?;
         show(&rows[0], true);
         Ok(self.tokenizer.decode(&rows[0]))
+    }
+
+    /// The same for many texts, without their pieces. Texts of as many tokens are continued together, and one that has come to
+    /// its end costs the others nothing. Each becomes what [`generate`](Self::generate) makes of it alone: on the CPU a text has
+    /// the same bits in any batch; on a GPU a product of another size may be rounded differently.
+    pub fn generate_all(&self, texts: &[impl AsRef<str> + Sync], options: &Generate) -> Vec<Result<String>> {
+        let prompts: Vec<Result<Prompt>> =
+            texts.par_iter().map(|text| self.prompt(text.as_ref(), options)).collect();
+        let length = |index: usize| prompts[index].as_ref().map_or(0, |prompt| prompt.ids.len());
+        let mut order: Vec<usize> = (0..prompts.len()).filter(|&index| prompts[index].is_ok()).collect();
+        order.sort_by_key(|&index| length(index));
+        // What an encoder has read stays with its text.
+        let most = if self.model.blueprint().encoder.is_some() { 1 } else { TOGETHER };
+        let mut done: Vec<Option<Result<Vec<u32>>>> = prompts.iter().map(|_| None).collect();
+        for equal in order.chunk_by(|&a, &b| length(a) == length(b)) {
+            for together in equal.chunks(most) {
+                let group: Vec<&Prompt> =
+                    together.iter().filter_map(|&index| prompts[index].as_ref().ok()).collect();
+                let one =
+                    |prompt| Ok(self.continuations(&[prompt], 1, 0, options, |_, _| {})?.swap_remove(0));
+                let rows: Vec<Result<Vec<u32>>> = match self.continuations(&group, 1, 0, options, |_, _| {}) {
+                    Ok(rows) => rows.into_iter().map(Ok).collect(),
+                    // Too many for the memory, perhaps: each has its own error, if any.
+                    Err(_) => group.into_iter().map(one).collect(),
+                };
+                together.iter().zip(rows).for_each(|(&index, row)| done[index] = Some(row));
+            }
+        }
+        let results = prompts.into_iter().zip(done).map(|(prompt, row)| {
+            prompt?;
+            Ok(self.tokenizer.decode(&row.unwrap_or(Ok(Vec::new()))?))
+        });
+        results.collect()
     }
 
     /// Up to `count` different texts that say the same as this one, the nearest first. For RoFormer-Sim.
@@ -79,7 +115,7 @@ impl<B: Backend> Pipeline<B> {
             if texts.len() >= count {
                 break;
             }
-            let rows = self.continuations(&prompt, options, count, (round * count) as u64, |_| {})?;
+            let rows = self.continuations(&[&prompt], count, (round * count) as u64, options, |_, _| {})?;
             let new =
                 rows.iter().map(|row| self.tokenizer.decode(row)).filter(|text| seen.insert(text.clone()));
             texts.extend(new);
@@ -95,7 +131,7 @@ impl<B: Backend> Pipeline<B> {
     }
 
     /// The tokens that generation starts from.
-    fn prompt(&self, text: &str, options: &Generate) -> Result<Prompt> {
+    pub(super) fn prompt(&self, text: &str, options: &Generate) -> Result<Prompt> {
         let (model, wanted) =
             (self.model.blueprint(), "RoFormer-Sim, a RoFormerForCausalLM or another causal language model");
         let fits = model.is_unilm() || model.is_causal() && model.head == HeadKind::CausalLm;
@@ -117,94 +153,10 @@ impl<B: Backend> Pipeline<B> {
         Ok(Prompt { ids: prompt.ids, token_types: prompt.token_types })
     }
 
-    /// What follows a prompt, `rows` times: the tokens of each, without the one that ends it. `on_step` sees all rows after
-    /// every step. `first_row` counts the rows of earlier calls, so that every row has its own random numbers.
-    fn continuations(
-        &self,
-        prompt: &Prompt,
-        options: &Generate,
-        rows: usize,
-        first_row: u64,
-        mut on_step: impl FnMut(&[Vec<u32>]),
-    ) -> Result<Vec<Vec<u32>>> {
-        let mut texts = vec![Vec::new(); rows];
-        if rows == 0 || options.max_tokens == 0 {
-            return Ok(texts);
-        }
-        let ends = self.ends();
-        // Tokens that are no text and do not end one.
-        let tokenizer = &self.tokenizer;
-        let barred = [tokenizer.pad_id(), tokenizer.cls_id(), tokenizer.mask_id(), tokenizer.unk_id()];
-        let barred: Vec<u32> = barred.into_iter().flatten().filter(|&id| !ends.contains(&Some(id))).collect();
-
-        // An encoder reads the prompt, and the decoder begins anew.
-        let reads = self.model.blueprint().encoder.is_some();
-        let whole = Input { ids: &prompt.ids, batch: 1, token_types: Some(&prompt.token_types), mask: None };
-        let read = if reads { Some(self.model.encode(&whole)?.last_hidden_state) } else { None };
-        let begun = [self.model.blueprint().start];
-        let input = if reads { Input { ids: &begun, token_types: None, ..whole } } else { whole };
-        let encoded = read.as_ref().map(|hidden| Encoded { hidden, mask: None });
-        let length = input.ids.len();
-        // The prompt is read once, then as many times over as there are rows.
-        let capacity = length.saturating_add(options.max_tokens);
-        let mut cache = self.model.cache(1, capacity)?;
-        let mut scores = self.scores(&input, encoded, &mut cache, &[length - 1])?;
-        if rows > 1 {
-            cache = self.model.repeat(&cache, rows)?;
-            scores = scores.repeat(rows);
-        }
-        let vocabulary = self.model.blueprint().vocabulary;
-        let mut is_done = vec![false; rows];
-        // RoFormer-Sim's output is another segment.
-        let types = vec![u32::from(self.model.blueprint().is_unilm()); rows];
-        let places: Vec<usize> = (0..rows).collect();
-        for step in 0..options.max_tokens {
-            // A row that has ended is given any token: nothing reads what comes of it.
-            let mut next = vec![0; rows];
-            for (row, scores) in scores.chunks_exact_mut(vocabulary).enumerate() {
-                if is_done[row] {
-                    continue;
-                }
-                barred.iter().for_each(|&id| scores[id as usize] = f32::NEG_INFINITY);
-                match choose(scores, options, first_row + row as u64, step as u64) {
-                    Some(id) if !ends.contains(&Some(id)) => {
-                        texts[row].push(id);
-                        next[row] = id;
-                    }
-                    _ => is_done[row] = true,
-                }
-            }
-            on_step(&texts);
-            if is_done.iter().all(|&done| done) || step + 1 == options.max_tokens {
-                break;
-            }
-            let input = Input { ids: &next, batch: rows, token_types: Some(&types), mask: None };
-            scores = self.scores(&input, encoded, &mut cache, &places)?;
-        }
-        Ok(texts)
-    }
-
     /// The tokens that end a text.
-    fn ends(&self) -> Vec<Option<u32>> {
+    pub(super) fn ends(&self) -> Vec<Option<u32>> {
         let sep = self.tokenizer.sep_id();
         let named = &self.model.blueprint().ends[..];
         named.iter().map(|&id| Some(id)).chain([sep, self.tokenizer.eos_id().or(sep)]).collect()
-    }
-
-    /// The scores at these places, `[places, vocabulary]`.
-    fn scores(
-        &self,
-        input: &Input,
-        encoded: Option<Encoded<f32>>,
-        cache: &mut Cache<f32, B>,
-        places: &[usize],
-    ) -> Result<Vec<f32>> {
-        let call = Call { encoded, cache: Some(cache), scores: Scores::At(places), ..Call::default() };
-        let logits = self.model.call(input, call)?.logits;
-        logits.map(|logits| logits.scores).ok_or(Error::input(
-            "the model",
-            "without scores",
-            "a language model",
-        ))
     }
 }

@@ -16,6 +16,7 @@
 mod answer;
 mod batch;
 mod classify;
+mod continuation;
 mod embed;
 mod fill_mask;
 mod generate;
@@ -153,13 +154,11 @@ impl<B: Backend> Pipeline<B> {
 
     /// The same, cut to so many tokens.
     fn encode_cut(&self, text: &str, pair: Option<&str>, most: Option<usize>) -> Result<Encoding> {
-        let mut encoding = match pair {
-            None => self.tokenizer.encode(text)?,
-            Some(pair) => self.tokenizer.encode_pair(text, pair)?,
+        let encoding = match (pair, most) {
+            (_, Some(tokens)) => self.tokenizer.encode_cut(text, pair, tokens)?,
+            (None, None) => self.tokenizer.encode(text)?,
+            (Some(pair), None) => self.tokenizer.encode_pair(text, pair)?,
         };
-        if let Some(tokens) = most {
-            encoding.truncate(tokens);
-        }
         if self.max_tokens.is_none() && encoding.len() > MAX_TOKENS {
             let expected = format!("at most {MAX_TOKENS}; set `max_tokens` to cut longer texts");
             return Err(Error::input("the number of tokens of a text", encoding.len(), expected));

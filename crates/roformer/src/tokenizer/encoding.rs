@@ -86,7 +86,12 @@ impl Encoding {
     /// assert_eq!(encoding.characters("今天好", ""), [(0, 2), (2, 3)]);
     /// ```
     pub fn characters(&self, first: &str, second: &str) -> Vec<(usize, usize)> {
-        let tables = [first, second].map(characters_before);
+        // Of a text that was cut only the beginning counts.
+        let tables = [(first, 0u8), (second, 1)].map(|(text, number)| {
+            let of_text = self.offsets.iter().zip(&self.sequence).filter(|(_, of)| **of == Some(number));
+            let end = of_text.map(|(offsets, _)| offsets.1).max().unwrap_or(0);
+            characters_before(text.get(..end).unwrap_or(text))
+        });
         self.offsets
             .iter()
             .zip(&self.sequence)

@@ -210,5 +210,6 @@ fn finish(kind: Kind, rule: Rule, path: &Path, settings: &Settings) -> Result<To
         .chain(roles.iter().flatten())
         .copied()
         .collect();
-    Ok(Tokenizer { kind, rule, path: path.display().to_string(), roles, special, size })
+    let (path, places) = (path.display().to_string(), Default::default());
+    Ok(Tokenizer { kind, rule, path, roles, special, size, places })
 }

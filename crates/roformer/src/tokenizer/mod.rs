@@ -18,6 +18,9 @@
 //! steps.rs     its normalizer, pre-tokenizer and decoder, watched step by step
 //! foreign.rs   the tokenizers crate at work: in silence, within a time
 //! words.rs     jieba's words and BERT's
+//! cut.rs       texts of which only the beginning is kept
+//! places.rs    where a text can be cut without changing what stands before
+//! pattern.rs   what the matches of a pattern can hold
 //! encoding.rs  a text as tokens
 //! text.rs      tokens as text
 //! unknown.rs   how many of them the vocabulary does not have
@@ -25,11 +28,14 @@
 //! ```
 
 mod bounds;
+mod cut;
 mod encoding;
 mod files;
 mod foreign;
 mod hand_over;
 mod load;
+mod pattern;
+mod places;
 mod steps;
 mod text;
 mod unknown;
@@ -43,10 +49,12 @@ pub(crate) use words::{cut_at_chinese, is_chinese, is_whole, jieba_words, word_s
 
 use crate::error::{Error, Result};
 use crate::weights::brief;
+use places::Places;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::Path;
+use std::sync::OnceLock;
 use steps::{Decoding, Normalization, PreTokenization};
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::BertNormalizer;
@@ -128,6 +136,8 @@ pub struct Tokenizer {
     /// Ids that are left out of a text for people.
     special: HashSet<u32>,
     size: usize,
+    /// Where texts can be cut; found out with the first one that is long.
+    places: OnceLock<Places>,
 }
 
 impl Tokenizer {

@@ -31,21 +31,24 @@ fn check(before: usize, now: usize, growth: usize) {
 }
 
 /// What is looked for.
-enum Search {
+pub(super) enum Search {
     Text(String),
-    Regex(SysRegex),
+    Regex { regex: SysRegex, source: String },
 }
 
 impl Search {
-    fn new(text: Option<&str>, regex: Option<&str>) -> tokenizers::Result<Self> {
+    pub fn new(text: Option<&str>, regex: Option<&str>) -> tokenizers::Result<Self> {
         match (text, regex) {
             (Some(text), _) => Ok(Search::Text(text.to_owned())),
-            (None, regex) => Ok(Search::Regex(SysRegex::new(regex.unwrap_or_default())?)),
+            (None, regex) => {
+                let source = regex.unwrap_or_default().to_owned();
+                Ok(Search::Regex { regex: SysRegex::new(&source)?, source })
+            }
         }
     }
 
     /// All of a text, the parts that match and those between them, as the tokenizers crate has it.
-    fn parts(&self, text: &str) -> Vec<(Offsets, bool)> {
+    pub fn parts(&self, text: &str) -> Vec<(Offsets, bool)> {
         if text.is_empty() {
             return vec![((0, 0), false)];
         }
@@ -60,7 +63,7 @@ impl Search {
         };
         match self {
             Search::Text(part) => text.match_indices(part).for_each(|(at, part)| add((at, at + part.len()))),
-            Search::Regex(regex) => regex.find_iter(text).for_each(&mut add),
+            Search::Regex { regex, .. } => regex.find_iter(text).for_each(&mut add),
         }
         if end != text.len() {
             parts.push(((end, text.len()), false));
@@ -85,8 +88,8 @@ impl Pattern for FoundParts {
 }
 
 /// What is put in the place of what.
-struct Swap {
-    search: Search,
+pub(super) struct Swap {
+    pub search: Search,
     content: String,
 }
 
@@ -109,13 +112,13 @@ impl Swap {
 }
 
 /// A step of a normalizer.
-enum Change {
+pub(super) enum Change {
     Swap(Swap),
     Other(NormalizerWrapper),
 }
 
 /// A normalizer.
-pub(super) struct Normalization(Vec<Change>);
+pub(super) struct Normalization(pub Vec<Change>);
 
 impl Normalization {
     fn add(&mut self, step: NormalizerWrapper) -> tokenizers::Result<()> {
@@ -157,13 +160,13 @@ impl Normalizer for Normalization {
 }
 
 /// A step of a pre-tokenizer.
-enum Cut {
+pub(super) enum Cut {
     Split { search: Search, split: Split },
     Other(PreTokenizerWrapper),
 }
 
 /// A pre-tokenizer.
-pub(super) struct PreTokenization(Vec<Cut>);
+pub(super) struct PreTokenization(pub Vec<Cut>);
 
 impl PreTokenization {
     fn add(&mut self, step: PreTokenizerWrapper) -> tokenizers::Result<()> {

@@ -119,9 +119,14 @@ fn a_repeated_cache_is_as_good_as_reading_again() {
         let mut one = case.model.cache(1, case.length).unwrap();
         step(&part(0..prefill, 1), 1, &mut one);
         let mut three = case.model.repeat(&one, 3).unwrap();
+        let mut two = case.model.repeat(&one, 3).unwrap();
+        case.model.keep(&mut two, &[2, 0]).unwrap();
         for token in prefill..case.length {
             let alone = step(&part(token..token + 1, 1), 1, &mut one);
             let together = step(&part(token..token + 1, 3), 3, &mut three);
+            let kept = step(&part(token..token + 1, 2), 2, &mut two);
+            let bits = |numbers: &[f32]| numbers.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&kept), bits(&together[..kept.len()]), "{}: token {token}", case.name());
             for row in together.chunks(alone.len()) {
                 let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5;
                 assert!(row.iter().zip(&alone).all(near), "{}: token {token}", case.name());
@@ -129,6 +134,7 @@ fn a_repeated_cache_is_as_good_as_reading_again() {
         }
         assert_eq!(three.len(), case.length);
         assert!(case.model.repeat(&three, 2).is_err());
+        assert!(case.model.keep(&mut three, &[]).is_err() && case.model.keep(&mut three, &[3]).is_err());
     }
 }
 

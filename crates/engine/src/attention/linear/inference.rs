@@ -22,10 +22,12 @@ impl<T: Real> Carried<T> {
         Ok(Carried { state, shifts: vec![T::NEG_INFINITY; batch * heads] })
     }
 
-    /// The state of one text, `batch` times over.
-    pub fn repeat(&self, batch: usize) -> Result<Self> {
-        let state = self.state.repeat(batch).ok_or(Error::Memory { what: "the cache" })?;
-        Ok(Carried { state, shifts: self.shifts.repeat(batch) })
+    /// The state of some of its texts, in this order; one may come more than once.
+    pub fn pick(&self, texts: &[usize]) -> Result<Self> {
+        let state = self.state.pick(texts).ok_or(Error::Memory { what: "the cache" })?;
+        let heads = state.heads();
+        let shifts = texts.iter().flat_map(|text| &self.shifts[text * heads..][..heads]).copied().collect();
+        Ok(Carried { state, shifts })
     }
 }
 

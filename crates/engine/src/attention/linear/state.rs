@@ -43,13 +43,16 @@ impl<T: Real> State<T> {
         self.heads
     }
 
-    /// The state of one sequence, `batch` times over; `None` if there is not enough memory.
-    pub fn repeat(&self, batch: usize) -> Option<Self> {
-        assert_eq!(self.batch, 1, "the state of one sequence");
-        let State { heads, features, value_dim, .. } = *self;
-        let mut state = State::new(&Shape { batch, length: 0, heads, features, value_dim })?;
-        state.s.chunks_exact_mut(self.s.len()).for_each(|s| s.copy_from_slice(&self.s));
-        state.z.chunks_exact_mut(self.z.len()).for_each(|z| z.copy_from_slice(&self.z));
+    /// The state of some of its sequences, in this order; one may come more than once. `None` if there is not enough memory.
+    pub fn pick(&self, sequences: &[usize]) -> Option<Self> {
+        let State { batch, heads, features, value_dim, .. } = *self;
+        let mut state = State::new(&Shape { batch: sequences.len(), length: 0, heads, features, value_dim })?;
+        for (own, picked) in [(&self.s, &mut state.s), (&self.z, &mut state.z)] {
+            let each = own.len() / batch;
+            for (picked, sequence) in picked.chunks_exact_mut(each).zip(sequences) {
+                picked.copy_from_slice(&own[sequence * each..][..each]);
+            }
+        }
         Some(state)
     }
 

@@ -477,8 +477,8 @@ impl Backend for Cuda {
         Carried::new(form.queries, size)
     }
 
-    fn repeat_state<T: Real>(&self, state: &Carried<T>, batch: usize) -> Result<Carried<T>> {
-        state.repeat(batch)
+    fn pick_state<T: Real>(&self, state: &Carried<T>, texts: &[usize]) -> Result<Carried<T>> {
+        state.pick(texts)
     }
 
     fn copy<T: Real>(
