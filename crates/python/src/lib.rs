@@ -2,25 +2,41 @@
 //! functions that it calls.
 //!
 //! ```text
-//! error.rs    errors as exceptions, with the library's words
-//! numbers.rs  numbers that numpy and torch read where they lie
-//! rope.rs     what a configuration means: frequencies, tables
+//! error.rs     errors as exceptions, with the library's words
+//! numbers.rs   numbers that numpy and torch read where they lie
+//! config.rs    the configurations that people have, as the bytes of a config.json
+//! work.rs      work that takes long: a thread, progress, Ctrl-C
+//! rope.rs      what a configuration means: frequencies, tables
+//! inspect.rs   what a configuration does, in words
+//! pipeline.rs  models on texts
+//! command.rs   the command line
 //! ```
 
+mod command;
+mod config;
 mod error;
+mod inspect;
 mod numbers;
+mod pipeline;
 mod rope;
+mod work;
 
 use pyo3::prelude::*;
 
 #[pymodule]
 mod _rotary {
     #[pymodule_export]
+    use crate::command::command;
+    #[pymodule_export]
     use crate::error::RotaryError;
+    #[pymodule_export]
+    use crate::inspect::{advice, inspection};
     #[pymodule_export]
     use crate::numbers::Numbers;
     #[pymodule_export]
-    use crate::rope::Rope;
+    use crate::pipeline::Pipeline;
+    #[pymodule_export]
+    use crate::rope::{Rope, projection_order};
 
     /// The version of the package.
     #[pymodule_export]

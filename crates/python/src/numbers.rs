@@ -47,3 +47,13 @@ impl Numbers {
         Ok(interface)
     }
 }
+
+/// Numbers as an array of numpy, which reads them where they lie.
+pub(crate) fn array(py: Python<'_>, numbers: Numbers) -> PyResult<Bound<'_, PyAny>> {
+    let numpy = py.import("numpy").map_err(|_| {
+        pyo3::exceptions::PyImportError::new_err(
+            "numpy is not installed; expected it, because arrays are its own: pip install numpy",
+        )
+    })?;
+    numpy.call_method1("asarray", (numbers,))
+}

@@ -12,7 +12,6 @@ use roformer::train::{self, Data, Goal, Layout};
 use roformer::{Device, Error};
 use show::Show;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 /// Compare position encodings: the same small Transformer trained with each, over several seeds
@@ -131,12 +130,12 @@ fn flagged(error: Error) -> Failure {
 }
 
 /// Runs the command. Its exit code is 0, or 130 where it was told to stop.
-pub fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+pub fn run(arguments: Arguments) -> Result<u8, Failure> {
     if let Some(folder) = &arguments.replay {
         let (results, timings) = lab::replay(folder)?;
         report::write(&results, &timings, folder)?;
         show::table(&results, folder)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(0);
     }
     let read = |path: &PathBuf| {
         let request = train::Request { files: vec![path.clone()], ..train::Request::default() };
@@ -188,9 +187,9 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     // What was given was right: what goes wrong now is a full disk or the like.
     let Some((results, timings)) = end.map_err(|error| Failure::Other(error.to_string()))? else {
         show.stopped(&arguments.out);
-        return Ok(ExitCode::from(130));
+        return Ok(130);
     };
     report::write(&results, &timings, store.folder())?;
     show::table(&results, &arguments.out)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }

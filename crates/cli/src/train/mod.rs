@@ -16,7 +16,6 @@ use serde_json::{Map, Value};
 use show::{Reading, Show};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 /// Train a model on text
@@ -203,14 +202,14 @@ fn number(text: &str) -> Result<f64, String> {
 }
 
 /// Runs the command. Its exit code is 0, or 130 where it was told to stop.
-pub fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+pub fn run(arguments: Arguments) -> Result<u8, Failure> {
     let threads = arguments.threads.map_or(0, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|error| Failure::Other(format!("no threads: {error}")))?;
     pool.install(|| train(&arguments))
 }
 
-fn train(arguments: &Arguments) -> Result<ExitCode, Failure> {
+fn train(arguments: &Arguments) -> Result<u8, Failure> {
     let Arguments { out, resume, .. } = arguments;
     let given = settings(&arguments.given)?;
     let device = arguments.device.find_to_train()?;
@@ -250,11 +249,11 @@ fn train(arguments: &Arguments) -> Result<ExitCode, Failure> {
     match end {
         End::Finished | End::Early => {
             show.result(&run, end == End::Early)?;
-            Ok(ExitCode::SUCCESS)
+            Ok(0)
         }
         End::Stopped => {
             show.stopped(&run);
-            Ok(ExitCode::from(130))
+            Ok(130)
         }
         End::Diverged { step, loss } => Err(Failure::Other(format!(
             "the loss or its gradient is not a number at step {step} (loss {loss}); the checkpoint of step {} is kept in {}; \

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::model::{Cache, Call, Encoded, HeadKind, Input, Scores};
 use crate::ops::Backend;
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 
 /// How text is generated.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,19 +52,42 @@ impl<B: Backend> Pipeline<B> {
     /// Continues a text; RoFormer-Sim instead writes another that says the same, and a model with an encoder, such as T5, what
     /// it was trained to. What is new is handed to `on_text` piece by piece as it comes, and returned as a whole.
     pub fn generate(&self, text: &str, options: &Generate, mut on_text: impl FnMut(&str)) -> Result<String> {
+        self.generate_while(text, options, |piece| {
+            on_text(piece);
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// The same, until `on_text` breaks: then what there is so far is returned.
+    pub fn generate_while(
+        &self,
+        text: &str,
+        options: &Generate,
+        mut on_text: impl FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<String> {
         let prompt = self.prompt(text, options)?;
         let mut shown = String::new();
         let mut show = |ids: &[u32], is_last: bool| {
             let text = self.tokenizer.decode(ids);
             // A token may be part of a character, and the text of the last token may change with the next.
             let is_whole = is_last || !text.ends_with('\u{fffd}');
-            if let Some(new) = text.strip_prefix(shown.as_str()).filter(|new| is_whole && !new.is_empty()) {
-                on_text(new);
-                shown.push_str(new);
+            match text.strip_prefix(shown.as_str()).filter(|new| is_whole && !new.is_empty()) {
+                Some(new) => {
+                    shown.push_str(new);
+                    on_text(new)
+                }
+                None => ControlFlow::Continue(()),
             }
         };
-        let rows = self.continuations(&prompt, options, 1, 0, |rows| show(&rows[0], false))?;
-        show(&rows[0], true);
+        let mut flow = ControlFlow::Continue(());
+        let rows = self.continuations(&prompt, options, 1, 0, |rows| {
+            flow = show(&rows[0], false);
+            flow
+        })?;
+        if flow.is_continue() {
+            // Whoever listens has all of it then, and nothing is left to be stopped.
+            let _ = show(&rows[0], true);
+        }
         Ok(self.tokenizer.decode(&rows[0]))
     }
 
@@ -79,7 +103,9 @@ impl<B: Backend> Pipeline<B> {
             if texts.len() >= count {
                 break;
             }
-            let rows = self.continuations(&prompt, options, count, (round * count) as u64, |_| {})?;
+            let rows = self.continuations(&prompt, options, count, (round * count) as u64, |_| {
+                ControlFlow::Continue(())
+            })?;
             let new =
                 rows.iter().map(|row| self.tokenizer.decode(row)).filter(|text| seen.insert(text.clone()));
             texts.extend(new);
@@ -118,14 +144,14 @@ impl<B: Backend> Pipeline<B> {
     }
 
     /// What follows a prompt, `rows` times: the tokens of each, without the one that ends it. `on_step` sees all rows after
-    /// every step. `first_row` counts the rows of earlier calls, so that every row has its own random numbers.
+    /// every step and may break there. `first_row` counts the rows of earlier calls, so that every row has its own random numbers.
     fn continuations(
         &self,
         prompt: &Prompt,
         options: &Generate,
         rows: usize,
         first_row: u64,
-        mut on_step: impl FnMut(&[Vec<u32>]),
+        mut on_step: impl FnMut(&[Vec<u32>]) -> ControlFlow<()>,
     ) -> Result<Vec<Vec<u32>>> {
         let mut texts = vec![Vec::new(); rows];
         if rows == 0 || options.max_tokens == 0 {
@@ -174,8 +200,8 @@ impl<B: Backend> Pipeline<B> {
                     _ => is_done[row] = true,
                 }
             }
-            on_step(&texts);
-            if is_done.iter().all(|&done| done) || step + 1 == options.max_tokens {
+            let flow = on_step(&texts);
+            if flow.is_break() || is_done.iter().all(|&done| done) || step + 1 == options.max_tokens {
                 break;
             }
             let input = Input { ids: &next, batch: rows, token_types: Some(&types), mask: None };

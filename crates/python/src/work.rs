@@ -1,0 +1,129 @@
+//! Work that takes long: on a thread of its own, while the thread that asked lets Python run, hears Ctrl-C and tells progress.
+
+use crate::error::{bug, raised};
+use pyo3::prelude::*;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often Ctrl-C is looked for.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// What the thread at work says.
+enum Said<P, R> {
+    Progress(P),
+    Done(std::thread::Result<R>),
+}
+
+/// How work is left that is told to stop.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leave {
+    /// At once: what it still does, nobody waits for.
+    AtOnce,
+    /// When it has saved where it was; asked a second time, at once.
+    Saved,
+}
+
+/// What work tells whoever asked for it.
+pub(crate) struct Teller<P> {
+    tell: Box<dyn Fn(P) + Send + Sync>,
+    stop: Arc<AtomicBool>,
+}
+
+impl<P> Teller<P> {
+    /// Tells how far it has come. Returns whether to go on.
+    pub fn tell(&self, progress: P) -> bool {
+        (self.tell)(progress);
+        self.goes_on()
+    }
+
+    /// Whether to go on.
+    pub fn goes_on(&self) -> bool {
+        !self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Work that is under way. It is told to stop when nobody has this any more.
+pub(crate) struct Work<P, R> {
+    said: Mutex<Receiver<Said<P, R>>>,
+    stop: Arc<AtomicBool>,
+}
+
+/// The next thing that work gives.
+pub(crate) enum Next<P, R> {
+    Progress(P),
+    Done(R),
+}
+
+impl<P: Send + 'static, R: Send + 'static> Work<P, R> {
+    /// Begins work on a thread of its own.
+    pub fn begin(task: impl FnOnce(&Teller<P>) -> R + Send + 'static) -> PyResult<Self> {
+        let (sender, said) = channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let (progress, done) = (sender.clone(), sender);
+        // Nobody to tell is no reason to stop: that is what the flag says.
+        let tell = Box::new(move |told| drop(progress.send(Said::Progress(told))));
+        let teller = Teller { tell, stop: Arc::clone(&stop) };
+        let run = move || {
+            let result = catch_unwind(AssertUnwindSafe(|| task(&teller)));
+            drop(done.send(Said::Done(result)));
+        };
+        std::thread::Builder::new().name("rotary".into()).spawn(run)?;
+        Ok(Work { said: Mutex::new(said), stop })
+    }
+
+    /// Waits for the next thing that it gives, while Python runs. Ctrl-C is an error.
+    pub fn next(&self, py: Python<'_>) -> PyResult<Next<P, R>> {
+        loop {
+            let said = py.detach(|| {
+                let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+                said.recv_timeout(GLANCE)
+            });
+            match said {
+                Ok(Said::Progress(progress)) => return Ok(Next::Progress(progress)),
+                Ok(Said::Done(Ok(result))) => return Ok(Next::Done(result)),
+                Ok(Said::Done(Err(panic))) => return Err(bug(&*panic)),
+                Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+                Err(RecvTimeoutError::Disconnected) => return Err(raised("the work is done already")),
+            }
+        }
+    }
+
+    /// Tells it to stop.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<P, R> Drop for Work<P, R> {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Does work to its end. `on` is called with its progress, on this thread; what it raises stops the work, as Ctrl-C does.
+pub(crate) fn finish<P: Send + 'static, R: Send + 'static>(
+    py: Python<'_>,
+    leave: Leave,
+    task: impl FnOnce(&Teller<P>) -> R + Send + 'static,
+    mut on: impl FnMut(P) -> PyResult<()>,
+) -> PyResult<R> {
+    let work = Work::begin(task)?;
+    let mut raised: Option<PyErr> = None;
+    loop {
+        let error = match work.next(py) {
+            Ok(Next::Done(result)) => return raised.map_or(Ok(result), Err),
+            Ok(Next::Progress(progress)) if raised.is_none() => on(progress).err(),
+            Ok(Next::Progress(_)) => None,
+            Err(error) => Some(error),
+        };
+        let Some(error) = error else { continue };
+        if leave == Leave::AtOnce || raised.is_some() {
+            return Err(raised.unwrap_or(error));
+        }
+        work.stop();
+        raised = Some(error);
+    }
+}
