@@ -9,7 +9,39 @@ generate, train and are compared.
 
 from ._rotary import VERSION as __version__
 from ._rotary import Rope, RotaryError
+from .checking import Check, Finding, check
+from .comparison import Comparison, compare
 from .inspection import Inspection, advice, inspect
+from .picture import Picture, plot
 from .pipeline import Pipeline
+from .projection import permute_projection
+from .results import Answer, Guess, Label, Paraphrase, Ranked, Token
+from .table import Table
+from .training import Trained, train
 
-__all__ = ["Inspection", "Pipeline", "Rope", "RotaryError", "__version__", "advice", "inspect"]
+__all__ = [
+    "Answer",
+    "Check",
+    "Comparison",
+    "Finding",
+    "Guess",
+    "Inspection",
+    "Label",
+    "Paraphrase",
+    "Picture",
+    "Pipeline",
+    "Ranked",
+    "Rope",
+    "RotaryError",
+    "Table",
+    "Token",
+    "Trained",
+    "__version__",
+    "advice",
+    "check",
+    "compare",
+    "inspect",
+    "permute_projection",
+    "plot",
+    "train",
+]

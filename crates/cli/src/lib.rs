@@ -117,9 +117,13 @@ fn usage(error: clap::Error) -> u8 {
         let _ = error.print();
         return 0;
     }
+    Failure::Input(format!("{} (try --help)", complaint(&error))).report()
+}
+
+/// What is wrong with the arguments.
+fn complaint(error: &clap::Error) -> String {
     let text = error.to_string();
     let message = text.split("\n\nUsage:").next().unwrap_or(&text);
     let message = message.strip_prefix("error: ").unwrap_or(message);
-    let message = message.trim_end().trim_end_matches("For more information, try '--help'.").trim_end();
-    Failure::Input(format!("{message} (try --help)")).report()
+    message.trim_end().trim_end_matches("For more information, try '--help'.").trim_end().to_string()
 }

@@ -9,16 +9,22 @@
 //! rope.rs      what a configuration means: frequencies, tables
 //! inspect.rs   what a configuration does, in words
 //! pipeline.rs  models on texts
+//! train.rs     training
+//! compare.rs   comparisons of position encodings
+//! plot.rs      pictures
 //! command.rs   the command line
 //! ```
 
 mod command;
+mod compare;
 mod config;
 mod error;
 mod inspect;
 mod numbers;
 mod pipeline;
+mod plot;
 mod rope;
+mod train;
 mod work;
 
 use pyo3::prelude::*;
@@ -28,15 +34,21 @@ mod _rotary {
     #[pymodule_export]
     use crate::command::command;
     #[pymodule_export]
+    use crate::compare::compare;
+    #[pymodule_export]
     use crate::error::RotaryError;
     #[pymodule_export]
     use crate::inspect::{advice, inspection};
     #[pymodule_export]
     use crate::numbers::Numbers;
     #[pymodule_export]
-    use crate::pipeline::Pipeline;
+    use crate::pipeline::{Pipeline, Stream};
+    #[pymodule_export]
+    use crate::plot::plot;
     #[pymodule_export]
     use crate::rope::{Rope, projection_order};
+    #[pymodule_export]
+    use crate::train::train;
 
     /// The version of the package.
     #[pymodule_export]

@@ -1,7 +1,7 @@
 //! What a configuration means: frequencies and tables.
 
 use crate::config;
-use crate::error::{guarded, raised};
+use crate::error::{guarded, raised, size};
 use crate::numbers::{Numbers, array};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -371,9 +371,4 @@ fn precision(angles: &str) -> PyResult<AnglePrecision> {
         "f32" => Ok(AnglePrecision::F32),
         other => Err(raised(format!("angles is {other:?}; expected exact or f32"))),
     }
-}
-
-fn size(name: &str, value: i64) -> PyResult<usize> {
-    usize::try_from(value)
-        .map_err(|_| raised(format!("{name} is {value}; expected a number that is not negative")))
 }

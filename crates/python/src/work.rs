@@ -22,7 +22,7 @@ enum Said<P, R> {
 pub(crate) enum Leave {
     /// At once: what it still does, nobody waits for.
     AtOnce,
-    /// When it has saved where it was; asked a second time, at once.
+    /// When it has saved where it was; asked a second time, or before it has come anywhere, at once.
     Saved,
 }
 
@@ -111,16 +111,19 @@ pub(crate) fn finish<P: Send + 'static, R: Send + 'static>(
     mut on: impl FnMut(P) -> PyResult<()>,
 ) -> PyResult<R> {
     let work = Work::begin(task)?;
-    let mut raised: Option<PyErr> = None;
+    let (mut raised, mut has_begun): (Option<PyErr>, bool) = (None, false);
     loop {
         let error = match work.next(py) {
             Ok(Next::Done(result)) => return raised.map_or(Ok(result), Err),
-            Ok(Next::Progress(progress)) if raised.is_none() => on(progress).err(),
+            Ok(Next::Progress(progress)) if raised.is_none() => {
+                has_begun = true;
+                on(progress).err()
+            }
             Ok(Next::Progress(_)) => None,
             Err(error) => Some(error),
         };
         let Some(error) = error else { continue };
-        if leave == Leave::AtOnce || raised.is_some() {
+        if leave == Leave::AtOnce || raised.is_some() || !has_begun {
             return Err(raised.unwrap_or(error));
         }
         work.stop();
