@@ -123,7 +123,7 @@ def _nearest(values: Any, meant: dict[str | None, dict[str, Any]]) -> tuple[str 
     distance, words = wrong[nearest]
     if distance <= _TOLERANCE:
         return nearest, None
-    if kind in ("bfloat16", "float16") and distance < 2.0**-7:
+    if kind in ("bfloat16", "float16") and distance < 0.5:
         return nearest, f"is held in {kind}, off by up to {distance:.1e}; expected float32, with its 24 bits"
     return nearest, words + _guess(got)
 

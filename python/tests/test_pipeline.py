@@ -54,11 +54,11 @@ def test_what_a_callback_raises_ends_the_work(prompts):
         ({"prompt_name": "query", "prompt": "a"}, RotaryError, "both"),
         ({"dimensions": -1}, RotaryError, "from 1 to 32"),
         ({"dimensions": 33}, RotaryError, "from 1 to 32"),
-        ({"dimensions": 1.5}, TypeError, ""),
+        ({"dimensions": 1.5}, TypeError, None),
         ({"pooling": "middle"}, RotaryError, "mean-sqrt"),
         ({"texts": ["a", 3]}, TypeError, "text 1 is of type int"),
-        ({"texts": 3}, TypeError, ""),
-        ({"texts": None}, TypeError, ""),
+        ({"texts": 3}, TypeError, None),
+        ({"texts": None}, TypeError, None),
     ],
 )
 def test_what_cannot_be_embedded_is_said(prompts, options, kind, says):

@@ -50,18 +50,19 @@ def test_what_cannot_be_trained_is_said(tmp_path, text, small, options, kind, sa
 
 def test_a_comparison_is_a_table_and_goes_on_where_it_stopped(tmp_path):
     options = {"out": tmp_path / "out", "seeds": 2, "steps": 4, "train_length": 4, "test_lengths": [4, 8], "device": "cpu"}
-    told = []
 
     def stop(part, finished, runs):
-        told.append(finished)
         if finished == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         rotary.compare(["rotary", "none"], ["copy"], progress=stop, **options)
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.json") if path.parent.name == "runs"}
+    assert len(kept) >= 3
     again = []
     found = rotary.compare(["rotary", "none"], ["copy"], progress=lambda *progress: again.append(progress), **options)
-    assert again[0][1] >= 3 and again[-1][1] == again[-1][2]
+    assert again[-1][1] == again[-1][2]
+    assert all(path.stat().st_mtime_ns == written for path, written in kept.items()), "not made again"
     assert set(found.runs.column("encoding")) == {"rotary", "none"} and set(found.runs.column("task")) == {"copy"}
     assert len(found.runs) == 6, "two encodings and the first again, two seeds each"
     assert {row["measure"] for row in found.verdicts} >= {"in range", "beyond"}

@@ -4,12 +4,15 @@ use crate::error::{bug, raised};
 use pyo3::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often Ctrl-C is looked for.
 const GLANCE: Duration = Duration::from_millis(50);
+
+/// What may be told before somebody has listened: a listener that is slow sets the pace, and hears no old news.
+const AHEAD: usize = 16;
 
 /// What the thread at work says.
 enum Said<P, R> {
@@ -60,7 +63,7 @@ pub(crate) enum Next<P, R> {
 impl<P: Send + 'static, R: Send + 'static> Work<P, R> {
     /// Begins work on a thread of its own.
     pub fn begin(task: impl FnOnce(&Teller<P>) -> R + Send + 'static) -> PyResult<Self> {
-        let (sender, said) = channel();
+        let (sender, said) = sync_channel(AHEAD);
         let stop = Arc::new(AtomicBool::new(false));
         let (progress, done) = (sender.clone(), sender);
         // Nobody to tell is no reason to stop: that is what the flag says.
@@ -77,6 +80,8 @@ impl<P: Send + 'static, R: Send + 'static> Work<P, R> {
     /// Waits for the next thing that it gives, while Python runs. Ctrl-C is an error.
     pub fn next(&self, py: Python<'_>) -> PyResult<Next<P, R>> {
         loop {
+            // Before each wait: work that tells much would never let it time out.
+            py.check_signals()?;
             let said = py.detach(|| {
                 let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
                 said.recv_timeout(GLANCE)
@@ -85,7 +90,7 @@ impl<P: Send + 'static, R: Send + 'static> Work<P, R> {
                 Ok(Said::Progress(progress)) => return Ok(Next::Progress(progress)),
                 Ok(Said::Done(Ok(result))) => return Ok(Next::Done(result)),
                 Ok(Said::Done(Err(panic))) => return Err(bug(&*panic)),
-                Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(raised("the work is done already")),
             }
         }
