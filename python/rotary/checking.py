@@ -31,7 +31,7 @@ class Finding:
         return f"{self.name}: {self.problem or 'as the configuration says'}"
 
 
-class Check(list):
+class Check(list[Finding]):
     """The findings of a model. Prints as a line for each."""
 
     @property

@@ -12,7 +12,7 @@ Config = Any
 """A path to a `config.json` or its folder, the name of a model on the hub, a dict, or an object with `to_dict()`."""
 
 
-class Inspection(dict):
+class Inspection(dict[str, Any]):
     """What a configuration does: a dict with what `roformer inspect --json` prints, which prints as the page for people."""
 
     def __init__(self, values: dict[str, Any], page: str) -> None:
@@ -61,5 +61,6 @@ def advice(
     >>> found["settings"][2]["tool"]
     'vLLM'
     """
-    layers = json.loads(_rotary.advice(config, context, pairing, list(allow_unknown)))
-    return layers[""] if list(layers) == [""] else layers
+    layers: dict[str, Any] = json.loads(_rotary.advice(config, context, pairing, list(allow_unknown)))
+    alike: dict[str, Any] | None = layers.get("")
+    return layers if alike is None else alike

@@ -19,6 +19,8 @@ Progress = Union[bool, Callable[[int, int], Any]]
 
 T = TypeVar("T")
 
+# A str is a sequence of str to type checkers, which therefore see two ways to read one: the first is meant.
+
 
 class Pipeline:
     """A model with its tokenizer: text in, answers out.
@@ -79,9 +81,27 @@ class Pipeline:
         return rows[0] if isinstance(texts, str) else rows
 
     @overload
-    def similarity(self, a: str, b: str, **options: Any) -> float: ...
+    def similarity(  # type: ignore[overload-overlap]
+        self,
+        a: str,
+        b: str,
+        *,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        dimensions: int | None = None,
+        progress: Progress = False,
+    ) -> float: ...
     @overload
-    def similarity(self, a: Sequence[str], b: Sequence[str], **options: Any) -> list[float]: ...
+    def similarity(
+        self,
+        a: Sequence[str],
+        b: Sequence[str],
+        *,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        dimensions: int | None = None,
+        progress: Progress = False,
+    ) -> list[float]: ...
 
     def similarity(
         self,
@@ -92,7 +112,7 @@ class Pipeline:
         prompt: str | None = None,
         dimensions: int | None = None,
         progress: Progress = False,
-    ) -> float | list[float]:
+    ) -> Any:
         """How alike two texts are, or each of some texts and its counterpart: the cosine of their vectors, or what the model's
         folder has in its place."""
         vectors = _vectors(prompt_name, prompt, dimensions)
@@ -121,22 +141,26 @@ class Pipeline:
         return [Ranked(place, score, listed[place]) for place, score in ranked[:top_k]]
 
     @overload
-    def fill_mask(self, texts: str, **options: Any) -> list[Guess]: ...
+    def fill_mask(self, texts: str, *, top_k: int = 5, progress: Progress = False) -> list[Guess]: ...  # type: ignore[overload-overlap]
     @overload
-    def fill_mask(self, texts: Sequence[str], **options: Any) -> list[list[Guess]]: ...
+    def fill_mask(
+        self, texts: Sequence[str], *, top_k: int = 5, progress: Progress = False
+    ) -> list[list[Guess]]: ...
 
     def fill_mask(
         self, texts: str | Sequence[str], *, top_k: int = 5, progress: Progress = False
-    ) -> list[Guess] | list[list[Guess]]:
+    ) -> Any:
         """The likeliest tokens behind the one mask of a text."""
         found = self._pipeline.fill_mask(_listed(texts), top_k, _progress.texts(progress))
         return _like(texts, [[Guess(*guess) for guess in guesses] for guesses in found])
 
     @overload
-    def classify(self, texts: str, pairs: str | None = None, **options: Any) -> list[Label] | list[Token]: ...
+    def classify(  # type: ignore[overload-overlap]
+        self, texts: str, pairs: str | None = None, *, progress: Progress = False
+    ) -> list[Label] | list[Token]: ...
     @overload
     def classify(
-        self, texts: Sequence[str], pairs: Sequence[str] | None = None, **options: Any
+        self, texts: Sequence[str], pairs: Sequence[str] | None = None, *, progress: Progress = False
     ) -> list[list[Label]] | list[list[Token]]: ...
 
     def classify(
@@ -159,18 +183,20 @@ class Pipeline:
             raise _rotary.RotaryError("the pair is given to a model that labels tokens; expected a text alone")
         listed = _listed(texts)
         labelled = zip(listed, self._pipeline.classify_tokens(listed, told))
-        found = [[Token(text[token[2] : token[3]], *token) for token in tokens] for text, tokens in labelled]
+        tokens = [[Token(text[token[2] : token[3]], *token) for token in row] for text, row in labelled]
         self._warn()
-        return _like(texts, found)
+        return _like(texts, tokens)
 
     @overload
-    def answer(self, questions: str, contexts: str, **options: Any) -> Answer: ...
+    def answer(self, questions: str, contexts: str, *, progress: Progress = False) -> Answer: ...  # type: ignore[overload-overlap]
     @overload
-    def answer(self, questions: Sequence[str], contexts: Sequence[str], **options: Any) -> list[Answer]: ...
+    def answer(
+        self, questions: Sequence[str], contexts: Sequence[str], *, progress: Progress = False
+    ) -> list[Answer]: ...
 
     def answer(
         self, questions: str | Sequence[str], contexts: str | Sequence[str], *, progress: Progress = False
-    ) -> Answer | list[Answer]:
+    ) -> Any:
         """The part of a context that answers a question; of questions, each with its context."""
         found = self._pipeline.answer(_pairs(questions, contexts), _progress.texts(progress))
         return _like(questions, [Answer(*answer) for answer in found])

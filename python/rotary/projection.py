@@ -37,4 +37,5 @@ def permute_projection(
     head_dim = rows // heads
     dim = head_dim if rotary_dim is None else rotary_dim
     order = _rotary.projection_order(heads, head_dim, dim, rotary_offset, from_pairing, to_pairing)
-    return weight[order]  # type: ignore[index]
+    permuted: Weight = weight[order]  # type: ignore[index]
+    return permuted

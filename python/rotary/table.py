@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class Table(list):
+class Table(list[dict[str, Any]]):
     """A list of dicts, one for each row.
 
     >>> table = Table([{"step": 1, "loss": 2.5}, {"step": 2, "loss": 1.25}])
@@ -27,7 +27,7 @@ class Table(list):
 
     def to_pandas(self) -> Any:
         """A `pandas.DataFrame` of it."""
-        import pandas
+        import pandas  # type: ignore[import-untyped,unused-ignore]
 
         return pandas.DataFrame(list(self), columns=self.columns())
 

@@ -31,6 +31,8 @@ def test_what_cannot_be_is_said():
         rotary.advice(CONFIG, 0)
     with pytest.raises(rotary.RotaryError, match="context is -1"):
         rotary.inspect(CONFIG, -1)
+    with pytest.raises(rotary.RotaryError, match="does not turn"):
+        rotary.advice({"model_type": "bert"}, 4096)
     with pytest.raises(TypeError):
         rotary.inspect(CONFIG, "long")
     with pytest.raises(rotary.RotaryError, match="mystery"):

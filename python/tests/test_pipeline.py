@@ -1,5 +1,6 @@
 """Models on texts: the same values as the command's."""
 
+import multiprocessing
 import threading
 
 import numpy
@@ -192,3 +193,18 @@ def test_two_threads_run_two_models_at_once(sentences):
     assert (results["a"] == results["b"]).all()
     assert told.count("a") == told.count("b") == 8
     assert "".join(told) not in ("a" * 8 + "b" * 8, "b" * 8 + "a" * 8)
+
+
+def _embedded(pipeline, queue):
+    queue.put(pipeline.embed(TEXTS).tolist())
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no forks here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_has_threads_of_its_own(prompts):
+    vectors, context = prompts.embed(TEXTS), multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_embedded, args=(prompts, queue))
+    child.start()
+    assert queue.get(timeout=60) == vectors.tolist()
+    child.join()

@@ -1,5 +1,6 @@
 """What a configuration means."""
 
+import copy
 import json
 import math
 
@@ -71,6 +72,17 @@ def test_tables_are_not_copied_and_outlive_their_rope():
     assert cos[0].tolist() == [1.0, 1.0]
 
 
+def test_tables_are_tensors_where_asked():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    cos, sin = Rope(4).tables(5, dtype="f64", to="torch")
+    assert cos.dtype == torch.float64 and torch.equal(sin, torch.from_numpy(Rope(4).tables(5, dtype="f64")[1]))
+
+
+def test_a_copy_is_itself():
+    rope = Rope(4)
+    assert copy.copy(rope) is rope and copy.deepcopy({"rope": rope})["rope"] is rope
+
+
 def test_rules_by_hand():
     rope = Rope(64, rotary_dim=32, base=1e6, scaling={"rope_type": "yarn", "factor": 4.0}, max_position_embeddings=4096)
     assert rope.rule == "yarn" and rope.rotary_dim == 32
@@ -102,6 +114,7 @@ def test_keys_are_moved():
         (lambda: Rope(4).tables("abc"), TypeError, "positions"),
         (lambda: Rope(4).tables(-1), RotaryError, "positions is -1"),
         (lambda: Rope(4).tables(2, dtype="f16"), RotaryError, "f32 or f64"),
+        (lambda: Rope(4).tables(2, to="jax"), RotaryError, "numpy or torch"),
         (lambda: Rope(4).tables(2**50), RotaryError, "fewer positions"),
         (lambda: Rope(4).rerotation([1], [1, 2]), RotaryError, None),
         (lambda: Rope(4).rerotation([1], [1], Rope(8)), RotaryError, None),

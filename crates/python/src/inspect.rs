@@ -5,6 +5,7 @@ use crate::error::{guarded, raised};
 use pyo3::prelude::*;
 use roformer::inspect::Report;
 use rope::{HfConfig, HfOptions, Pairing};
+use serde_json::{Map, Value};
 
 /// Reads a configuration with the options that reading has.
 fn read(config: &Bound<'_, PyAny>, pairing: Option<&str>, allow_unknown: Vec<String>) -> PyResult<HfConfig> {
@@ -57,6 +58,12 @@ pub(crate) fn advice(
             let advice = layer.turning.and_then(|turning| turning.advice);
             Ok((layer.layer_type.unwrap_or_default(), serde_json::to_value(advice).map_err(raised)?))
         });
-        Ok(serde_json::Value::Object(advised.collect::<PyResult<_>>()?).to_string())
+        let advised: Map<String, Value> = advised.collect::<PyResult<_>>()?;
+        match advised.values().all(Value::is_null) {
+            false => Ok(Value::Object(advised).to_string()),
+            true => Err(raised(
+                "the configuration does not turn, or does not say how long training was; expected both",
+            )),
+        }
     })
 }

@@ -50,6 +50,12 @@ mod _rotary {
     #[pymodule_export]
     use crate::train::train;
 
+    #[pymodule_init]
+    fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        crate::work::note_process();
+        Ok(())
+    }
+
     /// The version of the package.
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,5 +1,7 @@
 //! Numbers that numpy reads where they lie, through its array interface, and torch through numpy.
 
+use crate::error::raised;
+use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -50,10 +52,27 @@ impl Numbers {
 
 /// Numbers as an array of numpy, which reads them where they lie.
 pub(crate) fn array(py: Python<'_>, numbers: Numbers) -> PyResult<Bound<'_, PyAny>> {
-    let numpy = py.import("numpy").map_err(|_| {
-        pyo3::exceptions::PyImportError::new_err(
-            "numpy is not installed; expected it, because arrays are its own: pip install numpy",
-        )
-    })?;
-    numpy.call_method1("asarray", (numbers,))
+    imported(py, "numpy", "arrays are its own")?.call_method1("asarray", (numbers,))
+}
+
+/// Numbers as an array of numpy, or as a tensor of torch; both read them where they lie.
+pub(crate) fn array_or_tensor<'py>(
+    py: Python<'py>,
+    numbers: Numbers,
+    to: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = array(py, numbers)?;
+    match to {
+        "numpy" => Ok(array),
+        "torch" => imported(py, "torch", "tensors are its own")?.call_method1("from_numpy", (array,)),
+        other => Err(raised(format!("to is {other:?}; expected numpy or torch"))),
+    }
+}
+
+fn imported<'py>(py: Python<'py>, name: &str, why: &str) -> PyResult<Bound<'py, PyModule>> {
+    py.import(name).map_err(|_| {
+        PyImportError::new_err(format!(
+            "{name} is not installed; expected it, because {why}: pip install {name}"
+        ))
+    })
 }

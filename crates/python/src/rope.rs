@@ -2,7 +2,7 @@
 
 use crate::config;
 use crate::error::{guarded, raised, size};
-use crate::numbers::{Numbers, array};
+use crate::numbers::{Numbers, array, array_or_tensor};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyRange};
@@ -165,20 +165,21 @@ impl Rope {
 
     /// The cosines and sines of positions, two arrays `[positions, pairs]`, both times the attention factor. Positions are a
     /// number (from 0 up to it), a range, or a list of numbers, which may be fractional; of positions with several axes, a list
-    /// of each axis.
+    /// of each axis. `dtype` is f32 or f64; `to` is numpy, or torch for tensors.
     ///
     /// They are right to the last bit or the next at every position, which a product of float32 numbers is not.
     ///
     /// >>> cos, sin = rotary.Rope(4).tables(range(1_000_000, 1_000_002))
     /// >>> cos.shape, cos.dtype.name
     /// ((2, 2), 'float32')
-    #[pyo3(signature = (positions, *, sequence_length=None, dtype="f32"))]
+    #[pyo3(signature = (positions, *, sequence_length=None, dtype="f32", to="numpy"))]
     fn tables<'py>(
         &self,
         py: Python<'py>,
         positions: &Bound<'py, PyAny>,
         sequence_length: Option<u64>,
         dtype: &str,
+        to: &str,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         let positions = Places::of(positions)?;
         let made = py.detach(|| {
@@ -191,7 +192,7 @@ impl Rope {
             })
         });
         let (cos, sin) = made?;
-        Ok((array(py, cos)?, array(py, sin)?))
+        Ok((array_or_tensor(py, cos, to)?, array_or_tensor(py, sin, to)?))
     }
 
     /// The cosines and sines that move keys which this rope has turned at some positions to other positions, or to another rope,
@@ -220,6 +221,15 @@ impl Rope {
         Ok((array(py, cos)?, array(py, sin)?))
     }
 
+    /// Itself: nothing in it changes. Modules of torch that hold one are copied so.
+    fn __copy__(this: Bound<'_, Self>) -> Bound<'_, Self> {
+        this
+    }
+
+    fn __deepcopy__<'py>(this: Bound<'py, Self>, _memo: &Bound<'py, PyAny>) -> Bound<'py, Self> {
+        this
+    }
+
     fn __repr__(&self) -> String {
         let rope = &self.0;
         let part = match rope.rotary_dim() == rope.head_dim() {
@@ -243,8 +253,8 @@ pub(crate) fn projection_order(
     head_dim: i64,
     rotary_dim: i64,
     rotary_offset: i64,
-    from: &str,
-    to: &str,
+    from_pairing: &str,
+    to_pairing: &str,
 ) -> PyResult<Vec<usize>> {
     guarded(|| {
         let head = HeadLayout {
@@ -256,7 +266,14 @@ pub(crate) fn projection_order(
         let rows = head.heads.checked_mul(head.head_dim).filter(|&rows| rows <= 1 << 32);
         let rows = rows.ok_or_else(|| raised(format!("heads is {heads}; expected fewer rows")))?;
         let (order, mut permuted) = ((0..rows).collect::<Vec<_>>(), vec![0; rows]);
-        let made = rope::permute_projection(&order, &mut permuted, 1, head, parsed(from)?, parsed(to)?);
+        let made = rope::permute_projection(
+            &order,
+            &mut permuted,
+            1,
+            head,
+            parsed(from_pairing)?,
+            parsed(to_pairing)?,
+        );
         made.map(|()| permuted).map_err(raised)
     })
 }

@@ -2,10 +2,11 @@
 
 use crate::error::{bug, raised};
 use pyo3::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// How often Ctrl-C is looked for.
@@ -70,7 +71,7 @@ impl<P: Send + 'static, R: Send + 'static> Work<P, R> {
         let tell = Box::new(move |told| drop(progress.send(Said::Progress(told))));
         let teller = Teller { tell, stop: Arc::clone(&stop) };
         let run = move || {
-            let result = catch_unwind(AssertUnwindSafe(|| task(&teller)));
+            let result = catch_unwind(AssertUnwindSafe(|| on_threads(|| task(&teller))));
             drop(done.send(Said::Done(result)));
         };
         std::thread::Builder::new().name("rotary".into()).spawn(run)?;
@@ -134,4 +135,37 @@ pub(crate) fn finish<P: Send + 'static, R: Send + 'static>(
         work.stop();
         raised = Some(error);
     }
+}
+
+/// The process that imported the package.
+static IMPORTER: OnceLock<u32> = OnceLock::new();
+
+/// The threads of the last process that is a fork of that one.
+static FORKED: Mutex<Option<(u32, Arc<ThreadPool>)>> = Mutex::new(None);
+
+/// Notes which process this is: to be called when the package is imported.
+pub(crate) fn note_process() {
+    IMPORTER.get_or_init(std::process::id);
+}
+
+/// Runs a task with threads that are there. A fork, which Python's multiprocessing makes, has none of the threads of its parent:
+/// whoever waited for those would wait for ever.
+fn on_threads<R: Send>(task: impl FnOnce() -> R + Send) -> R {
+    let process = std::process::id();
+    if IMPORTER.get().is_none_or(|&importer| importer == process) {
+        return task();
+    }
+    let mut forked = FORKED.lock().unwrap_or_else(PoisonError::into_inner);
+    let pool = match &*forked {
+        Some((of, pool)) if *of == process => Arc::clone(pool),
+        _ => {
+            // Without threads there is nothing to go on with; whoever catches this says so.
+            let pool = ThreadPoolBuilder::new().build().expect("threads can be made");
+            // What is left of the parent's must not be dropped: its threads would be waited for.
+            std::mem::forget(forked.take());
+            Arc::clone(&forked.insert((process, Arc::new(pool))).1)
+        }
+    };
+    drop(forked);
+    pool.install(task)
 }
