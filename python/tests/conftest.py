@@ -79,3 +79,9 @@ def models(tmp_path_factory, text):
         task: rotary.train(folder / task, data, task=task, **options).model
         for task, data in (("causal", text), ("masked", text), ("classification", labelled))
     }
+
+
+@pytest.fixture(scope="session")
+def examples():
+    """Small models of every kind."""
+    return GOLDEN.parent / "examples" / "models"

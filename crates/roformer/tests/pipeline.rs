@@ -7,6 +7,7 @@ use roformer::model::{Call, Input};
 use roformer::pipeline::{Embed, Generate, Pooling, cosine};
 use roformer::{Pipeline, Result};
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 fn open(name: &str) -> Pipeline {
@@ -185,6 +186,20 @@ fn a_seed_gives_its_text() {
     assert_eq!(pipeline.generate("我", &none, |_| {}).unwrap(), "");
     let short = Generate { max_tokens: 2, temperature: 0.0, ..Generate::default() };
     assert_eq!(pipeline.generate("我", &short, |_| {}).unwrap().chars().count(), 2);
+}
+
+#[test]
+fn who_listens_may_break() {
+    let pipeline = open("tiny-gpt");
+    let greedy = Generate { temperature: 0.0, max_tokens: 20, ..Generate::default() };
+    let whole = pipeline.generate("我", &greedy, |_| {}).unwrap();
+    let mut pieces = Vec::new();
+    let part = pipeline.generate_while("我", &greedy, |piece| {
+        pieces.push(piece.to_string());
+        if pieces.len() == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert_eq!((part.unwrap(), pieces.len()), (pieces.concat(), 3));
+    assert!(whole.starts_with(&pieces.concat()) && whole.len() > pieces.concat().len());
 }
 
 #[test]
