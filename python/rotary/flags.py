@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 from typing import Any
 
@@ -28,6 +29,6 @@ def flags(settings: dict[str, Any]) -> list[str]:
 def _text(name: str, value: Any) -> str:
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
-    if not isinstance(value, (str, int, float)) or isinstance(value, bool):
+    if not isinstance(value, (str, numbers.Real)) or isinstance(value, bool):
         raise TypeError(f"{name.rstrip('_')} is of type {type(value).__name__}; expected text or a number")
     return str(value)

@@ -1,11 +1,15 @@
 """The models that tests run, and the command that they are compared with."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+# No test asks the hub, and all run on the CPU whatever the machine has.
+os.environ.update(HF_HUB_OFFLINE="1", CUDA_VISIBLE_DEVICES="")
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import threading
+from dataclasses import asdict
 
 import numpy
 import pytest
@@ -140,6 +141,36 @@ def test_text_is_generated_as_by_the_command(models, objects):
     # One that is given up ends.
     del pieces
     next(pipeline.stream("the cat", max_tokens=1000))
+
+
+def test_questions_tokens_and_paraphrases_are_the_command_s(examples, objects):
+    def both(name, command, *words):
+        return Pipeline(examples / name, device="cpu"), objects(
+            command, "--model", examples / name, "--device", "cpu", *words
+        )
+
+    # In characters, of which some have several bytes.
+    question, context = "小明住在哪里？", "小明住在北京。他喜欢喝茶。"
+    pipeline, (printed,) = both("tiny-qa", "answer", question, context)
+    answer = pipeline.answer(question, context)
+    assert {**asdict(answer), "score": printed["score"]} == printed
+    assert answer.score == pytest.approx(printed["score"], rel=2**-24)
+    assert context[answer.start : answer.end] == answer.answer
+    assert pipeline.answer([question], [context]) == [answer]
+
+    pipeline, (printed,) = both("tiny-ner", "classify", context)
+    tokens = pipeline.classify(context)
+    assert [{**asdict(token), "score": None} for token in tokens] == [
+        {**token, "score": None} for token in printed["tokens"]
+    ]
+    with pytest.raises(RotaryError, match="a text alone"):
+        pipeline.classify(context, context)
+
+    flags = ("--paraphrase", 3, "--seed", 4)
+    pipeline, (printed,) = both("tiny-sim", "generate", *flags, "今天天气很好")
+    found = pipeline.paraphrase("今天天气很好", 3, seed=4)
+    assert [paraphrase.text for paraphrase in found] == [line["text"] for line in printed["paraphrases"]]
+    assert found and found[0].score >= found[-1].score
 
 
 @pytest.mark.parametrize(
