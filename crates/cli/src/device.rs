@@ -92,6 +92,11 @@ impl Dtype {
 }
 
 impl DeviceOptions {
+    /// As given.
+    pub fn new(device: Choice, dtype: Dtype) -> Self {
+        DeviceOptions { device, dtype: Some(dtype) }
+    }
+
     /// The device to run on.
     pub fn find(&self) -> Result<Device, Failure> {
         let dtype = self.dtype.unwrap_or(Dtype::F32);

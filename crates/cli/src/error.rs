@@ -3,7 +3,6 @@
 use roformer::files::no_room;
 use std::io;
 use std::path::Path;
-use std::process::ExitCode;
 
 /// Why a command did not finish.
 pub enum Failure {
@@ -17,14 +16,14 @@ pub enum Failure {
 
 impl Failure {
     /// Says so, and returns the exit code.
-    pub fn report(self) -> ExitCode {
+    pub fn report(self) -> u8 {
         let (message, code) = match self {
             Failure::Input(message) => (message, 2),
             Failure::Other(message) => (message, 1),
-            Failure::Closed => return ExitCode::SUCCESS,
+            Failure::Closed => return 0,
         };
         eprintln!("roformer: {}", one_line(&message));
-        ExitCode::from(code)
+        code
     }
 }
 

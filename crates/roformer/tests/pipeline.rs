@@ -8,6 +8,7 @@ use roformer::ops::{Cpu, Precision};
 use roformer::pipeline::{Embed, Generate, Pooling, cosine};
 use roformer::{Pipeline, Result};
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 fn open(name: &str) -> Pipeline {
@@ -216,6 +217,20 @@ fn many_texts_are_continued_as_each_alone() {
     assert_eq!(results.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
     let none = open("tiny-mlm").generate_all(&["我们", "今天"], &options);
     assert!(none.len() == 2 && none.iter().all(Result::is_err));
+}
+
+#[test]
+fn who_listens_may_break() {
+    let pipeline = open("tiny-gpt");
+    let greedy = Generate { temperature: 0.0, max_tokens: 20, ..Generate::default() };
+    let whole = pipeline.generate("我", &greedy, |_| {}).unwrap();
+    let mut pieces = Vec::new();
+    let part = pipeline.generate_while("我", &greedy, |piece| {
+        pieces.push(piece.to_string());
+        if pieces.len() == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert_eq!((part.unwrap(), pieces.len()), (pieces.concat(), 3));
+    assert!(whole.starts_with(&pieces.concat()) && whole.len() > pieces.concat().len());
 }
 
 #[test]

@@ -6,13 +6,13 @@ use crate::device::DeviceOptions;
 use crate::error::Failure;
 use crate::long::stopper;
 use clap::{Args, ValueEnum};
-use lab::{self, Plan, Preset, Request, Store, encodings, report};
+use lab::results::Results;
+use lab::{self, Plan, Preset, Progress, Request, Store, encodings, report};
 use roformer::blueprint::Features;
 use roformer::train::{self, Data, Goal, Layout};
 use roformer::{Device, Error};
 use show::Show;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 /// Compare position encodings: the same small Transformer trained with each, over several seeds
@@ -131,66 +131,97 @@ fn flagged(error: Error) -> Failure {
 }
 
 /// Runs the command. Its exit code is 0, or 130 where it was told to stop.
-pub fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+pub fn run(arguments: Arguments) -> Result<u8, Failure> {
     if let Some(folder) = &arguments.replay {
         let (results, timings) = lab::replay(folder)?;
         report::write(&results, &timings, folder)?;
         show::table(&results, folder)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(0);
     }
-    let read = |path: &PathBuf| {
-        let request = train::Request { files: vec![path.clone()], ..train::Request::default() };
-        Data::read(&request, Goal::Causal, Layout::Packed, None, |_| {})
-    };
-    let text = arguments.data.as_ref().map(read).transpose()?;
-    let request = Request {
-        preset: match arguments.preset {
-            PresetName::Quick => Preset::Quick,
-            PresetName::Full => Preset::Full,
-        },
-        encodings: arguments.encodings.iter().flat_map(|list| encodings::split(list)).collect(),
-        tasks: arguments.tasks,
-        seeds: arguments.seeds,
-        train_length: arguments.train_length,
-        test_lengths: arguments.test_lengths,
-        steps: arguments.steps,
-        is_linear: arguments.attention == Attention::Linear,
-        features: match arguments.features {
-            FeaturesName::Elu => Features::Elu,
-            FeaturesName::Softmax => Features::Softmax,
-            FeaturesName::Favor => Features::Favor,
-        },
-        is_sweep: arguments.sweep,
-        text,
-        device: arguments.device.find_to_train()?,
-    };
-    let plan = Plan::new(&request).map_err(flagged)?;
-    if request.text.is_some() && plan.tasks.iter().all(|task| !task.task.is_language()) {
-        return Err(Failure::Input("--data is for the task language, which is not among the tasks".into()));
-    }
-    let cores = || match plan.device {
-        Device::Cpu(_) => std::thread::available_parallelism().map_or(1, usize::from),
-        #[cfg(feature = "cuda")]
-        Device::Cuda(_) => STREAMS,
-    };
-    let threads = arguments.threads.map_or_else(cores, usize::from);
-    let store = match arguments.overwrite {
-        true => Store::replace(&arguments.out, &plan)?,
-        false => Store::create(&arguments.out, &plan).map_err(flagged)?,
-    };
+    let out = arguments.out.clone();
+    let grid = Grid::new(arguments)?;
     let is_stopped = stopper()?;
-    let show = Show::new(&plan, lab::estimate(&plan, threads)?, threads);
-    let end = lab::compare(&plan, &store, threads, &|progress| {
+    let show = Show::new(&grid.plan, lab::estimate(&grid.plan, grid.threads)?, grid.threads);
+    let end = grid.compare(&|progress| {
         show.progress(progress);
         !is_stopped.load(Ordering::Relaxed)
     });
     show.finish();
-    // What was given was right: what goes wrong now is a full disk or the like.
-    let Some((results, timings)) = end.map_err(|error| Failure::Other(error.to_string()))? else {
-        show.stopped(&arguments.out);
-        return Ok(ExitCode::from(130));
-    };
-    report::write(&results, &timings, store.folder())?;
-    show::table(&results, &arguments.out)?;
-    Ok(ExitCode::SUCCESS)
+    match end? {
+        None => {
+            show.stopped(&out);
+            Ok(130)
+        }
+        Some(results) => {
+            show::table(&results, &out)?;
+            Ok(0)
+        }
+    }
+}
+
+/// A comparison that is about to be made.
+pub struct Grid {
+    plan: Plan,
+    store: Store,
+    threads: usize,
+}
+
+impl Grid {
+    /// What is asked for, checked, with its folder.
+    pub fn new(arguments: Arguments) -> Result<Grid, Failure> {
+        let read = |path: &PathBuf| {
+            let request = train::Request { files: vec![path.clone()], ..train::Request::default() };
+            Data::read(&request, Goal::Causal, Layout::Packed, None, |_| {})
+        };
+        let text = arguments.data.as_ref().map(read).transpose()?;
+        let request = Request {
+            preset: match arguments.preset {
+                PresetName::Quick => Preset::Quick,
+                PresetName::Full => Preset::Full,
+            },
+            encodings: arguments.encodings.iter().flat_map(|list| encodings::split(list)).collect(),
+            tasks: arguments.tasks,
+            seeds: arguments.seeds,
+            train_length: arguments.train_length,
+            test_lengths: arguments.test_lengths,
+            steps: arguments.steps,
+            is_linear: arguments.attention == Attention::Linear,
+            features: match arguments.features {
+                FeaturesName::Elu => Features::Elu,
+                FeaturesName::Softmax => Features::Softmax,
+                FeaturesName::Favor => Features::Favor,
+            },
+            is_sweep: arguments.sweep,
+            text,
+            device: arguments.device.find_to_train()?,
+        };
+        let plan = Plan::new(&request).map_err(flagged)?;
+        if request.text.is_some() && plan.tasks.iter().all(|task| !task.task.is_language()) {
+            return Err(Failure::Input(
+                "--data is for the task language, which is not among the tasks".into(),
+            ));
+        }
+        let cores = || match plan.device {
+            Device::Cpu(_) => std::thread::available_parallelism().map_or(1, usize::from),
+            #[cfg(feature = "cuda")]
+            Device::Cuda(_) => STREAMS,
+        };
+        let threads = arguments.threads.map_or_else(cores, usize::from);
+        let store = match arguments.overwrite {
+            true => Store::replace(&arguments.out, &plan)?,
+            false => Store::create(&arguments.out, &plan).map_err(flagged)?,
+        };
+        Ok(Grid { plan, store, threads })
+    }
+
+    /// Makes it, with its report. `None` where `on` said to stop; what is finished then is kept.
+    pub fn compare(&self, on: &(dyn Fn(Progress) -> bool + Sync)) -> Result<Option<Results>, Failure> {
+        let end = lab::compare(&self.plan, &self.store, self.threads, on);
+        // What was given was right: what goes wrong now is a full disk or the like.
+        let Some((results, timings)) = end.map_err(|error| Failure::Other(error.to_string()))? else {
+            return Ok(None);
+        };
+        report::write(&results, &timings, self.store.folder())?;
+        Ok(Some(results))
+    }
 }

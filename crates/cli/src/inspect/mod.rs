@@ -1,6 +1,6 @@
 //! `roformer inspect`: what a configuration's rotary embedding does, in words or as JSON.
 
-mod page;
+pub mod page;
 
 use crate::error::{Failure, Outcome};
 use crate::input;

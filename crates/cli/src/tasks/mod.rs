@@ -25,6 +25,8 @@ pub mod similarity;
 pub mod tokenize;
 mod vectors;
 
+pub use show::Characters;
+
 use crate::long::say;
 use crate::text::{Fields, Record};
 use roformer::Pipeline;

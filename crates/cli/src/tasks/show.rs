@@ -66,6 +66,7 @@ pub struct Characters<'a> {
 }
 
 impl<'a> Characters<'a> {
+    /// From the beginning of a text.
     pub fn new(text: &'a str) -> Self {
         Characters { text, byte: 0, before: 0 }
     }

@@ -7,16 +7,15 @@ use crate::error::Failure;
 use crate::long::{say, stopper};
 use clap::Args;
 use lab::chart::curves_of;
-use roformer::Error;
 use roformer::encoding::{Encoding, Hierarchical};
 use roformer::files::write;
-use roformer::train::{Choice, End, Request, Run, Settings, Start};
+use roformer::train::{Choice, End, Event, Request, Run, Settings, Start};
+use roformer::{Device, Error};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use show::{Reading, Show};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 /// Train a model on text
@@ -203,65 +202,91 @@ fn number(text: &str) -> Result<f64, String> {
 }
 
 /// Runs the command. Its exit code is 0, or 130 where it was told to stop.
-pub fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
-    let threads = arguments.threads.map_or(0, usize::from);
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|error| Failure::Other(format!("no threads: {error}")))?;
-    pool.install(|| train(&arguments))
+pub fn run(arguments: Arguments) -> Result<u8, Failure> {
+    pool(&arguments)?.install(|| train(&arguments))
 }
 
-fn train(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let Arguments { out, resume, .. } = arguments;
-    let given = settings(&arguments.given)?;
-    let device = arguments.device.find_to_train()?;
+/// The threads to train on.
+pub fn pool(arguments: &Arguments) -> Result<rayon::ThreadPool, Failure> {
+    let threads = arguments.threads.map_or(0, usize::from);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.map_err(|error| Failure::Other(format!("no threads: {error}")))
+}
+
+fn train(arguments: &Arguments) -> Result<u8, Failure> {
     let is_stopped = stopper()?;
-    let mut run = match resume {
-        true => Run::resume_on(&device, out, &given).map_err(flagged)?,
-        false => {
-            let settings = Settings::default().with(&given).map_err(flagged)?;
-            let mut reading = Reading::new();
-            let (start, request) = (start(arguments)?, request(arguments));
-            let run = Run::begin_on(&device, out, &settings, &start, &request, |bytes| reading.show(bytes));
-            reading.finish();
-            run.map_err(flagged)?
-        }
-    };
+    let mut reading = Reading::new();
+    let begun = begin(arguments, |bytes| reading.show(bytes));
+    reading.finish();
+    let (device, mut run) = begun?;
     if let Some(warning) = run.trainer().data().unknown().warning() {
         say(&format!("warning: {warning}"));
     }
-    let mut show = Show::new(&run, out, &device);
-    let end = run.go(|event| {
+    let mut show = Show::new(&run, &arguments.out, &device);
+    let end = go(arguments, &mut run, |event| {
         show.event(event);
         match is_stopped.load(Ordering::Relaxed) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
     });
-    // What was given was right: what goes wrong now is a full disk or the like.
-    let end = end.map_err(|error| Failure::Other(error.to_string()));
     show.finish();
     let end = end?;
     if arguments.plot {
-        let path = run.path("curves.svg");
-        let drawn = curves_of(&run.path("metrics.jsonl")).and_then(|svg| write(&path, svg.as_bytes()));
-        drawn.map_err(|error| Failure::Other(error.to_string()))?;
-        show.plotted(&path);
+        show.plotted(&run.path(CURVES));
     }
     match end {
-        End::Finished | End::Early => {
-            show.result(&run, end == End::Early)?;
-            Ok(ExitCode::SUCCESS)
-        }
         End::Stopped => {
             show.stopped(&run);
-            Ok(ExitCode::from(130))
+            Ok(130)
         }
+        end => {
+            show.result(&run, end == End::Early)?;
+            Ok(0)
+        }
+    }
+}
+
+/// The file of the curves.
+const CURVES: &str = "curves.svg";
+
+/// The run that is asked for, begun or resumed. `on` sees how many bytes of text have been read.
+pub fn begin(arguments: &Arguments, on: impl FnMut(u64)) -> Result<(Device, Run), Failure> {
+    let Arguments { out, resume, .. } = arguments;
+    let given = settings(&arguments.given)?;
+    let device = arguments.device.find_to_train()?;
+    let run = match resume {
+        true => Run::resume_on(&device, out, &given),
+        false => {
+            let settings = Settings::default().with(&given).map_err(flagged)?;
+            Run::begin_on(&device, out, &settings, &start(arguments)?, &request(arguments), on)
+        }
+    };
+    Ok((device, run.map_err(flagged)?))
+}
+
+/// Trains to the end, or until `on` breaks, and draws the curves where they are asked for. A run that diverged is a failure.
+pub fn go(
+    arguments: &Arguments,
+    run: &mut Run,
+    on: impl FnMut(Event) -> ControlFlow<()>,
+) -> Result<End, Failure> {
+    // What was given was right: what goes wrong now is a full disk or the like.
+    let other = |error: Error| Failure::Other(error.to_string());
+    let end = run.go(on).map_err(other)?;
+    if arguments.plot {
+        let path = run.path(CURVES);
+        let drawn = curves_of(&run.path("metrics.jsonl")).and_then(|svg| write(&path, svg.as_bytes()));
+        drawn.map_err(other)?;
+    }
+    match end {
         End::Diverged { step, loss } => Err(Failure::Other(format!(
             "the loss or its gradient is not a number at step {step} (loss {loss}); the checkpoint of step {} is kept in {}; \
              begin anew in another folder with a lower --lr or a longer --warmup",
             run.saved(),
-            out.display()
+            arguments.out.display()
         ))),
+        end => Ok(end),
     }
 }
 

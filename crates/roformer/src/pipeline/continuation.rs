@@ -6,18 +6,24 @@ use super::sample::choose;
 use crate::error::{Error, Result};
 use crate::model::{Cache, Call, Encoded, Input, Scores};
 use crate::ops::Backend;
+use std::ops::ControlFlow;
+
+/// A step that is not looked at.
+pub(super) fn to_the_end(_: &[Vec<u32>], _: usize) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
 
 impl<B: Backend> Pipeline<B> {
     /// What follows prompts of equal length, or one prompt `copies` times: the tokens of each row, without the one that ends it.
-    /// `on_step` sees all rows after every step, and how many of them go on: the next step has those alone. `first_copy` counts
-    /// the copies of earlier calls, so that each has its own random numbers.
+    /// `on_step` sees all rows after every step, and how many of them go on: the next step has those alone, unless it breaks there.
+    /// `first_copy` counts the copies of earlier calls, so that each has its own random numbers.
     pub(super) fn continuations(
         &self,
         prompts: &[&Prompt],
         copies: usize,
         first_copy: u64,
         options: &Generate,
-        mut on_step: impl FnMut(&[Vec<u32>], usize),
+        mut on_step: impl FnMut(&[Vec<u32>], usize) -> ControlFlow<()>,
     ) -> Result<Vec<Vec<u32>>> {
         let batch = prompts.len();
         let rows = batch * copies;
@@ -72,8 +78,8 @@ impl<B: Backend> Pipeline<B> {
                 }
             }
             let is_last = kept.is_empty() || step + 1 == options.max_tokens;
-            on_step(&texts, if is_last { 0 } else { kept.len() });
-            if is_last {
+            let flow = on_step(&texts, if is_last { 0 } else { kept.len() });
+            if is_last || flow.is_break() {
                 break;
             }
             if kept.len() < running.len() {
@@ -134,6 +140,7 @@ mod tests {
                         sizes.push(running);
                     }
                     lengths.push(now);
+                    ControlFlow::Continue(())
                 };
                 let rows = pipeline.continuations(&[&prompt], 12, 3, &options, on_step).unwrap();
                 assert!(
@@ -141,7 +148,7 @@ mod tests {
                     "{name}: {sizes:?}"
                 );
                 for (copy, row) in rows.iter().enumerate() {
-                    let alone = pipeline.continuations(&[&prompt], 1, 3 + copy as u64, &options, |_, _| {});
+                    let alone = pipeline.continuations(&[&prompt], 1, 3 + copy as u64, &options, to_the_end);
                     assert_eq!(alone.unwrap()[0], *row, "{name} {precision:?}: {copy}");
                 }
             }

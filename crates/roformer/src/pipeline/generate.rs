@@ -1,12 +1,14 @@
 //! Text that follows a text, or many texts; and RoFormer-Sim's paraphrases.
 
 use super::Pipeline;
+use super::continuation::to_the_end;
 use super::{Embed, cosine};
 use crate::error::{Error, Result};
 use crate::model::HeadKind;
 use crate::ops::Backend;
 use rayon::prelude::*;
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 
 /// How text is generated.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,19 +56,42 @@ impl<B: Backend> Pipeline<B> {
     /// Continues a text; RoFormer-Sim instead writes another that says the same, and a model with an encoder, such as T5, what
     /// it was trained to. What is new is handed to `on_text` piece by piece as it comes, and returned as a whole.
     pub fn generate(&self, text: &str, options: &Generate, mut on_text: impl FnMut(&str)) -> Result<String> {
+        self.generate_while(text, options, |piece| {
+            on_text(piece);
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// The same, until `on_text` breaks: then what there is so far is returned.
+    pub fn generate_while(
+        &self,
+        text: &str,
+        options: &Generate,
+        mut on_text: impl FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<String> {
         let prompt = self.prompt(text, options)?;
         let mut shown = String::new();
         let mut show = |ids: &[u32], is_last: bool| {
             let text = self.tokenizer.decode(ids);
             // A token may be part of a character, and the text of the last token may change with the next.
             let is_whole = is_last || !text.ends_with('\u{fffd}');
-            if let Some(new) = text.strip_prefix(shown.as_str()).filter(|new| is_whole && !new.is_empty()) {
-                on_text(new);
-                shown.push_str(new);
+            match text.strip_prefix(shown.as_str()).filter(|new| is_whole && !new.is_empty()) {
+                Some(new) => {
+                    shown.push_str(new);
+                    on_text(new)
+                }
+                None => ControlFlow::Continue(()),
             }
         };
-        let rows = self.continuations(&[&prompt], 1, 0, options, |rows, _| show(&rows[0], false))?;
-        show(&rows[0], true);
+        let mut flow = ControlFlow::Continue(());
+        let rows = self.continuations(&[&prompt], 1, 0, options, |rows, _| {
+            flow = show(&rows[0], false);
+            flow
+        })?;
+        if flow.is_continue() {
+            // Whoever listens has all of it then, and nothing is left to be stopped.
+            let _ = show(&rows[0], true);
+        }
         Ok(self.tokenizer.decode(&rows[0]))
     }
 
@@ -87,8 +112,8 @@ impl<B: Backend> Pipeline<B> {
                 let group: Vec<&Prompt> =
                     together.iter().filter_map(|&index| prompts[index].as_ref().ok()).collect();
                 let one =
-                    |prompt| Ok(self.continuations(&[prompt], 1, 0, options, |_, _| {})?.swap_remove(0));
-                let rows: Vec<Result<Vec<u32>>> = match self.continuations(&group, 1, 0, options, |_, _| {}) {
+                    |prompt| Ok(self.continuations(&[prompt], 1, 0, options, to_the_end)?.swap_remove(0));
+                let rows: Vec<Result<Vec<u32>>> = match self.continuations(&group, 1, 0, options, to_the_end) {
                     Ok(rows) => rows.into_iter().map(Ok).collect(),
                     // Too many for the memory, perhaps: each has its own error, if any.
                     Err(_) => group.into_iter().map(one).collect(),
@@ -115,7 +140,7 @@ impl<B: Backend> Pipeline<B> {
             if texts.len() >= count {
                 break;
             }
-            let rows = self.continuations(&[&prompt], count, (round * count) as u64, options, |_, _| {})?;
+            let rows = self.continuations(&[&prompt], count, (round * count) as u64, options, to_the_end)?;
             let new =
                 rows.iter().map(|row| self.tokenizer.decode(row)).filter(|text| seen.insert(text.clone()));
             texts.extend(new);

@@ -1,0 +1,62 @@
+//! The compiled part of the Python package `rotary`. What people see of it is written in Python, in `python/rotary/`; here are the
+//! functions that it calls.
+//!
+//! ```text
+//! error.rs     errors as exceptions, with the library's words
+//! numbers.rs   numbers that numpy and torch read where they lie
+//! config.rs    the configurations that people have, as the bytes of a config.json
+//! work.rs      work that takes long: a thread, progress, Ctrl-C
+//! rope.rs      what a configuration means: frequencies, tables
+//! inspect.rs   what a configuration does, in words
+//! pipeline.rs  models on texts
+//! train.rs     training
+//! compare.rs   comparisons of position encodings
+//! plot.rs      pictures
+//! command.rs   the command line
+//! ```
+
+mod command;
+mod compare;
+mod config;
+mod error;
+mod inspect;
+mod numbers;
+mod pipeline;
+mod plot;
+mod rope;
+mod train;
+mod work;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _rotary {
+    #[pymodule_export]
+    use crate::command::command;
+    #[pymodule_export]
+    use crate::compare::compare;
+    #[pymodule_export]
+    use crate::error::RotaryError;
+    #[pymodule_export]
+    use crate::inspect::{advice, inspection};
+    #[pymodule_export]
+    use crate::numbers::Numbers;
+    #[pymodule_export]
+    use crate::pipeline::{Pipeline, Stream};
+    #[pymodule_export]
+    use crate::plot::plot;
+    #[pymodule_export]
+    use crate::rope::{Rope, projection_order};
+    #[pymodule_export]
+    use crate::train::train;
+
+    #[pymodule_init]
+    fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        crate::work::note_process();
+        Ok(())
+    }
+
+    /// The version of the package.
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+}
