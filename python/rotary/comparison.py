@@ -88,7 +88,16 @@ def compare(
     }
     told = _shown() if progress is True else progress or None
     found = json.loads(_rotary.compare(flags(given), told))
-    return Comparison(Table(found["runs"]), Table(found["verdicts"]), found["left_out"], Path(out))
+    runs, verdicts = (_ordered(found[name], columns) for name, columns in (("runs", _RUNS), ("verdicts", _VERDICTS)))
+    return Comparison(runs, verdicts, found["left_out"], Path(out))
+
+
+_RUNS = ("task", "encoding", "is_again", "seed", "rate", "in_range", "beyond", "parameters")
+_VERDICTS = ("task", "encoding", "is_again", "measure", "verdict", "mean", "low", "high", "p_holm", "not_judged")
+
+
+def _ordered(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> Table:
+    return Table({name: row[name] for name in columns} for row in rows)
 
 
 def _shown() -> Callable[[float, int, int], None]:

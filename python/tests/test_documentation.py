@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import pkgutil
+from pathlib import Path
 
 import pytest
 
@@ -29,3 +30,16 @@ def test_examples_of_the_package_and_its_compiled_part():
             examples += len(test.examples)
             runner.run(test)
     assert examples > 8 and runner.failures == 0
+
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+@pytest.mark.parametrize("title", ["What a configuration means", "Models on texts", "Train and compare"])
+def test_examples_of_the_readme(title, monkeypatch):
+    section = README.read_text(encoding="utf-8").split(f"\n## {title}\n")[1].split("\n## ")[0]
+    # A fence is no output.
+    text = "\n".join(line for line in section.splitlines() if not line.startswith("```"))
+    monkeypatch.chdir(README.parents[1])
+    test = doctest.DocTestParser().get_doctest(text, {"rotary": rotary}, title, str(README), 0)
+    assert test.examples and doctest.DocTestRunner().run(test).failed == 0
