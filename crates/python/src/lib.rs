@@ -5,11 +5,19 @@
 //! error.rs    errors as exceptions, with the library's words
 //! numbers.rs  numbers that numpy and torch read where they lie
 //! rope.rs     what a configuration means: frequencies, tables
+//! rotate.rs   rotating tensors where they lie: what rotary.torch calls
+//! tensor.rs   what Python says of a tensor
+//! threads.rs  threads for large work
+//! trig.rs     cosines and sines that Python hands over
 //! ```
 
 mod error;
 mod numbers;
 mod rope;
+mod rotate;
+mod tensor;
+mod threads;
+mod trig;
 
 use pyo3::prelude::*;
 
@@ -21,6 +29,8 @@ mod _rotary {
     use crate::numbers::Numbers;
     #[pymodule_export]
     use crate::rope::Rope;
+    #[pymodule_export]
+    use crate::rotate::rotate;
 
     /// The version of the package.
     #[pymodule_export]

@@ -1,0 +1,188 @@
+"""`rotate` and `rotate_`: what people call."""
+
+import torch
+from torch.autograd import forward_ad
+
+from .. import RotaryError
+from . import _ops
+from ._memory import KINDS, on_cpu
+from ._plain import HALF, INTERLEAVED
+
+_compiling = torch.compiler.is_compiling
+_modes = torch._C._len_torch_dispatch_stack
+_traced = torch._C._get_tracing_state
+_transformed = torch._C._are_functorch_transforms_active
+_grad_enabled = torch.is_grad_enabled
+_bump = torch._C._increment_version
+
+
+def rotate(
+    q,
+    k,
+    cos,
+    sin,
+    *,
+    position_ids=None,
+    cu_seqlens=None,
+    offset=0,
+    interleaved=False,
+    inverse=False,
+    heads_first=True,
+    rotary_dim=None,
+    rotary_offset=0,
+):
+    """Rotates queries and keys into new tensors. Returns both, or the queries alone where `k` is None.
+
+    q: `[batch, heads, length, head_dim]`, or `[batch, length, heads, head_dim]` with `heads_first=False`; the batch may be left out.
+        Any strides whose features are contiguous. float32, float64, float16 or bfloat16; 16-bit numbers are rotated in float32 and
+        rounded once.
+    k: the same with its own number of heads, or None.
+    cos, sin: `[rows, pairs]`, of any floating type and any strides, or `[rows, 2 * pairs]` whose second half repeats the first, as
+        transformers has it. Token i takes row `offset + i`. With a batch, `[batch, length, pairs]`, each token has its own row.
+    position_ids: `[length]` or `[batch, length]`, int32 or int64: token i takes row `position_ids[i]` instead.
+    cu_seqlens: `[sequences + 1]`, int32 or int64: the cumulative lengths of sequences packed into a batch of one; rows are counted
+        from 0 in each.
+    interleaved: features 2j and 2j + 1 are a pair (GPT-J, GLM, Cohere) instead of j and j + pairs (GPT-NeoX, Llama, Qwen).
+    inverse: turns back. Undoes the rotation where cos² + sin² = 1.
+    rotary_dim, rotary_offset: how many features of a head turn, and the first of them; all from the first on if not given.
+
+    >>> import torch
+    >>> from rotary.torch import rotate
+    >>> q = torch.tensor([3.0, 4.0]).view(1, 1, 1, 2)
+    >>> rotate(q, None, torch.zeros(1, 1), torch.ones(1, 1)).flatten()
+    tensor([-4.,  3.])
+    """
+    pairing = INTERLEAVED if interleaved else HALF
+    return turned(
+        q, k, cos, sin, position_ids, cu_seqlens, offset, pairing, inverse, heads_first, rotary_dim, rotary_offset
+    )
+
+
+def rotate_(
+    q,
+    k,
+    cos,
+    sin,
+    *,
+    position_ids=None,
+    cu_seqlens=None,
+    offset=0,
+    interleaved=False,
+    inverse=False,
+    heads_first=True,
+    rotary_dim=None,
+    rotary_offset=0,
+):
+    """As `rotate`, in place: writes to `q` and `k` and returns them. No two of their vectors may share memory.
+
+    >>> import torch
+    >>> from rotary.torch import rotate_
+    >>> q = torch.tensor([3.0, 4.0]).view(1, 1, 1, 2)
+    >>> rotate_(q, None, torch.zeros(1, 1), torch.ones(1, 1)) is q, q.flatten()
+    (True, tensor([-4.,  3.]))
+    """
+    pairing = INTERLEAVED if interleaved else HALF
+    return turned_(
+        q, k, cos, sin, position_ids, cu_seqlens, offset, pairing, inverse, heads_first, rotary_dim, rotary_offset
+    )
+
+
+def turned(q, k, *how):
+    """`rotate` with all arguments in the order of the operations."""
+    if not _compiling() and _is_direct(q, k, how):
+        to_q, to_k = torch.empty_like(q), None if k is None else torch.empty_like(k)
+        on_cpu(q, k, to_q, to_k, *how)
+        return to_q if k is None else (to_q, to_k)
+    _check(q, k, how)
+    if k is None:
+        return torch.ops.rotary.rotate(q, *how)
+    return torch.ops.rotary.rotate_pair(q, k, *how)
+
+
+def turned_(q, k, *how):
+    """`rotate_` with all arguments in the order of the operations."""
+    if not _compiling() and _is_direct(q, k, how) and not q.is_inference() and (k is None or not k.is_inference()):
+        on_cpu(q, k, None, None, *how)
+        # What was saved for a backward pass is not what it was.
+        _bump(q)
+        if k is None:
+            return q
+        _bump(k)
+        return q, k
+    _check(q, k, how)
+    if _grad_enabled() and (q.requires_grad or (k is not None and k.requires_grad)):
+        if _compiling():
+            # Compiled, the copy is fused away or cheap; in-place functions of autograd's are not compiled.
+            y = turned(q, k, *how)
+            return q.copy_(y) if k is None else (q.copy_(y[0]), k.copy_(y[1]))
+        return _ops.InPlace.apply(q, k, *how)
+    if k is None:
+        torch.ops.rotary.rotate_(q, *how)
+        return q
+    torch.ops.rotary.rotate_pair_(q, k, *how)
+    return q, k
+
+
+def _is_direct(q, k, how):
+    """Whether the kernel can be called without torch's dispatcher in between: tensors of the CPU, nobody who traces or transforms,
+    and no gradient to be recorded. A token then costs a few microseconds."""
+    cos, sin, position_ids, cu_seqlens = how[:4]
+    tensor = torch.Tensor
+    if not (
+        type(q) is tensor
+        and type(cos) is tensor
+        and type(sin) is tensor
+        and q.is_cpu
+        and cos.is_cpu
+        and sin.is_cpu
+        and q.dtype in KINDS
+        and cos.dtype in KINDS
+        and sin.dtype in KINDS
+        and not q.is_neg()
+        and not cos.is_neg()
+        and not sin.is_neg()
+    ):
+        return False
+    if k is not None and not (type(k) is tensor and k.is_cpu and k.dtype in KINDS and not k.is_neg()):
+        return False
+    for ids in (position_ids, cu_seqlens):
+        if ids is not None and not (type(ids) is tensor and ids.is_cpu and ids.dtype in KINDS):
+            return False
+    if _modes() or _transformed() or _traced() is not None or forward_ad._current_level >= 0:
+        return False
+    return not (
+        _grad_enabled() and (q.requires_grad or (k is not None and k.requires_grad) or cos.requires_grad or sin.requires_grad)
+    )
+
+
+def _check(q, k, how):
+    """Refuses by name what the kernels are not handed at all."""
+    cos, sin, position_ids, cu_seqlens = how[:4]
+    named = {"q": q, "k": k, "cos": cos, "sin": sin, "position_ids": position_ids, "cu_seqlens": cu_seqlens}
+    for name, tensor in named.items():
+        if tensor is None and name in ("k", "position_ids", "cu_seqlens"):
+            continue
+        if not isinstance(tensor, torch.Tensor):
+            raise RotaryError(f"{name} is a {type(tensor).__name__}; expected a tensor")
+        if tensor.layout is not torch.strided:
+            raise RotaryError(f"{name} has the layout {tensor.layout}; expected torch.strided")
+        if tensor.dtype not in KINDS:
+            raise RotaryError(f"{name} has type {tensor.dtype}; expected one of {', '.join(str(kind)[6:] for kind in KINDS)}")
+        if tensor.device != q.device:
+            raise RotaryError(f"{name} is on {tensor.device}; expected the device of q, {q.device}")
+    for name in ("cos", "sin"):
+        if named[name].requires_grad and _grad_enabled():
+            raise RotaryError(
+                f"{name} requires a gradient, which the rotation does not give; expected {name}.detach(), "
+                "or RotaryEmbedding(learnable=True)"
+            )
+    for name in ("q", "k"):
+        tensor = named[name]
+        if tensor is None:
+            continue
+        if tensor.dim() not in (3, 4):
+            raise RotaryError(f"{name} has {tensor.dim()} axes; expected 3 or 4")
+        if tensor.shape[-1] > 1 and tensor.stride(-1) != 1 and tensor.numel() > 0:
+            raise RotaryError(
+                f"the features of {name} are {tensor.stride(-1)} apart; expected contiguous ones: {name}.contiguous()"
+            )
