@@ -4,6 +4,7 @@
 //! ```text
 //! error.rs    errors as exceptions, with the library's words
 //! numbers.rs  numbers that numpy and torch read where they lie
+//! pages.rs    memory that must not be written to
 //! rope.rs     what a configuration means: frequencies, tables
 //! rotate.rs   rotating tensors where they lie: what rotary.torch calls
 //! tensor.rs   what Python says of a tensor
@@ -13,6 +14,7 @@
 
 mod error;
 mod numbers;
+mod pages;
 mod rope;
 mod rotate;
 mod tensor;

@@ -1,6 +1,7 @@
 //! Rotating other libraries' tensors where they lie, on the CPU.
 
 use crate::error::raised;
+use crate::pages::is_read_only;
 use crate::tensor::{Kind, Tensor, are_apart};
 use crate::threads::{LARGE, pool};
 use crate::trig::{Scratch, Trig};
@@ -17,7 +18,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[allow(clippy::too_many_arguments, reason = "one call from Python for one rotation")]
 pub(crate) fn rotate(
     py: Python,
-    threads: usize,
     q: Tensor,
     k: Option<Tensor>,
     to_q: Option<Tensor>,
@@ -62,6 +62,7 @@ pub(crate) fn rotate(
     match bytes < LARGE {
         true => work.run(),
         false => {
+            let threads = py.import("torch")?.call_method0("get_num_threads")?.extract()?;
             let pool = pool(threads)?;
             py.detach(|| pool.install(|| work.run()))
         }
@@ -126,7 +127,11 @@ impl Side {
                     "{name} is expanded: several of its vectors are one in memory; expected {name}.contiguous() to write to"
                 )));
             }
-            check_writable(name, &from)?;
+            if !from.is_empty() && is_read_only(from.address) {
+                return Err(raised(format!(
+                    "{name} lies in memory that is read-only; expected memory to write to"
+                )));
+            }
             return Ok(Side {
                 from,
                 to: from,
@@ -162,30 +167,6 @@ fn pointer<T>(address: usize) -> *mut T {
         0 => std::ptr::dangling_mut(),
         address => address as *mut T,
     }
-}
-
-/// Refuses pages that cannot be written to, such as those of a file that was mapped to be read: a write would end the process.
-/// Where the system cannot tell, nothing is refused.
-fn check_writable(name: &str, tensor: &Tensor) -> PyResult<()> {
-    #[cfg(target_os = "linux")]
-    if !tensor.is_empty() {
-        unsafe extern "C" {
-            fn madvise(address: *mut std::ffi::c_void, length: usize, advice: i32) -> i32;
-        }
-        const PAGE: usize = 4096;
-        /// Pages are to be made ready for writes. The system refuses (EFAULT, EINVAL before Linux 5.14) and writes nothing itself.
-        const POPULATE_WRITE: i32 = 23;
-        const EFAULT: i32 = 14;
-        let page = tensor.address & !(PAGE - 1);
-        // SAFETY: the call changes no memory: it prepares a page for writes or says why it cannot.
-        let result = unsafe { madvise(page as *mut std::ffi::c_void, PAGE, POPULATE_WRITE) };
-        if result != 0 && std::io::Error::last_os_error().raw_os_error() == Some(EFAULT) {
-            return Err(raised(format!(
-                "{name} lies in memory that is read-only; expected memory to write to"
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// One rotation, checked but for the positions.

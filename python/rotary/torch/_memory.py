@@ -15,11 +15,12 @@ KINDS = {
 }
 
 
-def on_cpu(q, k, to_q, to_k, cos, sin, position_ids, cu_seqlens, offset, *how):
-    """Rotates tensors of the CPU: in place where `to_q` is None. What the features are, and in which order, is `how`."""
+def on_cpu(
+    q, k, to_q, to_k, cos, sin, position_ids, cu_seqlens, offset, pairing, inverse, heads_first, rotary_dim, rotary_offset
+):
+    """Rotates tensors of the CPU: in place where `to_q` is None."""
     kinds = KINDS
     _rotate(
-        torch.get_num_threads(),
         (kinds[q.dtype], q.data_ptr(), q.shape, q.stride()),
         None if k is None else (kinds[k.dtype], k.data_ptr(), k.shape, k.stride()),
         None if to_q is None else (kinds[to_q.dtype], to_q.data_ptr(), to_q.shape, to_q.stride()),
@@ -31,5 +32,9 @@ def on_cpu(q, k, to_q, to_k, cos, sin, position_ids, cu_seqlens, offset, *how):
         if position_ids is None
         else (kinds[position_ids.dtype], position_ids.data_ptr(), position_ids.shape, position_ids.stride()),
         None if cu_seqlens is None else (kinds[cu_seqlens.dtype], cu_seqlens.data_ptr(), cu_seqlens.shape, cu_seqlens.stride()),
-        *how,
+        pairing,
+        inverse,
+        heads_first,
+        rotary_dim,
+        rotary_offset,
     )

@@ -8,12 +8,27 @@ from . import _ops
 from ._memory import KINDS, on_cpu
 from ._plain import HALF, INTERLEAVED
 
+_FLOATS = {kind for kind in KINDS if kind.is_floating_point}
+_Tensor = torch.Tensor
 _compiling = torch.compiler.is_compiling
 _modes = torch._C._len_torch_dispatch_stack
 _traced = torch._C._get_tracing_state
 _transformed = torch._C._are_functorch_transforms_active
 _grad_enabled = torch.is_grad_enabled
-_bump = torch._C._increment_version
+
+
+def _bump(*tensors):
+    """Says that tensors were written to: what was saved of them for a backward pass is not what it was."""
+    torch._C._increment_version(tensors)
+
+
+try:
+    _bump(torch.empty(0))
+except TypeError:  # Before torch 2.6 one at a time.
+
+    def _bump(*tensors):
+        for tensor in tensors:
+            torch._C._increment_version(tensor)
 
 
 def rotate(
@@ -87,29 +102,29 @@ def rotate_(
     )
 
 
-def turned(q, k, *how):
+def turned(q, k, cos, sin, position_ids, cu_seqlens, *how):
     """`rotate` with all arguments in the order of the operations."""
-    if not _compiling() and _is_direct(q, k, how):
+    if not _compiling() and _is_direct(q, k, cos, sin, position_ids, cu_seqlens):
         to_q, to_k = torch.empty_like(q), None if k is None else torch.empty_like(k)
-        on_cpu(q, k, to_q, to_k, *how)
+        _on_cpu(q, k, to_q, to_k, cos, sin, position_ids, cu_seqlens, *how)
         return to_q if k is None else (to_q, to_k)
-    _check(q, k, how)
+    _check(q, k, cos, sin, position_ids, cu_seqlens)
     if k is None:
-        return torch.ops.rotary.rotate(q, *how)
-    return torch.ops.rotary.rotate_pair(q, k, *how)
+        return torch.ops.rotary.rotate(q, cos, sin, position_ids, cu_seqlens, *how)
+    return torch.ops.rotary.rotate_pair(q, k, cos, sin, position_ids, cu_seqlens, *how)
 
 
-def turned_(q, k, *how):
+def turned_(q, k, cos, sin, position_ids, cu_seqlens, *how):
     """`rotate_` with all arguments in the order of the operations."""
-    if not _compiling() and _is_direct(q, k, how) and not q.is_inference() and (k is None or not k.is_inference()):
-        on_cpu(q, k, None, None, *how)
-        # What was saved for a backward pass is not what it was.
-        _bump(q)
+    if not _compiling() and _is_direct(q, k, cos, sin, position_ids, cu_seqlens) and not q.is_inference():
+        _on_cpu(q, k, None, None, cos, sin, position_ids, cu_seqlens, *how)
         if k is None:
+            _bump(q)
             return q
-        _bump(k)
+        _bump(q, k)
         return q, k
-    _check(q, k, how)
+    _check(q, k, cos, sin, position_ids, cu_seqlens)
+    how = (cos, sin, position_ids, cu_seqlens, *how)
     if _grad_enabled() and (q.requires_grad or (k is not None and k.requires_grad)):
         if _compiling():
             # Compiled, the copy is fused away or cheap; in-place functions of autograd's are not compiled.
@@ -123,41 +138,29 @@ def turned_(q, k, *how):
     return q, k
 
 
-def _is_direct(q, k, how):
+def _is_direct(q, k, cos, sin, position_ids, cu_seqlens):
     """Whether the kernel can be called without torch's dispatcher in between: tensors of the CPU, nobody who traces or transforms,
     and no gradient to be recorded. A token then costs a few microseconds."""
-    cos, sin, position_ids, cu_seqlens = how[:4]
-    tensor = torch.Tensor
-    if not (
-        type(q) is tensor
-        and type(cos) is tensor
-        and type(sin) is tensor
-        and q.is_cpu
-        and cos.is_cpu
-        and sin.is_cpu
-        and q.dtype in KINDS
-        and cos.dtype in KINDS
-        and sin.dtype in KINDS
-        and not q.is_neg()
-        and not cos.is_neg()
-        and not sin.is_neg()
-    ):
-        return False
-    if k is not None and not (type(k) is tensor and k.is_cpu and k.dtype in KINDS and not k.is_neg()):
-        return False
-    for ids in (position_ids, cu_seqlens):
-        if ids is not None and not (type(ids) is tensor and ids.is_cpu and ids.dtype in KINDS):
+    grad = _grad_enabled()
+    for x in (q, cos, sin) if k is None else (q, k, cos, sin):
+        if not (type(x) is _Tensor and x.is_cpu and x.dtype in _FLOATS) or x.is_neg() or (grad and x.requires_grad):
             return False
-    if _modes() or _transformed() or _traced() is not None or forward_ad._current_level >= 0:
-        return False
-    return not (
-        _grad_enabled() and (q.requires_grad or (k is not None and k.requires_grad) or cos.requires_grad or sin.requires_grad)
-    )
+    for ids in (position_ids, cu_seqlens):
+        if ids is not None and not (type(ids) is _Tensor and ids.is_cpu and ids.dtype in KINDS):
+            return False
+    return not _modes() and not _transformed() and _traced() is None and forward_ad._current_level < 0
 
 
-def _check(q, k, how):
+def _on_cpu(q, k, to_q, to_k, *how):
+    try:
+        on_cpu(q, k, to_q, to_k, *how)
+    except RuntimeError:  # torch's, of tensors that have no address: sparse ones.
+        _check(q, k, *how[:4])
+        raise
+
+
+def _check(q, k, cos, sin, position_ids, cu_seqlens):
     """Refuses by name what the kernels are not handed at all."""
-    cos, sin, position_ids, cu_seqlens = how[:4]
     named = {"q": q, "k": k, "cos": cos, "sin": sin, "position_ids": position_ids, "cu_seqlens": cu_seqlens}
     for name, tensor in named.items():
         if tensor is None and name in ("k", "position_ids", "cu_seqlens"):
