@@ -7,6 +7,7 @@
 //! pages.rs    memory that must not be written to
 //! rope.rs     what a configuration means: frequencies, tables
 //! rotate.rs   rotating tensors where they lie: what rotary.torch calls
+//! table.rs    the tables of a rope, in torch's memory
 //! tensor.rs   what Python says of a tensor
 //! threads.rs  threads for large work
 //! trig.rs     cosines and sines that Python hands over
@@ -17,6 +18,7 @@ mod numbers;
 mod pages;
 mod rope;
 mod rotate;
+mod table;
 mod tensor;
 mod threads;
 mod trig;
@@ -33,6 +35,8 @@ mod _rotary {
     use crate::rope::Rope;
     #[pymodule_export]
     use crate::rotate::rotate;
+    #[pymodule_export]
+    use crate::table::{features, fill_table, frequencies};
 
     /// The version of the package.
     #[pymodule_export]

@@ -5,6 +5,7 @@ plain torch on anything else. The operations are torch's own kind (`torch.ops.ro
 `torch.compile(fullgraph=True)`, CUDA graphs.
 """
 
+from ._embedding import RotaryEmbedding
 from ._rotate import rotate, rotate_
 
-__all__ = ["rotate", "rotate_"]
+__all__ = ["RotaryEmbedding", "rotate", "rotate_"]

@@ -4,7 +4,7 @@ import torch
 from torch.autograd import forward_ad
 
 from .. import RotaryError
-from . import _ops
+from . import _ops, _plain
 from ._memory import KINDS, on_cpu
 from ._plain import HALF, INTERLEAVED
 
@@ -109,6 +109,9 @@ def turned(q, k, cos, sin, position_ids, cu_seqlens, *how):
         _on_cpu(q, k, to_q, to_k, cos, sin, position_ids, cu_seqlens, *how)
         return to_q if k is None else (to_q, to_k)
     _check(q, k, cos, sin, position_ids, cu_seqlens)
+    if _is_differentiated():
+        how = (cos, sin, position_ids, cu_seqlens, *how)
+        return _plain.rotate(q, *how) if k is None else (_plain.rotate(q, *how), _plain.rotate(k, *how))
     if k is None:
         return torch.ops.rotary.rotate(q, cos, sin, position_ids, cu_seqlens, *how)
     return torch.ops.rotary.rotate_pair(q, k, cos, sin, position_ids, cu_seqlens, *how)
@@ -125,8 +128,9 @@ def turned_(q, k, cos, sin, position_ids, cu_seqlens, *how):
         return q, k
     _check(q, k, cos, sin, position_ids, cu_seqlens)
     how = (cos, sin, position_ids, cu_seqlens, *how)
-    if _grad_enabled() and (q.requires_grad or (k is not None and k.requires_grad)):
-        if _compiling():
+    needs_grad = _grad_enabled() and (q.requires_grad or (k is not None and k.requires_grad))
+    if needs_grad or _is_differentiated():
+        if _compiling() or _is_differentiated():
             # Compiled, the copy is fused away or cheap; in-place functions of autograd's are not compiled.
             y = turned(q, k, *how)
             return q.copy_(y) if k is None else (q.copy_(y[0]), k.copy_(y[1]))
@@ -149,6 +153,12 @@ def _is_direct(q, k, cos, sin, position_ids, cu_seqlens):
         if ids is not None and not (type(ids) is _Tensor and ids.is_cpu and ids.dtype in KINDS):
             return False
     return not _modes() and not _transformed() and _traced() is None and forward_ad._current_level < 0
+
+
+def _is_differentiated():
+    """Whether torch.func or forward derivatives are at work, which operations from outside of torch do not take part in: plain torch
+    then does it."""
+    return not _compiling() and (_transformed() or forward_ad._current_level >= 0)
 
 
 def _on_cpu(q, k, to_q, to_k, *how):
