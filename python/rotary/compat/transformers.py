@@ -4,7 +4,6 @@
     print(patch(model))
 """
 
-import inspect
 import itertools
 import sys
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from .. import RotaryError
 from ..torch import _plain
 from ..torch._rotate import turned
 
+_ARGUMENTS = ("pair", "one", "swapped", "vision")
 _NAMES = ("apply_rotary_pos_emb", "apply_rotary_pos_emb_interleave", "apply_rotary_pos_emb_vision")
 
 
@@ -90,7 +90,7 @@ class Form:
                     return original(q, k, cos, sin)
                 return self.apply(q, k, cos, sin, 2)
 
-        rotated.__name__, rotated.__doc__, rotated.__wrapped__, rotated.form = original.__name__, original.__doc__, original, self
+        rotated.__wrapped__, rotated.form = original, self
         return rotated
 
     def agrees(self, original):
@@ -143,17 +143,9 @@ def _features_together(x):
 
 def form_of(function):
     """The form in which a function of transformers' is written, found by comparing numbers; None for another."""
-    names = list(inspect.signature(function).parameters)
-    if names[:4] == ["q", "k", "cos", "sin"]:
-        arguments = "pair" if "unsqueeze_dim" in names else "vision"
-    elif names[:3] == ["x", "cos", "sin"] and names[3:] == ["unsqueeze_dim"]:
-        arguments = "one"
-    elif names == ["tensor", "sin", "cos"]:
-        arguments = "swapped"
-    else:
-        return None
     pairings = (_plain.HALF, _plain.INTERLEAVED, _plain.INTERLEAVED_TO_HALF)
-    for is_last, inverse, columns, pairing in itertools.product((False, True), (False, True), ("twice", "neighbours", "once"), pairings):
+    settings = itertools.product(_ARGUMENTS, (False, True), (False, True), ("twice", "neighbours", "once"), pairings)
+    for arguments, is_last, inverse, columns, pairing in settings:
         form = Form(arguments, columns, pairing, inverse, is_last)
         if form.agrees(function):
             return form
