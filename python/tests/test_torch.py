@@ -61,13 +61,19 @@ def test_gradients(interleaved):
     assert torch.autograd.gradcheck(lambda q: rotate_(q * 2, None, cos, sin, **how), (q,))
 
 
-def test_in_place_is_seen_by_autograd():
+@pytest.mark.parametrize("call", [rotate_, torch.ops.rotary.rotate_])
+def test_in_place_is_seen_by_autograd(call):
     cos, sin = tables(4, 4)
+    if call is not rotate_:
+
+        def call(x, _, cos, sin):
+            torch.ops.rotary.rotate_(x, *arguments(cos, sin))
+
     x = torch.randn(1, 1, 4, 8, requires_grad=True)
     y = x * 2
     z = y.exp()  # Keeps its result for the backward pass.
     with torch.no_grad():
-        rotate_(z, None, cos, sin)
+        call(z, None, cos, sin)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         z.sum().backward()
     with pytest.raises(RuntimeError, match="leaf"):

@@ -2,6 +2,7 @@
 //! functions that it calls.
 //!
 //! ```text
+//! cuda.rs     the same on NVIDIA GPUs
 //! error.rs    errors as exceptions, with the library's words
 //! numbers.rs  numbers that numpy and torch read where they lie
 //! pages.rs    memory that must not be written to
@@ -13,6 +14,7 @@
 //! trig.rs     cosines and sines that Python hands over
 //! ```
 
+mod cuda;
 mod error;
 mod numbers;
 mod pages;
@@ -27,6 +29,8 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _rotary {
+    #[pymodule_export]
+    use crate::cuda::rotate_cuda;
     #[pymodule_export]
     use crate::error::RotaryError;
     #[pymodule_export]

@@ -35,26 +35,10 @@ pub(crate) fn rotate(
 ) -> PyResult<()> {
     let features = *q.shape().last().unwrap_or(&0);
     let rope = rope_of(features, rotary_dim, rotary_offset, pairing)?;
-    let first = Side::new("q", q, to_q, heads_first)?;
-    let second = k.map(|k| Side::new("k", k, to_k, heads_first)).transpose()?;
+    let first = Side::new("q", q, to_q, heads_first)?.writable("q")?;
+    let second = k.map(|k| Side::new("k", k, to_k, heads_first)?.writable("k")).transpose()?;
     let [batch, length, ..] = first.shape;
-    if let Some(second) = &second {
-        if first.from.kind != second.from.kind {
-            let (got, expected) = (second.from.kind.name(), first.from.kind.name());
-            return Err(raised(format!("k has type {got}; expected that of q, {expected}")));
-        }
-        if first.shape[..2] != second.shape[..2] {
-            let (got, expected) = (k.as_ref().map(Tensor::shape).unwrap_or_default(), q.shape());
-            return Err(raised(format!("k has shape {got:?}; expected batch and length of q, {expected:?}")));
-        }
-        if second.shape[3] != features {
-            let got = second.shape[3];
-            return Err(raised(format!("k has {got} features a head; expected {features}, as q has")));
-        }
-        if !are_apart(&first.to, &second.to) {
-            return Err(raised("q and k share memory; expected tensors that do not overlap, to write to"));
-        }
-    }
+    check_pair(&first, second.as_ref())?;
     let trig = Trig::new((cos, sin), rope.rotary_dim(), (batch, length), offset, position_ids, cu_seqlens)?;
     let turn = if inverse { Turn::Backward } else { Turn::Forward };
     let work = Work { rope: &rope, trig, turn, q: first, k: second };
@@ -71,7 +55,7 @@ pub(crate) fn rotate(
 
 /// The features that turn and their order, as a rope whose own frequencies nobody asks for. Kept, because making one takes longer
 /// than rotating a token.
-fn rope_of(
+pub(crate) fn rope_of(
     features: usize,
     rotary_dim: Option<usize>,
     rotary_offset: usize,
@@ -99,19 +83,40 @@ fn rope_of(
     Ok(rope)
 }
 
+/// Checks that keys go with queries.
+pub(crate) fn check_pair(q: &Side, k: Option<&Side>) -> PyResult<()> {
+    let Some(k) = k else { return Ok(()) };
+    if q.from.kind != k.from.kind {
+        let (got, expected) = (k.from.kind.name(), q.from.kind.name());
+        return Err(raised(format!("k has type {got}; expected that of q, {expected}")));
+    }
+    if q.shape[..2] != k.shape[..2] {
+        let (got, expected) = (k.from.shape(), q.from.shape());
+        return Err(raised(format!("k has shape {got:?}; expected batch and length of q, {expected:?}")));
+    }
+    if q.shape[3] != k.shape[3] {
+        let (got, expected) = (k.shape[3], q.shape[3]);
+        return Err(raised(format!("k has {got} features a head; expected {expected}, as q has")));
+    }
+    if !are_apart(&q.to, &k.to) {
+        return Err(raised("q and k share memory; expected tensors that do not overlap, to write to"));
+    }
+    Ok(())
+}
+
 /// Queries or keys, read and written.
-struct Side {
-    from: Tensor,
-    to: Tensor,
+pub(crate) struct Side {
+    pub from: Tensor,
+    pub to: Tensor,
     /// `[batch, length, heads, head_dim]`
-    shape: [usize; 4],
-    from_strides: [usize; 3],
-    to_strides: [usize; 3],
-    is_in_place: bool,
+    pub shape: [usize; 4],
+    pub from_strides: [usize; 3],
+    pub to_strides: [usize; 3],
+    pub is_in_place: bool,
 }
 
 impl Side {
-    fn new(name: &str, from: Tensor, to: Option<Tensor>, heads_first: bool) -> PyResult<Side> {
+    pub fn new(name: &str, from: Tensor, to: Option<Tensor>, heads_first: bool) -> PyResult<Side> {
         if matches!(from.kind, Kind::I32 | Kind::I64) {
             let got = from.kind.name();
             return Err(raised(format!(
@@ -125,11 +130,6 @@ impl Side {
             {
                 return Err(raised(format!(
                     "{name} is expanded: several of its vectors are one in memory; expected {name}.contiguous() to write to"
-                )));
-            }
-            if !from.is_empty() && is_read_only(from.address) {
-                return Err(raised(format!(
-                    "{name} lies in memory that is read-only; expected memory to write to"
                 )));
             }
             return Ok(Side {
@@ -146,6 +146,16 @@ impl Side {
             return Err(raised(format!("the result does not fit {name}")));
         }
         Ok(Side { from, to, shape, from_strides, to_strides, is_in_place: false })
+    }
+
+    /// Refuses to write to memory of the CPU's that is read-only.
+    fn writable(self, name: &str) -> PyResult<Side> {
+        if self.is_in_place && !self.from.is_empty() && is_read_only(self.from.address) {
+            return Err(raised(format!(
+                "{name} lies in memory that is read-only; expected memory to write to"
+            )));
+        }
+        Ok(self)
     }
 
     fn view<'a, T: Element>(&self) -> PyResult<View<'a, T>> {

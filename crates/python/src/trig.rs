@@ -15,7 +15,7 @@ pub(crate) struct Trig {
     pairs: usize,
     /// Rows of one sequence.
     rows: usize,
-    /// Elements between the rows of neighbouring sequences; `None` where all sequences share the rows.
+    /// Whether every sequence has rows of its own.
     by_batch: bool,
     places: Places,
     batch: usize,
@@ -200,7 +200,7 @@ impl Trig {
     }
 
     /// Whether all sequences take the same rows.
-    fn are_shared(&self) -> bool {
+    pub fn are_shared(&self) -> bool {
         match &self.places {
             Places::From(_) | Places::Packed(_) => true,
             Places::Ids(ids) => match *ids.shape() {

@@ -6,7 +6,7 @@ Each is there for one tensor and for a pair, which shares one pass; new memory o
 import torch
 
 from . import _plain
-from ._memory import on_cpu
+from ._memory import has_kernels, on_cpu, on_cuda
 
 _HOW = (
     "Tensor cos, Tensor sin, Tensor? position_ids, Tensor? cu_seqlens, SymInt offset, int pairing, bool inverse, "
@@ -23,52 +23,88 @@ _LIBRARY.define(f"rotate_pair_(Tensor(a!) q, Tensor(b!) k, {_HOW}) -> ()", tags=
 _OPS = torch.ops.rotary
 
 
-def _rotate_cpu(x, *how):
+def kernels_for(q):
+    """The function that rotates tensors like this one, or None for plain torch."""
+    if q.is_cpu:
+        return on_cpu
+    if q.is_cuda and q.dtype != torch.float64 and has_kernels(q.device.index):
+        return on_cuda
+    return None
+
+
+def _rotate(x, *how):
+    kernels = kernels_for(x)
     y = torch.empty_like(x)
-    on_cpu(x, None, y, None, *how)
+    if kernels is None:
+        return y.copy_(_plain.rotate(x, *how))
+    kernels(x, None, y, None, *how)
     return y
 
 
-def _rotate_pair_cpu(q, k, *how):
+def _rotate_pair(q, k, *how):
+    kernels = kernels_for(q)
+    if kernels is None:
+        return _rotate(q, *how), _rotate(k, *how)
     to_q, to_k = torch.empty_like(q), torch.empty_like(k)
-    on_cpu(q, k, to_q, to_k, *how)
+    kernels(q, k, to_q, to_k, *how)
     return to_q, to_k
 
 
-def _in_place_cpu(x, *how):
-    on_cpu(x, None, None, None, *how)
+def _rotate_in_place(x, *how):
+    kernels = kernels_for(x)
+    if kernels is None:
+        x.copy_(_plain.rotate(x, *how))
+    else:
+        kernels(x, None, None, None, *how)
 
 
-def _pair_in_place_cpu(q, k, *how):
-    on_cpu(q, k, None, None, *how)
+def _rotate_pair_in_place(q, k, *how):
+    kernels = kernels_for(q)
+    if kernels is None:
+        _rotate_in_place(q, *how)
+        _rotate_in_place(k, *how)
+    else:
+        kernels(q, k, None, None, *how)
 
 
-def _rotate_plain(x, *how):
-    return torch.empty_like(x).copy_(_plain.rotate(x, *how))
-
-
-def _rotate_pair_plain(q, k, *how):
-    return _rotate_plain(q, *how), _rotate_plain(k, *how)
-
-
-def _in_place_plain(x, *how):
-    x.copy_(_plain.rotate(x, *how))
-
-
-def _pair_in_place_plain(q, k, *how):
-    _in_place_plain(q, *how)
-    _in_place_plain(k, *how)
-
-
-for _name, _kernel, _fallback in [
-    ("rotate", _rotate_cpu, _rotate_plain),
-    ("rotate_pair", _rotate_pair_cpu, _rotate_pair_plain),
-    ("rotate_", _in_place_cpu, _in_place_plain),
-    ("rotate_pair_", _pair_in_place_cpu, _pair_in_place_plain),
+for _name, _function in [
+    ("rotate", _rotate),
+    ("rotate_pair", _rotate_pair),
+    ("rotate_", _rotate_in_place),
+    ("rotate_pair_", _rotate_pair_in_place),
 ]:
-    _LIBRARY.impl(_name, _kernel, "CPU")
-    for _key in ("MPS", "XPU", "PrivateUse1"):
-        _LIBRARY.impl(_name, _fallback, _key)
+    for _key in ("CPU", "CUDA", "MPS", "XPU", "PrivateUse1"):
+        _LIBRARY.impl(_name, _function, _key)
+
+
+def _say_written(name, count):
+    """In place, torch is told that tensors were written to: what was saved of them for a backward pass is not what it was."""
+    operation = getattr(_OPS, name).default
+
+    def below(keyset, *args):
+        bump(*args[:count])
+        with torch._C._AutoDispatchBelowADInplaceOrView():
+            return operation.redispatch(keyset & torch._C._after_ADInplaceOrView_keyset, *args)
+
+    _LIBRARY.impl(name, below, "ADInplaceOrView", with_keyset=True)
+
+
+def bump(*tensors):
+    """Raises the version of tensors."""
+    torch._C._increment_version(tensors)
+
+
+try:
+    bump(torch.empty(0))
+except TypeError:  # Earlier versions of torch take one at a time.
+
+    def bump(*tensors):
+        for tensor in tensors:
+            torch._C._increment_version(tensor)
+
+
+_say_written("rotate_", 1)
+_say_written("rotate_pair_", 2)
 
 
 @torch.library.register_fake("rotary::rotate", lib=_LIBRARY)

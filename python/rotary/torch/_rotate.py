@@ -5,7 +5,7 @@ from torch.autograd import forward_ad
 
 from .. import RotaryError
 from . import _ops, _plain
-from ._memory import KINDS, on_cpu
+from ._memory import KINDS
 from ._plain import HALF, INTERLEAVED
 
 _FLOATS = {kind for kind in KINDS if kind.is_floating_point}
@@ -15,20 +15,9 @@ _modes = torch._C._len_torch_dispatch_stack
 _traced = torch._C._get_tracing_state
 _transformed = torch._C._are_functorch_transforms_active
 _grad_enabled = torch.is_grad_enabled
+_bump = _ops.bump
+_kernels_for = _ops.kernels_for
 
-
-def _bump(*tensors):
-    """Says that tensors were written to: what was saved of them for a backward pass is not what it was."""
-    torch._C._increment_version(tensors)
-
-
-try:
-    _bump(torch.empty(0))
-except TypeError:  # Before torch 2.6 one at a time.
-
-    def _bump(*tensors):
-        for tensor in tensors:
-            torch._C._increment_version(tensor)
 
 
 def rotate(
@@ -104,10 +93,16 @@ def rotate_(
 
 def turned(q, k, cos, sin, position_ids, cu_seqlens, *how):
     """`rotate` with all arguments in the order of the operations."""
-    if not _compiling() and _is_direct(q, k, cos, sin, position_ids, cu_seqlens):
-        to_q, to_k = torch.empty_like(q), None if k is None else torch.empty_like(k)
-        _on_cpu(q, k, to_q, to_k, cos, sin, position_ids, cu_seqlens, *how)
-        return to_q if k is None else (to_q, to_k)
+    if not _compiling():
+        kernels = _direct(q, k, cos, sin, position_ids, cu_seqlens)
+        if kernels is not None:
+            to_q, to_k = torch.empty_like(q), None if k is None else torch.empty_like(k)
+            try:
+                kernels(q, k, to_q, to_k, cos, sin, position_ids, cu_seqlens, *how)
+            except RuntimeError:  # torch's, of tensors that have no address: sparse ones.
+                _check(q, k, cos, sin, position_ids, cu_seqlens)
+                raise
+            return to_q if k is None else (to_q, to_k)
     _check(q, k, cos, sin, position_ids, cu_seqlens)
     if _is_differentiated():
         how = (cos, sin, position_ids, cu_seqlens, *how)
@@ -119,13 +114,19 @@ def turned(q, k, cos, sin, position_ids, cu_seqlens, *how):
 
 def turned_(q, k, cos, sin, position_ids, cu_seqlens, *how):
     """`rotate_` with all arguments in the order of the operations."""
-    if not _compiling() and _is_direct(q, k, cos, sin, position_ids, cu_seqlens) and not q.is_inference():
-        _on_cpu(q, k, None, None, cos, sin, position_ids, cu_seqlens, *how)
-        if k is None:
-            _bump(q)
-            return q
-        _bump(q, k)
-        return q, k
+    if not _compiling() and not q.is_inference():
+        kernels = _direct(q, k, cos, sin, position_ids, cu_seqlens)
+        if kernels is not None:
+            try:
+                kernels(q, k, None, None, cos, sin, position_ids, cu_seqlens, *how)
+            except RuntimeError:  # As above.
+                _check(q, k, cos, sin, position_ids, cu_seqlens)
+                raise
+            if k is None:
+                _bump(q)
+                return q
+            _bump(q, k)
+            return q, k
     _check(q, k, cos, sin, position_ids, cu_seqlens)
     how = (cos, sin, position_ids, cu_seqlens, *how)
     needs_grad = _grad_enabled() and (q.requires_grad or (k is not None and k.requires_grad))
@@ -142,31 +143,31 @@ def turned_(q, k, cos, sin, position_ids, cu_seqlens, *how):
     return q, k
 
 
-def _is_direct(q, k, cos, sin, position_ids, cu_seqlens):
-    """Whether the kernel can be called without torch's dispatcher in between: tensors of the CPU, nobody who traces or transforms,
-    and no gradient to be recorded. A token then costs a few microseconds."""
-    grad = _grad_enabled()
+def _direct(q, k, cos, sin, position_ids, cu_seqlens):
+    """The function that rotates, where it can be called without torch's dispatcher in between: tensors of one device that has kernels,
+    nobody who traces or transforms, and no gradient to be recorded. A token then costs a few microseconds. Else None."""
+    if type(q) is not _Tensor:
+        return None
+    is_cpu, grad = q.is_cpu, _grad_enabled()
     for x in (q, cos, sin) if k is None else (q, k, cos, sin):
-        if not (type(x) is _Tensor and x.is_cpu and x.dtype in _FLOATS) or x.is_neg() or (grad and x.requires_grad):
-            return False
+        if not (type(x) is _Tensor and x.is_cpu is is_cpu and x.dtype in _FLOATS) or x.is_neg() or (grad and x.requires_grad):
+            return None
     for ids in (position_ids, cu_seqlens):
-        if ids is not None and not (type(ids) is _Tensor and ids.is_cpu and ids.dtype in KINDS):
-            return False
-    return not _modes() and not _transformed() and _traced() is None and forward_ad._current_level < 0
+        if ids is not None and not (type(ids) is _Tensor and ids.is_cpu is is_cpu and ids.dtype in KINDS):
+            return None
+    if _modes() or _transformed() or _traced() is not None or forward_ad._current_level >= 0:
+        return None
+    if not is_cpu:
+        device = q.device
+        if any(x is not None and x.device != device for x in (k, cos, sin, position_ids, cu_seqlens)):
+            return None
+    return _kernels_for(q)
 
 
 def _is_differentiated():
     """Whether torch.func or forward derivatives are at work, which operations from outside of torch do not take part in: plain torch
     then does it."""
     return not _compiling() and (_transformed() or forward_ad._current_level >= 0)
-
-
-def _on_cpu(q, k, to_q, to_k, *how):
-    try:
-        on_cpu(q, k, to_q, to_k, *how)
-    except RuntimeError:  # torch's, of tensors that have no address: sparse ones.
-        _check(q, k, *how[:4])
-        raise
 
 
 def _check(q, k, cos, sin, position_ids, cu_seqlens):
