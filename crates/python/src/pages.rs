@@ -3,12 +3,31 @@
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// No larger than any page: the system rounds lengths up.
+const PAGE: usize = 4096;
+/// Bytes below which memory comes from an allocator's pages, not from a mapping of its own.
+const SMALL: usize = 64 << 10;
 
 /// Whether the page of an address surely cannot be written to. Where the system cannot tell (Linux before 5.14, other systems), the
 /// answer is no.
-pub(crate) fn is_read_only(address: usize) -> bool {
+///
+/// Small tensors come again and again from the same pages, which stay the process's: those are asked for once. Large ones are mapped
+/// anew each time, perhaps where another mapping was.
+pub(crate) fn is_read_only(address: usize, bytes: usize) -> bool {
     static TELLS: OnceLock<bool> = OnceLock::new();
+    static KNOWN: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
+    let page = address / PAGE;
+    let known = &KNOWN[page % KNOWN.len()];
+    let is_small = bytes < SMALL;
+    if is_small && known.load(Ordering::Relaxed) == page {
+        return false;
+    }
     if prepares(address) {
+        if is_small {
+            known.store(page, Ordering::Relaxed);
+        }
         return false;
     }
     let here = 0u8;
@@ -24,8 +43,6 @@ fn prepares(address: usize) -> bool {
     unsafe extern "C" {
         fn madvise(address: *mut c_void, length: usize, advice: i32) -> i32;
     }
-    /// No larger than any page: the system rounds the length up.
-    const PAGE: usize = 4096;
     const POPULATE_WRITE: i32 = 23;
     // SAFETY: the call reads and writes no memory; an address that is not a page's beginning, or not mapped, is an error.
     unsafe { madvise((address & !(PAGE - 1)) as *mut c_void, 1, POPULATE_WRITE) == 0 }

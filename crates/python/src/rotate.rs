@@ -150,7 +150,7 @@ impl Side {
 
     /// Refuses to write to memory of the CPU's that is read-only.
     fn writable(self, name: &str) -> PyResult<Side> {
-        if self.is_in_place && !self.from.is_empty() && is_read_only(self.from.address) {
+        if self.is_in_place && !self.from.is_empty() && is_read_only(self.from.address, self.from.bytes()) {
             return Err(raised(format!(
                 "{name} lies in memory that is read-only; expected memory to write to"
             )));

@@ -8,7 +8,6 @@ from . import _ops, _plain
 from ._memory import KINDS
 from ._plain import HALF, INTERLEAVED
 
-_FLOATS = {kind for kind in KINDS if kind.is_floating_point}
 _Tensor = torch.Tensor
 _compiling = torch.compiler.is_compiling
 _modes = torch._C._len_torch_dispatch_stack
@@ -99,7 +98,7 @@ def turned(q, k, cos, sin, position_ids, cu_seqlens, *how):
             to_q, to_k = torch.empty_like(q), None if k is None else torch.empty_like(k)
             try:
                 kernels(q, k, to_q, to_k, cos, sin, position_ids, cu_seqlens, *how)
-            except RuntimeError:  # torch's, of tensors that have no address: sparse ones.
+            except (RuntimeError, KeyError):  # Tensors that have no address, or whose type is not known.
                 _check(q, k, cos, sin, position_ids, cu_seqlens)
                 raise
             return to_q if k is None else (to_q, to_k)
@@ -119,7 +118,7 @@ def turned_(q, k, cos, sin, position_ids, cu_seqlens, *how):
         if kernels is not None:
             try:
                 kernels(q, k, None, None, cos, sin, position_ids, cu_seqlens, *how)
-            except RuntimeError:  # As above.
+            except (RuntimeError, KeyError):  # As above.
                 _check(q, k, cos, sin, position_ids, cu_seqlens)
                 raise
             if k is None:
@@ -150,10 +149,13 @@ def _direct(q, k, cos, sin, position_ids, cu_seqlens):
         return None
     is_cpu, grad = q.is_cpu, _grad_enabled()
     for x in (q, cos, sin) if k is None else (q, k, cos, sin):
-        if not (type(x) is _Tensor and x.is_cpu is is_cpu and x.dtype in _FLOATS) or x.is_neg() or (grad and x.requires_grad):
+        if type(x) is not _Tensor or x.is_cpu is not is_cpu or (grad and x.requires_grad):
             return None
+    # Views that are still to be negated are those of complex numbers, whose features are not contiguous: q and k are none.
+    if cos.is_neg() or sin.is_neg():
+        return None
     for ids in (position_ids, cu_seqlens):
-        if ids is not None and not (type(ids) is _Tensor and ids.is_cpu is is_cpu and ids.dtype in KINDS):
+        if ids is not None and not (type(ids) is _Tensor and ids.is_cpu is is_cpu):
             return None
     if _modes() or _transformed() or _traced() is not None or forward_ad._current_level >= 0:
         return None
