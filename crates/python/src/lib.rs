@@ -5,7 +5,7 @@
 //! cuda.rs     the same on NVIDIA GPUs
 //! error.rs    errors as exceptions, with the library's words
 //! numbers.rs  numbers that numpy and torch read where they lie
-//! pages.rs    memory that must not be written to
+//! pages.rs    what the system is asked about memory
 //! rope.rs     what a configuration means: frequencies, tables
 //! rotate.rs   rotating tensors where they lie: what rotary.torch calls
 //! table.rs    the tables of a rope, in torch's memory

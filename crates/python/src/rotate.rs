@@ -1,7 +1,7 @@
 //! Rotating other libraries' tensors where they lie, on the CPU.
 
 use crate::error::raised;
-use crate::pages::is_read_only;
+use crate::pages::{is_read_only, make_large};
 use crate::tensor::{Kind, Tensor, are_apart};
 use crate::threads::{LARGE, pool};
 use crate::trig::{Scratch, Trig};
@@ -46,6 +46,11 @@ pub(crate) fn rotate(
     match bytes < LARGE {
         true => work.run(),
         false => {
+            for side in
+                [Some(&work.q), work.k.as_ref()].into_iter().flatten().filter(|side| !side.is_in_place)
+            {
+                make_large(side.to.address, side.to.extent() * side.to.kind.bytes());
+            }
             let threads = py.import("torch")?.call_method0("get_num_threads")?.extract()?;
             let pool = pool(threads)?;
             py.detach(|| pool.install(|| work.run()))
