@@ -4,6 +4,7 @@
 
 Where the command is given, `roformer bench rope` runs in the same minute, and the package is compared with it.
 """
+
 import json
 import subprocess
 import sys
@@ -40,7 +41,9 @@ def hub_kernel():
 def many_tokens(command, hub):
     lines = []
     if command:
-        ran = subprocess.run([command, "bench", "rope", "--json", "--threads", str(torch.get_num_threads())], capture_output=True)
+        ran = subprocess.run(
+            [command, "bench", "rope", "--json", "--threads", str(torch.get_num_threads())], capture_output=True
+        )
         lines = [json.loads(line) for line in ran.stdout.splitlines()]
     compiled = torch.compile(apply)
     angles = torch.outer(torch.arange(LENGTH).float(), 1e4 ** (-torch.arange(0, 128, 2).float() / 128))
@@ -66,8 +69,14 @@ def many_tokens(command, hub):
                 report(what="roformer bench rope", dtype=name, order=line["order"], ms=line["us"] / 1e3)
         times = compete(peers)
         for peer, (low, middle, high) in times.items():
-            report(what="8192 tokens", peer=peer, dtype=name, ms=middle * 1e3, ms_quartiles=[low * 1e3, high * 1e3],
-                   times_rotary_in_place=middle / times["rotary in place"][1])
+            report(
+                what="8192 tokens",
+                peer=peer,
+                dtype=name,
+                ms=middle * 1e3,
+                ms_quartiles=[low * 1e3, high * 1e3],
+                times_rotary_in_place=middle / times["rotary in place"][1],
+            )
 
 
 def one_token():
@@ -99,7 +108,9 @@ def one_token():
 def training():
     import transformers
 
-    config = transformers.LlamaConfig(hidden_size=512, intermediate_size=1024, num_hidden_layers=2, num_attention_heads=8, vocab_size=1000)
+    config = transformers.LlamaConfig(
+        hidden_size=512, intermediate_size=1024, num_hidden_layers=2, num_attention_heads=8, vocab_size=1000
+    )
     model = transformers.LlamaForCausalLM(config)
     tokens = torch.randint(0, 1000, (2, 512))
 
@@ -118,7 +129,12 @@ def training():
     form = compat.form_of(transformers.models.llama.modeling_llama.apply_rotary_pos_emb)
     compat.form_of = lambda _: form
     for peer, (low, middle, high) in compete({"transformers": step, "patched": patched}).items():
-        report(what="training step, Llama of 2 layers, 2 x 512 tokens", peer=peer, ms=middle * 1e3, ms_quartiles=[low * 1e3, high * 1e3])
+        report(
+            what="training step, Llama of 2 layers, 2 x 512 tokens",
+            peer=peer,
+            ms=middle * 1e3,
+            ms_quartiles=[low * 1e3, high * 1e3],
+        )
 
 
 report(what="machine", torch=torch.__version__, threads=torch.get_num_threads())

@@ -106,15 +106,25 @@ def test_refused():
     cos, sin = tables(9, 4)
     for words, call in {
         "x has 3 axes": lambda: flash_attn.apply_rotary_emb(torch.randn(9, 2, 8), cos, sin),
-        "x has 4 axes": lambda: flash_attn.apply_rotary_emb(torch.randn(1, 9, 2, 8), cos, sin, cu_seqlens=torch.tensor([0, 9])),
-        "seqlen_offsets has shape": lambda: flash_attn.apply_rotary_emb(torch.randn(1, 9, 2, 8), cos, sin, seqlen_offsets=torch.zeros(2)),
+        "x has 4 axes": lambda: flash_attn.apply_rotary_emb(
+            torch.randn(1, 9, 2, 8), cos, sin, cu_seqlens=torch.tensor([0, 9])
+        ),
+        "seqlen_offsets has shape": lambda: flash_attn.apply_rotary_emb(
+            torch.randn(1, 9, 2, 8), cos, sin, seqlen_offsets=torch.zeros(2)
+        ),
         "qkv has shape": lambda: flash_attn.apply_rotary_emb_qkv_(torch.randn(1, 9, 2, 8), cos, sin),
         "qkv has 5 heads": lambda: flash_attn.apply_rotary_emb_qkv_(torch.randn(1, 9, 5, 8), cos, sin, num_heads_q=2),
         "kv has shape": lambda: flash_attn.apply_rotary_emb_kv_(torch.randn(1, 9, 3, 2, 8), cos, sin),
         "position 9 is not": lambda: flash_attn.apply_rotary_emb(torch.randn(1, 9, 2, 8), cos, sin, seqlen_offsets=1),
-        "cos_sin_cache has shape": lambda: vllm.rotary_embedding(torch.arange(3), torch.randn(3, 16), None, 8, torch.randn(9), True),
-        "query has shape": lambda: vllm.rotary_embedding(torch.arange(3), torch.randn(3, 17), None, 8, torch.randn(9, 8), True),
-        "key has shape": lambda: vllm.rotary_embedding(torch.arange(3), torch.randn(3, 16), torch.randn(2, 16), 8, torch.randn(9, 8), True),
+        "cos_sin_cache has shape": lambda: vllm.rotary_embedding(
+            torch.arange(3), torch.randn(3, 16), None, 8, torch.randn(9), True
+        ),
+        "query has shape": lambda: vllm.rotary_embedding(
+            torch.arange(3), torch.randn(3, 17), None, 8, torch.randn(9, 8), True
+        ),
+        "key has shape": lambda: vllm.rotary_embedding(
+            torch.arange(3), torch.randn(3, 16), torch.randn(2, 16), 8, torch.randn(9, 8), True
+        ),
     }.items():
         with pytest.raises(RotaryError, match=words):
             call()

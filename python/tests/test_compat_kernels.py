@@ -20,7 +20,9 @@ def kernel():
         from kernels import get_local_kernel
     except ImportError:
         folder = PATH / "build" / "torch-universal"
-        spec = importlib.util.spec_from_file_location("rotary_kernel", folder / "__init__.py", submodule_search_locations=[str(folder)])
+        spec = importlib.util.spec_from_file_location(
+            "rotary_kernel", folder / "__init__.py", submodule_search_locations=[str(folder)]
+        )
         module = sys.modules["rotary_kernel"] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         return module
@@ -40,7 +42,9 @@ def test_apply_rotary(kernel, dtype, conj, in_place):
     close(torch.cat([out1, out2], -1), wanted)
     other = [torch.empty_like(out1), torch.empty_like(out2)]
     y = torch.randn_like(x)
-    kernel.apply_rotary(y[..., :8], y[..., 8:], cos[None].expand(2, 5, 3, 8), sin[None].expand(2, 5, 3, 8), *other, conj)
+    kernel.apply_rotary(
+        y[..., :8], y[..., 8:], cos[None].expand(2, 5, 3, 8), sin[None].expand(2, 5, 3, 8), *other, conj
+    )
     close(torch.cat(other, -1), expected(y, cos.float(), sin.float(), inverse=conj))
     with pytest.raises(RotaryError, match="out2 has shape"):
         kernel.apply_rotary(x1, x2, cos, sin, out1, out2[:1], conj)
@@ -74,4 +78,6 @@ def test_a_model_with_the_kernel():
         with kernels.use_kernel_mapping({"rotary_pos_emb": {"cpu": repository}}):
             model = kernels.kernelize(model, mode=kernels.Mode.INFERENCE, device="cpu")
         got = model(tokens).logits
-    torch.testing.assert_close(got, wanted, rtol=0, atol=100 * torch.finfo(torch.float32).eps * wanted.abs().max().item())
+    torch.testing.assert_close(
+        got, wanted, rtol=0, atol=100 * torch.finfo(torch.float32).eps * wanted.abs().max().item()
+    )

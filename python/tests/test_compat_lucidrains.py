@@ -53,7 +53,18 @@ def near(got, want, angle):
     assert (got - want).abs().max() <= (angle + 4) * 2 * EPS * want.abs().max()
 
 
-@pytest.mark.parametrize("settings", [{}, {"theta": 500}, {"interpolate_factor": 2.0}, {"theta_rescale_factor": 3.0}, {"freqs_for": "constant", "num_freqs": 4}, {"seq_before_head_dim": True}, {"learned_freq": True}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"theta": 500},
+        {"interpolate_factor": 2.0},
+        {"theta_rescale_factor": 3.0},
+        {"freqs_for": "constant", "num_freqs": 4},
+        {"seq_before_head_dim": True},
+        {"learned_freq": True},
+    ],
+)
 def test_module(settings):
     theirs = pytest.importorskip("rotary_embedding_torch").RotaryEmbedding(8, **settings)
     ours = lucidrains.RotaryEmbedding(8, **settings)
@@ -63,7 +74,9 @@ def test_module(settings):
     near(ours.rotate_queries_or_keys(t), theirs.rotate_queries_or_keys(t), 6)
     near(ours.rotate_queries_or_keys(t, offset=20), theirs.rotate_queries_or_keys(t, offset=20), 26)
     last = t[..., -2:, :] if not settings.get("seq_before_head_dim") else t[:, -2:]
-    for got, want in zip(ours.rotate_queries_with_cached_keys(last, k), theirs.rotate_queries_with_cached_keys(last, k)):
+    for got, want in zip(
+        ours.rotate_queries_with_cached_keys(last, k), theirs.rotate_queries_with_cached_keys(last, k)
+    ):
         near(got, want, 6)
     if settings.get("learned_freq"):
         gradients = []

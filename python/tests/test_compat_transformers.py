@@ -48,7 +48,9 @@ def test_functions_of_transformers(kind, dtype):
     ours = form.function(function)
     width = 8 if form.columns == "once" else 16
     angles = 6 * torch.rand(2, 5, 8)
-    angles = {"twice": torch.cat([angles, angles], -1), "neighbours": angles.repeat_interleave(2, -1), "once": angles}[form.columns]
+    angles = {"twice": torch.cat([angles, angles], -1), "neighbours": angles.repeat_interleave(2, -1), "once": angles}[
+        form.columns
+    ]
     cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
     assert cos.shape[-1] == width
     shape = (2, 5, 3, 16) if form.arguments == "swapped" else (2, 3, 5, 16)
@@ -56,8 +58,8 @@ def test_functions_of_transformers(kind, dtype):
     tables = (sin, cos) if form.arguments == "swapped" else (cos, sin)
     weights = [torch.randn_like(x) for x in inputs]
     results = []
-    for function in (function, ours):
-        outputs = function(*inputs, *tables)
+    for apply in (function, ours):
+        outputs = apply(*inputs, *tables)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         loss = sum((y.float() * w.float()).sum() for y, w in zip(outputs, weights))
         results.append([y.detach() for y in outputs] + list(torch.autograd.grad(loss, inputs)))
@@ -99,7 +101,14 @@ def test_every_function_is_known_or_left_alone():
     assert len(unknown) < 0.15 * len(known), unknown
 
 
-SMALL = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 99, "pad_token_id": 0}
+SMALL = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "vocab_size": 99,
+    "pad_token_id": 0,
+}
 MODELS = {
     "LlamaForCausalLM": lambda: transformers.LlamaConfig(**SMALL, num_key_value_heads=2),
     "Qwen3ForCausalLM": lambda: transformers.Qwen3Config(**SMALL, num_key_value_heads=2, head_dim=16),

@@ -34,11 +34,17 @@ def test_opcheck(dtype):
     cos, sin = tables(7, 8)
     ids = torch.tensor([[3, 1, 4, 1, 5], [2, 6, 5, 3, 5]])
     # Dense layouts in other orders too, as projections leave them.
-    for q in (torch.randn(2, 3, 5, 16), torch.randn(2, 5, 3, 16).transpose(1, 2), torch.randn(5, 3, 2, 16).permute(2, 1, 0, 3)):
+    for q in (
+        torch.randn(2, 3, 5, 16),
+        torch.randn(2, 5, 3, 16).transpose(1, 2),
+        torch.randn(5, 3, 2, 16).permute(2, 1, 0, 3),
+    ):
         q = q.to(dtype)
         k = q[:, :2].clone()
         for positions in (None, ids):
-            how = arguments(cos[: None if positions is not None else 5], sin[: None if positions is not None else 5], positions)
+            how = arguments(
+                cos[: None if positions is not None else 5], sin[: None if positions is not None else 5], positions
+            )
             ops = torch.ops.rotary
             for grad in (False, True):
                 x, y = q.clone().requires_grad_(grad), k.clone().requires_grad_(grad)

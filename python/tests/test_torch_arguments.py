@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 from torch_cases import DTYPES, close, expected, tables  # noqa: E402
 
 from rotary import RotaryError  # noqa: E402
-from rotary.torch import rotate, rotate_  # noqa: E402
+from rotary.torch import _plain, rotate, rotate_  # noqa: E402
 
 
 def beside(rows, heads_first):
@@ -44,7 +44,14 @@ def test_positions(index, twice):
     one = torch.tensor([10, 0, 3, 4, 4], dtype=index)
     each = torch.tensor([[1, 2, 3, 4, 5], [9, 8, 0, 0, 10]], dtype=index)
     spread = torch.stack([each, each], -1)[..., 0]
-    for ids, rows in [(one, one), (one[None], one), (one.expand(2, 5), one), (each, each), (spread, each), (each.flip(0), each.flip(0))]:
+    for ids, rows in [
+        (one, one),
+        (one[None], one),
+        (one.expand(2, 5), one),
+        (each, each),
+        (spread, each),
+        (each.flip(0), each.flip(0)),
+    ]:
         wanted = [expected(x, beside(cos[rows.long()], True), beside(sin[rows.long()], True)) for x in (q, k)]
         for got, want in zip(rotate(q, k, *given, position_ids=ids), wanted):
             close(got, want)
@@ -120,11 +127,15 @@ REFUSED = {
     "position 5 is not in the table": lambda: rotate(X, None, COS, SIN, offset=1),
     "position -1 is not in the table": lambda: rotate(X, None, COS, SIN, offset=-1),
     "position 7 is not in the table": lambda: rotate(X, None, COS, SIN, position_ids=torch.tensor([0, 7, 0, 0, 0])),
-    "position -2 is not in the table": lambda: rotate(X.bfloat16(), None, COS.bfloat16(), SIN, position_ids=torch.full((5,), -2)),
+    "position -2 is not in the table": lambda: rotate(
+        X.bfloat16(), None, COS.bfloat16(), SIN, position_ids=torch.full((5,), -2)
+    ),
     r"position_ids has shape \[4\]": lambda: rotate(X, None, COS, SIN, position_ids=torch.arange(4)),
     r"position_ids has shape \[3, 5\]": lambda: rotate(X, None, COS, SIN, position_ids=torch.zeros(3, 5).int()),
     "position_ids has type float32": lambda: rotate(X, None, COS, SIN, position_ids=torch.arange(5.0)),
-    "position_ids and cu_seqlens": lambda: rotate(X, None, COS, SIN, position_ids=torch.arange(5), cu_seqlens=torch.tensor([5])),
+    "position_ids and cu_seqlens": lambda: rotate(
+        X, None, COS, SIN, position_ids=torch.arange(5), cu_seqlens=torch.tensor([5])
+    ),
     "an offset of 1 beside": lambda: rotate(X, None, COS, SIN, position_ids=torch.arange(5), offset=1),
     "a batch of 2": lambda: rotate(X, None, COS, SIN, cu_seqlens=torch.tensor([0, 5])),
     "cu_seqlens ends with 4": lambda: rotate(X[:1], None, COS, SIN, cu_seqlens=torch.tensor([0, 4])),
@@ -237,7 +248,13 @@ def draw(chance):
         return max(0, value + some(-1, 1)) if chance.random() < 0.02 else value
 
     dtype = some(*DTYPES)
-    batch, heads, kv_heads, length, pairs = some(0, 1, 1, 2, 3), some(1, 2, 3), some(0, 1, 2), some(0, 1, 2, 5, 9), some(1, 2, 4, 9)
+    batch, heads, kv_heads, length, pairs = (
+        some(0, 1, 1, 2, 3),
+        some(1, 2, 3),
+        some(0, 1, 2),
+        some(0, 1, 2, 5, 9),
+        some(1, 2, 4, 9),
+    )
     heads_first, rotary_offset, rest = some(True, False), some(0, 0, 1, 3), some(0, 0, 2, 5)
     features = rotary_offset + 2 * pairs + rest
 
@@ -268,7 +285,9 @@ def draw(chance):
     elif kind == "ids":
         of = some([length], [1, length], [batch, length])
         low, high = some((0, rows), (0, rows), (0, rows), (-1, rows + 1))
-        how["position_ids"] = torch.randint(low, max(high, low + 1), [size(n) for n in of], dtype=some(torch.int32, torch.int64))
+        how["position_ids"] = torch.randint(
+            low, max(high, low + 1), [size(n) for n in of], dtype=some(torch.int32, torch.int64)
+        )
     elif kind == "packed":
         ends = sorted(chance.choices(range(length + 1), k=3)) + [size(length)]
         how["cu_seqlens"] = torch.tensor(ends, dtype=some(torch.int32, torch.int64))
@@ -313,6 +332,21 @@ def plain(x, cos, sin, how):
     return expected(x, beside(cos, heads_first), beside(sin, heads_first), **flags)
 
 
+def by_torch(x, cos, sin, how):
+    names = {
+        "position_ids": None,
+        "cu_seqlens": None,
+        "offset": 0,
+        "interleaved": False,
+        "inverse": False,
+        "heads_first": True,
+    }
+    names |= {"rotary_dim": None, "rotary_offset": 0}
+    how = names | how
+    how["interleaved"] = int(how["interleaved"])
+    return _plain.rotate(x, cos, sin, *(how[name] for name in names))
+
+
 def test_ten_thousand_arguments():
     torch.manual_seed(0)
     right = refused = 0
@@ -335,5 +369,7 @@ def test_ten_thousand_arguments():
         for x, out, same in zip(before, got, in_place):
             close(out, plain(x, cos, sin, how))
             assert torch.equal(out, same), seed
+            # Plain torch, which serves other devices, gives the same bits.
+            assert torch.equal(out, by_torch(x, cos, sin, how)), seed
     # Enough of both to mean something.
     assert right > 5_000 and refused > 1_000, (right, refused)

@@ -45,7 +45,15 @@ def test_the_bits_of_the_cpu(dtype, interleaved):
         both(q[:1], k[:1], cos, sin, cu_seqlens=torch.tensor([0, 7, 7, 37], dtype=torch.int32), **how)
     cos, sin = tables(37, 11, torch.float64 if dtype == torch.float64 else torch.float32)
     both(q, k, cos, sin, rotary_dim=22, rotary_offset=5, **how)
-    both(q.transpose(1, 2).contiguous(), k.transpose(1, 2).contiguous(), cos, sin, rotary_dim=22, heads_first=False, **how)
+    both(
+        q.transpose(1, 2).contiguous(),
+        k.transpose(1, 2).contiguous(),
+        cos,
+        sin,
+        rotary_dim=22,
+        heads_first=False,
+        **how,
+    )
 
 
 def test_rows_that_are_not_there():
@@ -125,7 +133,9 @@ def test_autocast():
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 def test_another_gpu():
     q, (cos, sin) = torch.randn(1, 2, 5, 16), tables(5, 8)
-    assert torch.equal(rotate(q.to("cuda:1"), None, cos.to("cuda:1"), sin.to("cuda:1")).cpu(), rotate(q, None, cos, sin))
+    assert torch.equal(
+        rotate(q.to("cuda:1"), None, cos.to("cuda:1"), sin.to("cuda:1")).cpu(), rotate(q, None, cos, sin)
+    )
 
 
 def test_embedding_and_vllm():

@@ -13,7 +13,9 @@ pytest.importorskip("torch")
 @pytest.mark.parametrize("name", ["_rotate", "_embedding"])
 def test_docstrings(name):
     module = importlib.import_module(f"rotary.torch.{name}")
-    failed, tried = doctest.testmod(module, optionflags=doctest.ELLIPSIS, extraglobs={"RotaryEmbedding": getattr(module, "RotaryEmbedding", None)})
+    failed, tried = doctest.testmod(
+        module, optionflags=doctest.ELLIPSIS, extraglobs={"RotaryEmbedding": getattr(module, "RotaryEmbedding", None)}
+    )
     assert tried and not failed
 
 

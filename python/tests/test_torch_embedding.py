@@ -66,7 +66,9 @@ def test_from_config(tmp_path):
     for source in (config, tmp_path, str(tmp_path / "config.json")):
         close(RotaryEmbedding.from_config(source)(x), wanted)
     transformers = pytest.importorskip("transformers")
-    source = transformers.LlamaConfig(hidden_size=256, num_attention_heads=4, rope_parameters={"rope_type": "default", "rope_theta": 1234.0})
+    source = transformers.LlamaConfig(
+        hidden_size=256, num_attention_heads=4, rope_parameters={"rope_type": "default", "rope_theta": 1234.0}
+    )
     close(RotaryEmbedding.from_config(source)(x), wanted)
     with pytest.raises(RotaryError, match="config is a int"):
         RotaryEmbedding.from_config(3)
@@ -77,7 +79,9 @@ def test_from_config(tmp_path):
 def test_rules_that_change_with_the_length():
     transformers = pytest.importorskip("transformers")
     rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
-    config = transformers.LlamaConfig(hidden_size=64, num_attention_heads=2, max_position_embeddings=16, rope_parameters=rope)
+    config = transformers.LlamaConfig(
+        hidden_size=64, num_attention_heads=2, max_position_embeddings=16, rope_parameters=rope
+    )
     module = transformers.models.llama.modeling_llama.LlamaRotaryEmbedding(config)
     rotary = RotaryEmbedding.from_config(config)
     x = torch.randn(1, 2, 40, 32)

@@ -16,7 +16,11 @@ def rows_of(cos, sin, places):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_from_an_offset(dtype):
     cos, sin = tables(9, 4, dtype)
-    for given in ((cos, sin), [torch.cat([t, t], -1) for t in (cos, sin)], [torch.cat([t, t], -1)[None] for t in (cos, sin)]):
+    for given in (
+        (cos, sin),
+        [torch.cat([t, t], -1) for t in (cos, sin)],
+        [torch.cat([t, t], -1)[None] for t in (cos, sin)],
+    ):
         table, rows, is_listed, offset = _table(*given, 4, None, None, 3, 5)
         assert (rows, is_listed, offset) == (5, False, 0)
         assert torch.equal(table, rows_of(cos, sin, slice(3, 8)))

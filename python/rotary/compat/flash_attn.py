@@ -33,7 +33,9 @@ def apply_rotary_emb_qkv_(qkv, cos, sin, cos_k=None, sin_k=None, interleaved=Fal
     elif qkv.dim() == 4 and num_heads_q is not None:
         heads_k = (qkv.shape[2] - num_heads_q) // 2
         if heads_k < 0 or num_heads_q + 2 * heads_k != qkv.shape[2]:
-            raise RotaryError(f"qkv has {qkv.shape[2]} heads; expected num_heads_q = {num_heads_q} and twice those of the keys")
+            raise RotaryError(
+                f"qkv has {qkv.shape[2]} heads; expected num_heads_q = {num_heads_q} and twice those of the keys"
+            )
         q, k = qkv[:, :, :num_heads_q], qkv[:, :, num_heads_q : num_heads_q + heads_k]
     else:
         raise RotaryError(
@@ -75,7 +77,9 @@ def _where(x, cos, seqlen_offsets, cu_seqlens):
         seqlen_offsets = cu_seqlens.new_full((cu_seqlens.shape[0] - 1,), seqlen_offsets)
     sequences = x.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
     if seqlen_offsets.shape != (sequences,):
-        raise RotaryError(f"seqlen_offsets has shape {list(seqlen_offsets.shape)}; expected [{sequences}], one for each sequence")
+        raise RotaryError(
+            f"seqlen_offsets has shape {list(seqlen_offsets.shape)}; expected [{sequences}], one for each sequence"
+        )
     offsets = seqlen_offsets.to(torch.int64)
     if cu_seqlens is None:
         return offsets[:, None] + torch.arange(x.shape[1], device=x.device), None, 0

@@ -23,7 +23,9 @@ def apply_rotary_emb(freqs, t, start_index=0, scale=1.0, seq_dim=-2, freqs_seq_d
     """
     rotary_dim = freqs.shape[-1]
     if rotary_dim % 2 or start_index < 0 or start_index + rotary_dim > t.shape[-1]:
-        raise RotaryError(f"freqs has {rotary_dim} columns from feature {start_index} on; expected an even number within {t.shape[-1]}")
+        raise RotaryError(
+            f"freqs has {rotary_dim} columns from feature {start_index} on; expected an even number within {t.shape[-1]}"
+        )
     if seq_dim not in (-2, -3):
         seq_dim = seq_dim - t.dim() if seq_dim >= 0 else seq_dim
         if seq_dim not in (-2, -3):
@@ -32,7 +34,9 @@ def apply_rotary_emb(freqs, t, start_index=0, scale=1.0, seq_dim=-2, freqs_seq_d
         freqs_seq_dim = 0
     if freqs_seq_dim is not None:
         length = t.shape[seq_dim]
-        freqs = freqs.narrow(freqs_seq_dim, max(freqs.shape[freqs_seq_dim] - length, 0), min(length, freqs.shape[freqs_seq_dim]))
+        freqs = freqs.narrow(
+            freqs_seq_dim, max(freqs.shape[freqs_seq_dim] - length, 0), min(length, freqs.shape[freqs_seq_dim])
+        )
     angles = freqs[..., ::2]
     scale = scale[..., ::2] if isinstance(scale, torch.Tensor) and scale.dim() else scale
     cos, sin = angles.cos() * scale, angles.sin() * scale
@@ -101,7 +105,9 @@ class RotaryEmbedding(torch.nn.Module):
 
     def get_seq_pos(self, seq_len, device=None, dtype=None, offset=0):
         """Positions from the offset on, `[seq_len]`, in float32."""
-        return (torch.arange(seq_len, device=device or self.device, dtype=torch.float32) + offset) / self.interpolate_factor
+        return (
+            torch.arange(seq_len, device=device or self.device, dtype=torch.float32) + offset
+        ) / self.interpolate_factor
 
     def forward(self, t, seq_len=None, offset=0):
         """The angles of positions `t`, each twice, side by side: `[..., 2 * freqs]`."""
@@ -119,7 +125,9 @@ class RotaryEmbedding(torch.nn.Module):
         every = []
         for axis, size in enumerate(dims):
             pixels = self.freqs_for == "pixel"
-            place = torch.linspace(-1, 1, size, device=self.device) if pixels else torch.arange(size, device=self.device)
+            place = (
+                torch.linspace(-1, 1, size, device=self.device) if pixels else torch.arange(size, device=self.device)
+            )
             angles = self.forward(place + (0 if offsets is None else offsets[axis]))
             shape = [1] * len(dims) + [angles.shape[-1]]
             shape[axis] = size
@@ -153,7 +161,9 @@ class RotaryEmbedding(torch.nn.Module):
         """Both, with xPos."""
         seq_dim = self.default_seq_dim if seq_dim is None else seq_dim
         scale = self.get_scale(self.get_seq_pos(q.shape[seq_dim], q.device))
-        return self.rotate_queries_or_keys(q, seq_dim, scale=scale), self.rotate_queries_or_keys(k, seq_dim, scale=1 / scale)
+        return self.rotate_queries_or_keys(q, seq_dim, scale=scale), self.rotate_queries_or_keys(
+            k, seq_dim, scale=1 / scale
+        )
 
     def _xpos(self, wanted):
         if self.use_xpos != wanted:

@@ -1,7 +1,7 @@
 """transformers' `apply_rotary_pos_emb`, and `patch`, which puts it into a model that is loaded.
 
-    from rotary.compat.transformers import patch
-    print(patch(model))
+from rotary.compat.transformers import patch
+print(patch(model))
 """
 
 import itertools
@@ -180,7 +180,9 @@ def patch(model):
             done[f"{module.__name__}.{name}"] = form
     if not done:
         found = ", ".join(seen) or f"no function named {_NAMES[0]}"
-        raise RotaryError(f"nothing of {type(model).__name__} could be patched: found {found}; expected a rotation in a known form")
+        raise RotaryError(
+            f"nothing of {type(model).__name__} could be patched: found {found}; expected a rotation in a known form"
+        )
     return done
 
 

@@ -19,8 +19,13 @@ def rotary_embedding(positions, query, key, head_size, cos_sin_cache, is_neox):
     if positions.dim() not in (1, 2):
         raise RotaryError(f"positions has shape {list(positions.shape)}; expected [tokens] or [batch, length]")
     cos, sin = cos_sin_cache.chunk(2, -1)
-    q, k = _heads("query", query, positions, head_size), None if key is None else _heads("key", key, positions, head_size)
-    turned_(q, k, cos, sin, positions, None, 0, HALF if is_neox else INTERLEAVED, False, False, cos_sin_cache.shape[-1], 0)
+    q, k = (
+        _heads("query", query, positions, head_size),
+        None if key is None else _heads("key", key, positions, head_size),
+    )
+    turned_(
+        q, k, cos, sin, positions, None, 0, HALF if is_neox else INTERLEAVED, False, False, cos_sin_cache.shape[-1], 0
+    )
 
 
 def _heads(name, x, positions, head_size):

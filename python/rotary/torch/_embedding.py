@@ -51,7 +51,9 @@ class RotaryEmbedding(torch.nn.Module):
             raise RotaryError(f"max_positions is {max_positions}; expected at least 1")
         rotary_dim = head_dim - rotary_offset if rotary_dim is None else rotary_dim
         if rotary_offset < 0 or rotary_offset + rotary_dim > head_dim:
-            raise RotaryError(f"rotary_offset is {rotary_offset} with rotary_dim {rotary_dim}; expected a slice within {head_dim}")
+            raise RotaryError(
+                f"rotary_offset is {rotary_offset} with rotary_dim {rotary_dim}; expected a slice within {head_dim}"
+            )
         # The frequencies depend on the features that turn alone.
         config = {"model_type": "llama", "head_dim": rotary_dim, "max_position_embeddings": max_positions}
         config["rope_parameters"] = {"rope_type": "default", **(scaling or {}), "rope_theta": base}
@@ -79,7 +81,9 @@ class RotaryEmbedding(torch.nn.Module):
     def _setup(self, config, layer_type, layout, max_positions, learnable):
         self._config, self._layer_type, self._layout, self.max_positions = config, layer_type, layout, max_positions
         self._make_rope()
-        self.inv_freq = torch.nn.Parameter(torch.tensor(frequencies(self.rope), dtype=torch.float32)) if learnable else None
+        self.inv_freq = (
+            torch.nn.Parameter(torch.tensor(frequencies(self.rope), dtype=torch.float32)) if learnable else None
+        )
         self._tables = {}
         if not learnable:
             self._grow(max_positions, torch.device("cpu"), torch.float32)
@@ -95,7 +99,16 @@ class RotaryEmbedding(torch.nn.Module):
         return f"head_dim={self.head_dim}{turning}{pairing}, positions={self.max_positions}"
 
     def forward(
-        self, q, k=None, position_ids=None, offset=0, *, cu_seqlens=None, sequence_length=None, heads_first=True, in_place=False
+        self,
+        q,
+        k=None,
+        position_ids=None,
+        offset=0,
+        *,
+        cu_seqlens=None,
+        sequence_length=None,
+        heads_first=True,
+        in_place=False,
     ):
         """Rotates `q` and `k` as `rotary.torch.rotate` does: token i stands at `offset + i`, or at `position_ids[i]`, or where
         `cu_seqlens` says. Returns both, or `q` alone without `k`.
@@ -113,7 +126,18 @@ class RotaryEmbedding(torch.nn.Module):
         cos, sin, _ = tables
         turn = turned_ if in_place else turned
         return turn(
-            q, k, cos, sin, position_ids, cu_seqlens, offset, self._pairing, False, heads_first, self.rotary_dim, self.rotary_offset
+            q,
+            k,
+            cos,
+            sin,
+            position_ids,
+            cu_seqlens,
+            offset,
+            self._pairing,
+            False,
+            heads_first,
+            self.rotary_dim,
+            self.rotary_offset,
         )
 
     def _grow(self, needed, device, dtype, sequence_length=None):
@@ -140,7 +164,7 @@ class RotaryEmbedding(torch.nn.Module):
         if position_ids is None:
             position_ids = torch.arange(offset, offset + length, device=q.device)
             if cu_seqlens is not None:
-                position_ids = _plain.rows(position_ids[:, None], 1, None, cu_seqlens, 0, length)[:, 0]
+                position_ids = _plain.rows(position_ids[:, None].double(), 1, None, cu_seqlens, 0, length)[:, 0]
         # In float64, so that far positions do not lose what the frequencies learn.
         angles = position_ids[..., None].double() * self.inv_freq.double()
         wide = torch.float64 if q.dtype == torch.float64 else torch.float32
@@ -186,5 +210,7 @@ def _read(config):
     if hasattr(config, "to_dict"):
         config = config.to_dict()
     if not isinstance(config, dict):
-        raise RotaryError(f"config is a {type(config).__name__}; expected a path, a dict or a configuration of transformers")
+        raise RotaryError(
+            f"config is a {type(config).__name__}; expected a path, a dict or a configuration of transformers"
+        )
     return config

@@ -6,6 +6,7 @@ import torch
 
 from .._rotary import rotate as _rotate
 from .._rotary import rotate_cuda as _rotate_cuda
+from ._plain import looked_up
 
 # As `Kind` in crates/python/src/tensor.rs.
 KINDS = {
@@ -19,7 +20,20 @@ KINDS = {
 
 
 def on_cpu(
-    q, k, to_q, to_k, cos, sin, position_ids, cu_seqlens, offset, pairing, inverse, heads_first, rotary_dim, rotary_offset
+    q,
+    k,
+    to_q,
+    to_k,
+    cos,
+    sin,
+    position_ids,
+    cu_seqlens,
+    offset,
+    pairing,
+    inverse,
+    heads_first,
+    rotary_dim,
+    rotary_offset,
 ):
     """Rotates tensors of the CPU: in place where `to_q` is None."""
     kinds = KINDS
@@ -34,7 +48,9 @@ def on_cpu(
         None
         if position_ids is None
         else (kinds[position_ids.dtype], position_ids.data_ptr(), position_ids.shape, position_ids.stride()),
-        None if cu_seqlens is None else (kinds[cu_seqlens.dtype], cu_seqlens.data_ptr(), cu_seqlens.shape, cu_seqlens.stride()),
+        None
+        if cu_seqlens is None
+        else (kinds[cu_seqlens.dtype], cu_seqlens.data_ptr(), cu_seqlens.shape, cu_seqlens.stride()),
         pairing,
         inverse,
         heads_first,
@@ -54,7 +70,20 @@ def has_kernels(device):
 
 
 def on_cuda(
-    q, k, to_q, to_k, cos, sin, position_ids, cu_seqlens, offset, pairing, inverse, heads_first, rotary_dim, rotary_offset
+    q,
+    k,
+    to_q,
+    to_k,
+    cos,
+    sin,
+    position_ids,
+    cu_seqlens,
+    offset,
+    pairing,
+    inverse,
+    heads_first,
+    rotary_dim,
+    rotary_offset,
 ):
     """As `on_cpu`, on a GPU and its current stream. Nothing is waited for or copied to the host, so a CUDA graph may record it."""
     device = q.device.index
@@ -98,13 +127,8 @@ def _table(cos, sin, pairs, position_ids, cu_seqlens, offset, length):
     ):
         return cos, rows, False, offset
     if position_ids is not None:
-        if rows == 0:
-            return cos, 0, False, offset
-        # Rows that are not there come out as NaN, as where the kernels look them up.
-        inside = (position_ids >= 0) & (position_ids < rows)
-        places = position_ids.clamp(0, rows - 1).long()
-        table = _side_by_side(cos[places], sin[places], pairs).masked_fill_(~inside[..., None], float("nan"))
-        return table, places.numel(), True, offset
+        cos, sin = looked_up(cos, position_ids), looked_up(sin, position_ids)
+        return _side_by_side(cos, sin, pairs), position_ids.numel(), True, offset
     if cu_seqlens is not None:
         # No sequence is longer than all.
         taken = min(rows, length)

@@ -141,7 +141,8 @@ def back(how):
 def rotate_back(grad_q, grad_k, how):
     """Gradients, either of which may be None, turned back."""
     grad_q, grad_k = (
-        grad if grad is None or grad.stride(-1) == 1 or grad.shape[-1] == 1 else grad.contiguous() for grad in (grad_q, grad_k)
+        grad if grad is None or grad.stride(-1) == 1 or grad.shape[-1] == 1 else grad.contiguous()
+        for grad in (grad_q, grad_k)
     )
     if grad_q is not None and grad_k is not None:
         return _OPS.rotate_pair(grad_q, grad_k, *back(how))
@@ -173,7 +174,9 @@ def _rotate_pair_backward(ctx, grad_q, grad_k):
 
 
 torch.library.register_autograd("rotary::rotate", _rotate_backward, setup_context=_rotate_keep, lib=_LIBRARY)
-torch.library.register_autograd("rotary::rotate_pair", _rotate_pair_backward, setup_context=_rotate_pair_keep, lib=_LIBRARY)
+torch.library.register_autograd(
+    "rotary::rotate_pair", _rotate_pair_backward, setup_context=_rotate_pair_keep, lib=_LIBRARY
+)
 
 
 class InPlace(torch.autograd.Function):

@@ -2,6 +2,8 @@
 
 import torch
 
+from .. import RotaryError
+
 HALF, INTERLEAVED, INTERLEAVED_TO_HALF = range(3)
 
 
@@ -12,7 +14,9 @@ def rotate(x, cos, sin, position_ids, cu_seqlens, offset, pairing, inverse, head
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
     length = x.shape[-2] if heads_first else x.shape[-3]
     cos, sin = (
-        rows(table, rotary_dim // 2, position_ids, cu_seqlens, offset, length).to(wide).unsqueeze(-3 if heads_first else -2)
+        rows(table, rotary_dim // 2, position_ids, cu_seqlens, offset, length)
+        .to(wide)
+        .unsqueeze(-3 if heads_first else -2)
         for table in (cos, sin)
     )
     if x.dim() == 3 and cos.dim() == 4:
@@ -38,12 +42,26 @@ def rows(table, pairs, position_ids, cu_seqlens, offset, length):
     if table.dim() == 3 and table.shape[0] == 1:
         table = table[0]
     if position_ids is not None:
-        return table[position_ids]
+        return looked_up(table, position_ids)
     if cu_seqlens is not None:
         token = torch.arange(length, device=table.device)
         begun = torch.searchsorted(cu_seqlens.to(token.dtype), token, right=True)
         starts = torch.cat([cu_seqlens.new_zeros(1), cu_seqlens]).to(token.dtype)
-        return table[token - starts[begun]]
+        return looked_up(table, token - starts[begun])
     if table.dim() == 3:
         return table
+    if length == 0:
+        return table[:0]
+    if offset < 0 or offset + length > table.shape[0]:
+        missing = offset if offset < 0 else offset + length - 1
+        raise RotaryError(f"position {missing} is not in the table, which covers positions 0..{table.shape[0]}")
     return table[offset : offset + length]
+
+
+def looked_up(table, ids):
+    """Rows of a table `[rows, ...]` by ids that nobody has looked at: NaN for one that has no row, as a GPU's kernels have it."""
+    count = table.shape[0]
+    if count == 0:
+        return table.new_full((*ids.shape, *table.shape[1:]), float("nan"))
+    is_there = (ids >= 0) & (ids < count)
+    return table[ids.clamp(0, count - 1).long()].masked_fill(~is_there[..., None], float("nan"))

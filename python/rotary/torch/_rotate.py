@@ -18,7 +18,6 @@ _bump = _ops.bump
 _kernels_for = _ops.kernels_for
 
 
-
 def rotate(
     q,
     k,
@@ -183,7 +182,9 @@ def _check(q, k, cos, sin, position_ids, cu_seqlens):
         if tensor.layout is not torch.strided:
             raise RotaryError(f"{name} has the layout {tensor.layout}; expected torch.strided")
         if tensor.dtype not in KINDS:
-            raise RotaryError(f"{name} has type {tensor.dtype}; expected one of {', '.join(str(kind)[6:] for kind in KINDS)}")
+            raise RotaryError(
+                f"{name} has type {tensor.dtype}; expected one of {', '.join(str(kind)[6:] for kind in KINDS)}"
+            )
         if tensor.device != q.device:
             raise RotaryError(f"{name} is on {tensor.device}; expected the device of q, {q.device}")
     for name in ("cos", "sin"):

@@ -14,7 +14,9 @@ def apply_rotary(x1, x2, cos, sin, out1, out2, conj):
     `conj`. cos and sin are broadcast over heads: `[length, 1, pairs]` beside `[batch, length, heads, pairs]`."""
     for name, x in {"x2": x2, "out1": out1, "out2": out2}.items():
         if x.shape != x1.shape or x.dtype != x1.dtype:
-            raise RotaryError(f"{name} has shape {list(x.shape)} and type {x.dtype}; expected those of x1, {list(x1.shape)}, {x1.dtype}")
+            raise RotaryError(
+                f"{name} has shape {list(x.shape)} and type {x.dtype}; expected those of x1, {list(x1.shape)}, {x1.dtype}"
+            )
     both = torch.cat([x1, x2], -1)
     if both.dim() in (3, 4) and cos.dim() >= 2 and cos.shape[-2] == 1 and cos.shape == sin.shape:
         rows = cos.squeeze(-2)
