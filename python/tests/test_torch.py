@@ -92,3 +92,15 @@ def test_only_one_of_a_pair_is_used():
     rotate(q, k, cos, sin)[1].sum().backward()
     assert q.grad is None
     close(k.grad, expected(torch.ones_like(k), cos, sin, inverse=True))
+
+
+def test_versions():
+    cos, sin = tables(4, 4)
+    q, k = torch.randn(1, 2, 4, 8), torch.randn(1, 1, 4, 8)
+    for call in (lambda: rotate_(q, k, cos, sin), lambda: torch.ops.rotary.rotate_pair_(q, k, *arguments(cos, sin))):
+        before = q._version, k._version
+        call()
+        assert q._version > before[0] and k._version > before[1]
+    before = q._version
+    rotate(q, k, cos, sin)
+    assert q._version == before

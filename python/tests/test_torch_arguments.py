@@ -147,6 +147,8 @@ REFUSED = {
     "q is expanded": lambda: rotate_(torch.randn(1, 3, 5, 8).expand(2, 3, 5, 8), None, COS, SIN),
     "no two vectors overlap": lambda: rotate_(torch.randn(100).as_strided((1, 3, 5, 8), (0, 8, 4, 1)), None, COS, SIN),
     "q and k share memory": lambda: (lambda y: rotate_(y[:, 1:], y[:, :2], COS, SIN))(X.clone()),
+    "q and cos share memory": lambda: (lambda y: rotate_(y, None, y[0, 0, :, :4], SIN))(X.clone()),
+    "k and sin share memory": lambda: (lambda y: rotate_(X.clone(), y, COS, y[1, 2, :, 4:]))(X.clone()),
     "cos requires a gradient": lambda: rotate(X, None, COS.clone().requires_grad_(), SIN),
 }
 

@@ -1,7 +1,7 @@
 //! Rotating torch's tensors on NVIDIA GPUs, in the order of torch's streams.
 
 use crate::error::raised;
-use crate::rotate::{Side, check_pair, rope_of};
+use crate::rotate::{Side, check_pair, check_read, rope_of};
 use crate::tensor::{Kind, Tensor};
 use crate::trig::Trig;
 use half::{bf16, f16};
@@ -45,6 +45,7 @@ pub(crate) fn rotate_cuda(
     let first = Side::new("q", q, to_q, heads_first)?;
     let second = k.map(|k| Side::new("k", k, to_k, heads_first)).transpose()?;
     check_pair(&first, second.as_ref())?;
+    check_read(&first, second.as_ref(), [Some(cos), Some(sin), position_ids, cu_seqlens])?;
     let [batch, length, ..] = first.shape;
     // For its checks: the shapes of tables and ids. What the ids are, the kernels check.
     let trig = Trig::new((cos, sin), rope.rotary_dim(), (batch, length), offset, position_ids, None)?;

@@ -39,6 +39,7 @@ pub(crate) fn rotate(
     let second = k.map(|k| Side::new("k", k, to_k, heads_first)?.writable("k")).transpose()?;
     let [batch, length, ..] = first.shape;
     check_pair(&first, second.as_ref())?;
+    check_read(&first, second.as_ref(), [Some(cos), Some(sin), position_ids, cu_seqlens])?;
     let trig = Trig::new((cos, sin), rope.rotary_dim(), (batch, length), offset, position_ids, cu_seqlens)?;
     let turn = if inverse { Turn::Backward } else { Turn::Forward };
     let work = Work { rope: &rope, trig, turn, q: first, k: second };
@@ -105,6 +106,20 @@ pub(crate) fn check_pair(q: &Side, k: Option<&Side>) -> PyResult<()> {
     }
     if !are_apart(&q.to, &k.to) {
         return Err(raised("q and k share memory; expected tensors that do not overlap, to write to"));
+    }
+    Ok(())
+}
+
+/// Checks that nothing is written to that is also read: cosines, sines, position ids, cumulative lengths.
+pub(crate) fn check_read(q: &Side, k: Option<&Side>, read: [Option<Tensor>; 4]) -> PyResult<()> {
+    for (name, side) in [("q", Some(q)), ("k", k)] {
+        for (other, tensor) in ["cos", "sin", "position_ids", "cu_seqlens"].into_iter().zip(read) {
+            if side.zip(tensor).is_some_and(|(side, tensor)| side.to.touches(&tensor)) {
+                return Err(raised(format!(
+                    "{name} and {other} share memory; expected tensors that do not overlap, to write to"
+                )));
+            }
+        }
     }
     Ok(())
 }

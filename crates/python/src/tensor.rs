@@ -87,6 +87,12 @@ impl Tensor {
         self.shape().iter().product::<usize>() * self.kind.bytes()
     }
 
+    /// Whether any byte from its first to its last is one of the other's.
+    pub fn touches(&self, other: &Tensor) -> bool {
+        let end = |tensor: &Tensor| tensor.address + tensor.extent() * tensor.kind.bytes();
+        !self.is_empty() && !other.is_empty() && self.address < end(other) && other.address < end(self)
+    }
+
     /// Refuses memory that is not there, or that does not begin where a number can.
     pub fn check_memory(&self, name: &str) -> PyResult<()> {
         if self.is_empty() {
