@@ -13,18 +13,33 @@
 //! compare.rs   comparisons of position encodings
 //! plot.rs      pictures
 //! command.rs   the command line
+//!
+//! rotate.rs    rotating torch's tensors where they lie
+//! cuda.rs      the same on NVIDIA GPUs
+//! tensor.rs    what Python says of a tensor
+//! trig.rs      cosines and sines that Python hands over
+//! table.rs     the tables of a rope, in torch's memory
+//! pages.rs     what the system is asked about memory
+//! threads.rs   threads for large work
 //! ```
 
 mod command;
 mod compare;
 mod config;
+mod cuda;
 mod error;
 mod inspect;
 mod numbers;
+mod pages;
 mod pipeline;
 mod plot;
 mod rope;
+mod rotate;
+mod table;
+mod tensor;
+mod threads;
 mod train;
+mod trig;
 mod work;
 
 use pyo3::prelude::*;
@@ -35,6 +50,8 @@ mod _rotary {
     use crate::command::command;
     #[pymodule_export]
     use crate::compare::compare;
+    #[pymodule_export]
+    use crate::cuda::rotate_cuda;
     #[pymodule_export]
     use crate::error::RotaryError;
     #[pymodule_export]
@@ -47,6 +64,10 @@ mod _rotary {
     use crate::plot::plot;
     #[pymodule_export]
     use crate::rope::{Rope, projection_order};
+    #[pymodule_export]
+    use crate::rotate::rotate;
+    #[pymodule_export]
+    use crate::table::{features, fill_table, frequencies};
     #[pymodule_export]
     use crate::train::train;
 
