@@ -4,6 +4,7 @@
 //! ```text
 //! error.rs     errors as exceptions, with the library's words
 //! numbers.rs   numbers that numpy and torch read where they lie
+//! whole.rs     whole numbers that people give
 //! config.rs    the configurations that people have, as the bytes of a config.json
 //! work.rs      work that takes long: a thread, progress, Ctrl-C
 //! rope.rs      what a configuration means: frequencies, tables
@@ -25,6 +26,7 @@ mod pipeline;
 mod plot;
 mod rope;
 mod train;
+mod whole;
 mod work;
 
 use pyo3::prelude::*;

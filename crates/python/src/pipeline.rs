@@ -1,7 +1,8 @@
 //! Models on texts. Every task takes a list of texts and gives a list; what they look like in Python is written there.
 
-use crate::error::{raised, size};
+use crate::error::raised;
 use crate::numbers::{Numbers, array};
+use crate::whole::Whole;
 use crate::work::{Leave, Next, Teller, Work, finish};
 use pyo3::prelude::*;
 use roformer::model::HeadKind;
@@ -37,6 +38,9 @@ macro_rules! on {
 /// told and Ctrl-C ends the work soon.
 const WINDOW: usize = 512;
 
+/// No text is added to those of as many bytes.
+const WINDOW_BYTES: usize = 1 << 20;
+
 /// What stands before a text, and what is done with its vector.
 #[derive(Clone, FromPyObject)]
 #[pyo3(from_item_all)]
@@ -45,7 +49,7 @@ struct Vectors {
     normalize: bool,
     prompt_name: Option<String>,
     prompt: Option<String>,
-    dimensions: Option<i64>,
+    dimensions: Option<Whole>,
 }
 
 impl Vectors {
@@ -57,7 +61,7 @@ impl Vectors {
         };
         let pooling = self.pooling.as_deref().map(pooling).transpose()?;
         // One that is negative is refused in the library's words, as none is.
-        let dimensions = self.dimensions.map(|dimensions| usize::try_from(dimensions).unwrap_or(0));
+        let dimensions = self.dimensions.map(|dimensions| usize::try_from(dimensions.0).unwrap_or(0));
         Ok(Embed { pooling, normalize: self.normalize, prompt, dimensions })
     }
 }
@@ -82,14 +86,39 @@ fn pooling(name: &str) -> roformer::Result<Pooling> {
 /// The number of texts that are done.
 type Done = usize;
 
+/// What has a length.
+trait Long {
+    fn bytes(&self) -> usize;
+}
+
+impl Long for String {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+}
+
+impl Long for Pair {
+    fn bytes(&self) -> usize {
+        self.0.len() + self.1.len()
+    }
+}
+
 /// Takes texts window by window through a task. What is wrong with one of several comes with its place.
-fn windows<T, R>(
+fn windows<T: Long, R>(
     teller: &Teller<Done>,
     texts: &[T],
     task: impl Fn(&[T]) -> Vec<roformer::Result<R>>,
 ) -> Result<Vec<R>, String> {
     let mut results = Vec::with_capacity(texts.len());
-    for window in texts.chunks(WINDOW) {
+    while results.len() < texts.len() {
+        let mut bytes = 0;
+        let fits = |text: &&T| {
+            let before = bytes;
+            bytes += text.bytes();
+            before < WINDOW_BYTES
+        };
+        let rest = &texts[results.len()..];
+        let window = &rest[..rest.iter().take(WINDOW).take_while(fits).count()];
         for result in task(window) {
             let place = results.len();
             results.push(result.map_err(|error| match texts.len() {
@@ -138,10 +167,13 @@ impl Pipeline {
         device: String,
         dtype: String,
         revision: Option<String>,
-        max_tokens: Option<i64>,
+        max_tokens: Option<Whole>,
         progress: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let max_tokens = max_tokens.map(|tokens| size("max_tokens", tokens)).transpose()?;
+        let max_tokens = max_tokens.map(|tokens| tokens.size("max_tokens")).transpose()?;
+        if max_tokens == Some(0) {
+            return Err(raised("max_tokens is 0; expected at least 1"));
+        }
         let load = move |teller: &Teller<Came>| {
             let device = roformer_cli::library::device(&device, &dtype, false)?;
             let tell = |progress: hub::Progress<'_>| {
@@ -236,10 +268,10 @@ impl Pipeline {
         &self,
         py: Python<'_>,
         texts: Vec<String>,
-        top_k: i64,
+        top_k: Whole,
         progress: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Vec<Vec<(String, u32, f32, String)>>> {
-        let (top_k, opened) = (size("top_k", top_k)?, Arc::clone(&self.0));
+        let (top_k, opened) = (top_k.size("top_k")?, Arc::clone(&self.0));
         let guesses = done(py, texts.len(), progress, move |teller| {
             on!(&*opened, |pipeline| windows(teller, &texts, |texts| pipeline.fill_mask_all(texts, top_k)))
         })?;
@@ -333,8 +365,18 @@ impl Pipeline {
     }
 
     /// Other texts that say the same, the nearest first, with their scores.
-    fn paraphrase(&self, py: Python<'_>, text: String, count: i64, how: How) -> PyResult<Vec<(String, f32)>> {
-        let (how, count, opened) = (how.generate()?, size("count", count)?, Arc::clone(&self.0));
+    fn paraphrase(
+        &self,
+        py: Python<'_>,
+        text: String,
+        count: Whole,
+        how: How,
+    ) -> PyResult<Vec<(String, f32)>> {
+        let (how, opened) = (how.generate()?, Arc::clone(&self.0));
+        let count = match count.0 {
+            count @ 1..=1000 => count as usize,
+            count => return Err(raised(format!("count is {count}; expected from 1 to 1000"))),
+        };
         let found = done(py, 1, None, move |_| {
             on!(&*opened, |pipeline| pipeline.paraphrase(&text, count, &how)).map_err(words)
         })?;
@@ -365,21 +407,21 @@ enum Either {
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct How {
-    max_tokens: i64,
+    max_tokens: Whole,
     temperature: f32,
-    top_k: i64,
+    top_k: Whole,
     top_p: f32,
-    seed: i64,
+    seed: Whole,
 }
 
 impl How {
     fn generate(&self) -> PyResult<Generate> {
         Ok(Generate {
-            max_tokens: size("max_tokens", self.max_tokens)?,
+            max_tokens: self.max_tokens.size("max_tokens")?,
             temperature: self.temperature,
-            top_k: size("top_k", self.top_k)?,
+            top_k: self.top_k.size("top_k")?,
             top_p: self.top_p,
-            seed: size("seed", self.seed)? as u64,
+            seed: self.seed.size("seed")? as u64,
         })
     }
 }
