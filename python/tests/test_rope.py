@@ -105,7 +105,7 @@ def test_keys_are_moved():
     [
         (lambda: Rope(3), RotaryError, "even number"),
         (lambda: Rope(-4), RotaryError, "head_dim is -4"),
-        (lambda: Rope("4"), TypeError, "head_dim"),
+        (lambda: Rope("4"), TypeError, "integer"),
         (lambda: Rope(4, base=math.nan), RotaryError, "base is NaN"),
         (lambda: Rope(4, pairing="odd"), RotaryError, "interleaved, half"),
         (lambda: Rope(4, angles="f16"), RotaryError, "exact or f32"),

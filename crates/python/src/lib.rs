@@ -9,7 +9,7 @@
 //! work.rs      work that takes long: a thread, progress, Ctrl-C
 //! rope.rs      what a configuration means: frequencies, tables
 //! inspect.rs   what a configuration does, in words
-//! pipeline.rs  models on texts
+//! pipeline.rs  models on texts; vectors.rs and stream.rs, options and what is generated
 //! train.rs     training
 //! compare.rs   comparisons of position encodings
 //! plot.rs      pictures
@@ -25,7 +25,9 @@ mod numbers;
 mod pipeline;
 mod plot;
 mod rope;
+mod stream;
 mod train;
+mod vectors;
 mod whole;
 mod work;
 
@@ -44,11 +46,13 @@ mod _rotary {
     #[pymodule_export]
     use crate::numbers::Numbers;
     #[pymodule_export]
-    use crate::pipeline::{Pipeline, Stream};
+    use crate::pipeline::Pipeline;
     #[pymodule_export]
     use crate::plot::plot;
     #[pymodule_export]
     use crate::rope::{Rope, projection_order};
+    #[pymodule_export]
+    use crate::stream::Stream;
     #[pymodule_export]
     use crate::train::train;
 

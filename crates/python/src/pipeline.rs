@@ -2,17 +2,19 @@
 
 use crate::error::raised;
 use crate::numbers::{Numbers, array};
+use crate::stream::{How, Stream};
+use crate::vectors::Vectors;
 use crate::whole::Whole;
-use crate::work::{Leave, Next, Teller, Work, finish};
+use crate::work::{Leave, Teller, Work, finish};
 use pyo3::prelude::*;
 use roformer::model::HeadKind;
 use roformer::ops::{Backend, Cpu, Cuda};
-use roformer::pipeline::{Answer, Embed, Generate, Guess, Label, Paraphrase, Pooling, Prompt, TokenLabel};
+use roformer::pipeline::{Answer, Guess, Label, Paraphrase, TokenLabel};
 use roformer::{Device, hub};
 use roformer_cli::library::Characters;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// A model with its tokenizer, on a device.
 #[pyclass(frozen, module = "rotary")]
@@ -40,48 +42,6 @@ const WINDOW: usize = 512;
 
 /// No text is added to those of as many bytes.
 const WINDOW_BYTES: usize = 1 << 20;
-
-/// What stands before a text, and what is done with its vector.
-#[derive(Clone, FromPyObject)]
-#[pyo3(from_item_all)]
-struct Vectors {
-    pooling: Option<String>,
-    normalize: bool,
-    prompt_name: Option<String>,
-    prompt: Option<String>,
-    dimensions: Option<Whole>,
-}
-
-impl Vectors {
-    fn embed(&self) -> roformer::Result<Embed<'_>> {
-        let prompt = match (&self.prompt, &self.prompt_name) {
-            (Some(text), _) => Prompt::Text(text),
-            (None, Some(name)) => Prompt::Named(name),
-            (None, None) => Prompt::Usual,
-        };
-        let pooling = self.pooling.as_deref().map(pooling).transpose()?;
-        // One that is negative is refused in the library's words, as none is.
-        let dimensions = self.dimensions.map(|dimensions| usize::try_from(dimensions.0).unwrap_or(0));
-        Ok(Embed { pooling, normalize: self.normalize, prompt, dimensions })
-    }
-}
-
-/// The poolings by the names that the command has for them.
-fn pooling(name: &str) -> roformer::Result<Pooling> {
-    Ok(match name {
-        "cls" => Pooling::Cls,
-        "mean" => Pooling::Mean,
-        "max" => Pooling::Max,
-        "mean-sqrt" => Pooling::MeanSqrt,
-        "weighted" => Pooling::Weighted,
-        "last" => Pooling::Last,
-        "pooler" => Pooling::Pooler,
-        _ => {
-            let expected = "cls, mean, max, mean-sqrt, weighted, last or pooler";
-            return Err(roformer::Error::input("pooling", format!("{name:?}"), expected));
-        }
-    })
-}
 
 /// The number of texts that are done.
 type Done = usize;
@@ -361,7 +321,7 @@ impl Pipeline {
             };
             on!(&*opened, |pipeline| pipeline.generate_while(&text, &how, on_text)).map_err(words)
         })?;
-        Ok(Stream { work, whole: Mutex::default() })
+        Ok(Stream::of(work))
     }
 
     /// Other texts that say the same, the nearest first, with their scores.
@@ -401,63 +361,4 @@ fn open<B: Backend>(
 enum Either {
     Texts(Vec<String>),
     Pairs(Vec<Pair>),
-}
-
-/// How text is generated.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-struct How {
-    max_tokens: Whole,
-    temperature: f32,
-    top_k: Whole,
-    top_p: f32,
-    seed: Whole,
-}
-
-impl How {
-    fn generate(&self) -> PyResult<Generate> {
-        Ok(Generate {
-            max_tokens: self.max_tokens.size("max_tokens")?,
-            temperature: self.temperature,
-            top_k: self.top_k.size("top_k")?,
-            top_p: self.top_p,
-            seed: self.seed.size("seed")? as u64,
-        })
-    }
-}
-
-/// Text as it is generated, piece by piece. It ends when nobody has it any more.
-#[pyclass(frozen, module = "rotary")]
-pub(crate) struct Stream {
-    work: Work<String, Result<String, String>>,
-    /// All of it, when it has ended.
-    whole: Mutex<Option<String>>,
-}
-
-#[pymethods]
-impl Stream {
-    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        this
-    }
-
-    fn __next__(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        let whole = || self.whole.lock().unwrap_or_else(PoisonError::into_inner);
-        if whole().is_some() {
-            return Ok(None);
-        }
-        match self.work.next(py)? {
-            Next::Progress(piece) => Ok(Some(piece)),
-            Next::Done(text) => {
-                // An end in an error is an end too.
-                *whole() = Some(text.as_ref().cloned().unwrap_or_default());
-                text.map(|_| None).map_err(raised)
-            }
-        }
-    }
-
-    /// All of the text, when it has come to its end.
-    fn all(&self, py: Python<'_>) -> PyResult<String> {
-        while self.__next__(py)?.is_some() {}
-        Ok(self.whole.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default())
-    }
 }
