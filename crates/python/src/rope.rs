@@ -29,8 +29,12 @@ impl Rope {
     /// Makes one by hand. `scaling` is a rule as a `config.json` writes it, such as `{"rope_type": "linear", "factor": 4}`;
     /// rules that depend on the length a model was trained at read it from `max_position_embeddings`.
     #[new]
-    #[pyo3(signature = (head_dim, *, base=10_000.0, pairing="half", rotary_dim=None, rotary_offset=Whole(0), scaling=None,
-                        max_position_embeddings=None, angles="exact"))]
+    #[pyo3(
+        signature = (head_dim, *, base=10_000.0, pairing="half", rotary_dim=None, rotary_offset=Whole(0), scaling=None,
+                     max_position_embeddings=None, angles="exact"),
+        text_signature = "(head_dim, *, base=10000.0, pairing='half', rotary_dim=None, rotary_offset=0, scaling=None, \
+                          max_position_embeddings=None, angles='exact')"
+    )]
     #[allow(clippy::too_many_arguments, reason = "keyword arguments, each a setting of the builder")]
     fn new(
         head_dim: Whole,
