@@ -41,6 +41,17 @@ def test_texts_in_any_number_and_their_progress(prompts):
     assert (vectors[0::2] == vectors[0]).all() and (vectors[1::2] == vectors[1]).all()
 
 
+def test_long_texts_are_told_more_often(prompts):
+    told = []
+    prompts.embed(["a " * 150_000] * 9, progress=lambda done, total: told.append(done))
+    assert told == [4, 8, 9], "four of them have a mebibyte, and the folder cuts them"
+
+
+def test_texts_that_the_vocabulary_does_not_have_are_warned_of(examples):
+    with pytest.warns(RuntimeWarning, match="vocabulary"):
+        Pipeline(examples / "tiny-mlm", device="cpu").embed(["☃ ☂ ☁ ♠ ♣"] * 50)
+
+
 def test_what_a_callback_raises_ends_the_work(prompts):
     def refuse(done, total):
         raise KeyError("enough")
@@ -76,6 +87,9 @@ def test_what_cannot_be_embedded_is_said(prompts, options, kind, says):
         ("prompts", {"dtype": "f17"}, "dtype is"),
         ("prompts", {"dtype": "tf32", "device": "cpu"}, "tf32"),
         ("prompts", {"device": "tpu"}, "device is"),
+        ("prompts", {"max_tokens": 0}, "at least 1"),
+        ("prompts", {"max_tokens": -1}, "max_tokens is -1"),
+        ("a\0b", {}, None),
     ],
 )
 def test_what_cannot_be_opened_is_said(sentences, monkeypatch, model, options, says):
@@ -171,6 +185,8 @@ def test_questions_tokens_and_paraphrases_are_the_command_s(examples, objects):
     found = pipeline.paraphrase("今天天气很好", 3, seed=4)
     assert [paraphrase.text for paraphrase in found] == [line["text"] for line in printed["paraphrases"]]
     assert found and found[0].score >= found[-1].score
+    with pytest.raises(RotaryError, match="from 1 to 1000"):
+        pipeline.paraphrase("今天天气很好", 1 << 40)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,10 @@ pub(crate) fn bytes(config: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     let py = config.py();
     if config.is_instance_of::<PyString>() || config.hasattr("__fspath__")? {
         let path: PathBuf = config.extract()?;
+        if path.as_os_str() == "-" {
+            // The command's word for standard input, for which a program would wait without knowing why.
+            return Err(raised("the configuration is \"-\"; expected a path, or the name of a model"));
+        }
         return py.detach(|| guarded(|| roformer_cli::library::config(&path).map_err(raised)));
     }
     let dictionary = match config.hasattr("to_dict")? {

@@ -24,9 +24,3 @@ pub(crate) fn guarded<R>(task: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
     // What a task was about to make is dropped with it; what it borrowed is read alone.
     catch_unwind(AssertUnwindSafe(task)).unwrap_or_else(|panic| Err(bug(&*panic)))
 }
-
-/// A size that somebody gave, which may not be negative.
-pub(crate) fn size(name: &str, value: i64) -> PyResult<usize> {
-    let expected = "a number that is not negative";
-    usize::try_from(value).map_err(|_| raised(format!("{name} is {value}; expected {expected}")))
-}

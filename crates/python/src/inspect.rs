@@ -2,6 +2,7 @@
 
 use crate::config;
 use crate::error::{guarded, raised};
+use crate::whole::Whole;
 use pyo3::prelude::*;
 use roformer::inspect::Report;
 use rope::{HfConfig, HfOptions, Pairing};
@@ -16,7 +17,7 @@ fn read(config: &Bound<'_, PyAny>, pairing: Option<&str>, allow_unknown: Vec<Str
 }
 
 /// A number of tokens, within the command's limits.
-fn length(context: i64) -> PyResult<u64> {
+fn length(Whole(context): Whole) -> PyResult<u64> {
     match u64::try_from(context) {
         Ok(length @ 1..=0x100_0000_0000) => Ok(length),
         _ => Err(raised(format!("context is {context}; expected from 1 to 2^40 tokens"))),
@@ -28,7 +29,7 @@ fn length(context: i64) -> PyResult<u64> {
 #[pyo3(signature = (config, context=None, pairing=None, allow_unknown=Vec::new()))]
 pub(crate) fn inspection(
     config: &Bound<'_, PyAny>,
-    context: Option<i64>,
+    context: Option<Whole>,
     pairing: Option<&str>,
     allow_unknown: Vec<String>,
 ) -> PyResult<(String, String)> {
@@ -47,7 +48,7 @@ pub(crate) fn inspection(
 #[pyo3(signature = (config, context, pairing=None, allow_unknown=Vec::new()))]
 pub(crate) fn advice(
     config: &Bound<'_, PyAny>,
-    context: i64,
+    context: Whole,
     pairing: Option<&str>,
     allow_unknown: Vec<String>,
 ) -> PyResult<String> {

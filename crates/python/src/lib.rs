@@ -4,11 +4,12 @@
 //! ```text
 //! error.rs     errors as exceptions, with the library's words
 //! numbers.rs   numbers that numpy and torch read where they lie
+//! whole.rs     whole numbers that people give
 //! config.rs    the configurations that people have, as the bytes of a config.json
 //! work.rs      work that takes long: a thread, progress, Ctrl-C
 //! rope.rs      what a configuration means: frequencies, tables
 //! inspect.rs   what a configuration does, in words
-//! pipeline.rs  models on texts
+//! pipeline.rs  models on texts; vectors.rs and stream.rs, options and what is generated
 //! train.rs     training
 //! compare.rs   comparisons of position encodings
 //! plot.rs      pictures
@@ -35,11 +36,14 @@ mod pipeline;
 mod plot;
 mod rope;
 mod rotate;
+mod stream;
 mod table;
 mod tensor;
 mod threads;
 mod train;
 mod trig;
+mod vectors;
+mod whole;
 mod work;
 
 use pyo3::prelude::*;
@@ -59,13 +63,15 @@ mod _rotary {
     #[pymodule_export]
     use crate::numbers::Numbers;
     #[pymodule_export]
-    use crate::pipeline::{Pipeline, Stream};
+    use crate::pipeline::Pipeline;
     #[pymodule_export]
     use crate::plot::plot;
     #[pymodule_export]
     use crate::rope::{Rope, projection_order};
     #[pymodule_export]
     use crate::rotate::rotate;
+    #[pymodule_export]
+    use crate::stream::Stream;
     #[pymodule_export]
     use crate::table::{features, fill_table, frequencies};
     #[pymodule_export]

@@ -1,17 +1,20 @@
 //! Models on texts. Every task takes a list of texts and gives a list; what they look like in Python is written there.
 
-use crate::error::{raised, size};
+use crate::error::raised;
 use crate::numbers::{Numbers, array};
-use crate::work::{Leave, Next, Teller, Work, finish};
+use crate::stream::{How, Stream};
+use crate::vectors::Vectors;
+use crate::whole::Whole;
+use crate::work::{Leave, Teller, Work, finish};
 use pyo3::prelude::*;
 use roformer::model::HeadKind;
 use roformer::ops::{Backend, Cpu, Cuda};
-use roformer::pipeline::{Answer, Embed, Generate, Guess, Label, Paraphrase, Pooling, Prompt, TokenLabel};
+use roformer::pipeline::{Answer, Guess, Label, Paraphrase, TokenLabel};
 use roformer::{Device, hub};
 use roformer_cli::library::Characters;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// A model with its tokenizer, on a device.
 #[pyclass(frozen, module = "rotary")]
@@ -37,59 +40,45 @@ macro_rules! on {
 /// told and Ctrl-C ends the work soon.
 const WINDOW: usize = 512;
 
-/// What stands before a text, and what is done with its vector.
-#[derive(Clone, FromPyObject)]
-#[pyo3(from_item_all)]
-struct Vectors {
-    pooling: Option<String>,
-    normalize: bool,
-    prompt_name: Option<String>,
-    prompt: Option<String>,
-    dimensions: Option<i64>,
-}
-
-impl Vectors {
-    fn embed(&self) -> roformer::Result<Embed<'_>> {
-        let prompt = match (&self.prompt, &self.prompt_name) {
-            (Some(text), _) => Prompt::Text(text),
-            (None, Some(name)) => Prompt::Named(name),
-            (None, None) => Prompt::Usual,
-        };
-        let pooling = self.pooling.as_deref().map(pooling).transpose()?;
-        // One that is negative is refused in the library's words, as none is.
-        let dimensions = self.dimensions.map(|dimensions| usize::try_from(dimensions).unwrap_or(0));
-        Ok(Embed { pooling, normalize: self.normalize, prompt, dimensions })
-    }
-}
-
-/// The poolings by the names that the command has for them.
-fn pooling(name: &str) -> roformer::Result<Pooling> {
-    Ok(match name {
-        "cls" => Pooling::Cls,
-        "mean" => Pooling::Mean,
-        "max" => Pooling::Max,
-        "mean-sqrt" => Pooling::MeanSqrt,
-        "weighted" => Pooling::Weighted,
-        "last" => Pooling::Last,
-        "pooler" => Pooling::Pooler,
-        _ => {
-            let expected = "cls, mean, max, mean-sqrt, weighted, last or pooler";
-            return Err(roformer::Error::input("pooling", format!("{name:?}"), expected));
-        }
-    })
-}
+/// No text is added to those of as many bytes.
+const WINDOW_BYTES: usize = 1 << 20;
 
 /// The number of texts that are done.
 type Done = usize;
 
+/// What has a length.
+trait Long {
+    fn bytes(&self) -> usize;
+}
+
+impl Long for String {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+}
+
+impl Long for Pair {
+    fn bytes(&self) -> usize {
+        self.0.len() + self.1.len()
+    }
+}
+
 /// Takes texts window by window through a task. What is wrong with one of several comes with its place.
-fn windows<T, R>(
+fn windows<T: Long, R>(
     teller: &Teller<Done>,
     texts: &[T],
     task: impl Fn(&[T]) -> Vec<roformer::Result<R>>,
 ) -> Result<Vec<R>, String> {
     let mut results = Vec::with_capacity(texts.len());
-    for window in texts.chunks(WINDOW) {
+    while results.len() < texts.len() {
+        let mut bytes = 0;
+        let fits = |text: &&T| {
+            let before = bytes;
+            bytes += text.bytes();
+            before < WINDOW_BYTES
+        };
+        let rest = &texts[results.len()..];
+        let window = &rest[..rest.iter().take(WINDOW).take_while(fits).count()];
         for result in task(window) {
             let place = results.len();
             results.push(result.map_err(|error| match texts.len() {
@@ -138,10 +127,13 @@ impl Pipeline {
         device: String,
         dtype: String,
         revision: Option<String>,
-        max_tokens: Option<i64>,
+        max_tokens: Option<Whole>,
         progress: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let max_tokens = max_tokens.map(|tokens| size("max_tokens", tokens)).transpose()?;
+        let max_tokens = max_tokens.map(|tokens| tokens.size("max_tokens")).transpose()?;
+        if max_tokens == Some(0) {
+            return Err(raised("max_tokens is 0; expected at least 1"));
+        }
         let load = move |teller: &Teller<Came>| {
             let device = roformer_cli::library::device(&device, &dtype, false)?;
             let tell = |progress: hub::Progress<'_>| {
@@ -236,10 +228,10 @@ impl Pipeline {
         &self,
         py: Python<'_>,
         texts: Vec<String>,
-        top_k: i64,
+        top_k: Whole,
         progress: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Vec<Vec<(String, u32, f32, String)>>> {
-        let (top_k, opened) = (size("top_k", top_k)?, Arc::clone(&self.0));
+        let (top_k, opened) = (top_k.size("top_k")?, Arc::clone(&self.0));
         let guesses = done(py, texts.len(), progress, move |teller| {
             on!(&*opened, |pipeline| windows(teller, &texts, |texts| pipeline.fill_mask_all(texts, top_k)))
         })?;
@@ -329,12 +321,22 @@ impl Pipeline {
             };
             on!(&*opened, |pipeline| pipeline.generate_while(&text, &how, on_text)).map_err(words)
         })?;
-        Ok(Stream { work, whole: Mutex::default() })
+        Ok(Stream::of(work))
     }
 
     /// Other texts that say the same, the nearest first, with their scores.
-    fn paraphrase(&self, py: Python<'_>, text: String, count: i64, how: How) -> PyResult<Vec<(String, f32)>> {
-        let (how, count, opened) = (how.generate()?, size("count", count)?, Arc::clone(&self.0));
+    fn paraphrase(
+        &self,
+        py: Python<'_>,
+        text: String,
+        count: Whole,
+        how: How,
+    ) -> PyResult<Vec<(String, f32)>> {
+        let (how, opened) = (how.generate()?, Arc::clone(&self.0));
+        let count = match count.0 {
+            count @ 1..=1000 => count as usize,
+            count => return Err(raised(format!("count is {count}; expected from 1 to 1000"))),
+        };
         let found = done(py, 1, None, move |_| {
             on!(&*opened, |pipeline| pipeline.paraphrase(&text, count, &how)).map_err(words)
         })?;
@@ -359,63 +361,4 @@ fn open<B: Backend>(
 enum Either {
     Texts(Vec<String>),
     Pairs(Vec<Pair>),
-}
-
-/// How text is generated.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-struct How {
-    max_tokens: i64,
-    temperature: f32,
-    top_k: i64,
-    top_p: f32,
-    seed: i64,
-}
-
-impl How {
-    fn generate(&self) -> PyResult<Generate> {
-        Ok(Generate {
-            max_tokens: size("max_tokens", self.max_tokens)?,
-            temperature: self.temperature,
-            top_k: size("top_k", self.top_k)?,
-            top_p: self.top_p,
-            seed: size("seed", self.seed)? as u64,
-        })
-    }
-}
-
-/// Text as it is generated, piece by piece. It ends when nobody has it any more.
-#[pyclass(frozen, module = "rotary")]
-pub(crate) struct Stream {
-    work: Work<String, Result<String, String>>,
-    /// All of it, when it has ended.
-    whole: Mutex<Option<String>>,
-}
-
-#[pymethods]
-impl Stream {
-    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        this
-    }
-
-    fn __next__(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        let whole = || self.whole.lock().unwrap_or_else(PoisonError::into_inner);
-        if whole().is_some() {
-            return Ok(None);
-        }
-        match self.work.next(py)? {
-            Next::Progress(piece) => Ok(Some(piece)),
-            Next::Done(text) => {
-                // An end in an error is an end too.
-                *whole() = Some(text.as_ref().cloned().unwrap_or_default());
-                text.map(|_| None).map_err(raised)
-            }
-        }
-    }
-
-    /// All of the text, when it has come to its end.
-    fn all(&self, py: Python<'_>) -> PyResult<String> {
-        while self.__next__(py)?.is_some() {}
-        Ok(self.whole.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default())
-    }
 }

@@ -1,7 +1,8 @@
 //! Pictures of what rotary embedding does: those of `roformer plot`.
 
 use crate::config;
-use crate::error::{guarded, raised, size};
+use crate::error::{guarded, raised};
+use crate::whole::Whole;
 use pyo3::prelude::*;
 use roformer_explore::plot::{Decay, Format, Look, Plot, Rotation, Scores, Subject, Table, Wavelengths};
 use std::path::Path;
@@ -14,23 +15,23 @@ pub(crate) fn plot(
     figure: &str,
     config: Option<&Bound<'_, PyAny>>,
     layer_type: Option<&str>,
-    dim: i64,
+    dim: Whole,
     base: f64,
-    context: Option<i64>,
-    trained: Option<i64>,
+    context: Option<Whole>,
+    trained: Option<Whole>,
     name: &str,
-    width: Option<i64>,
+    width: Option<Whole>,
     dark: bool,
 ) -> PyResult<Vec<u8>> {
     let config = config.map(config::bytes).transpose()?;
     guarded(|| {
-        let given = |name: &str, value: Option<i64>| value.map(|value| size(name, value)).transpose();
+        let given = |name: &str, value: Option<Whole>| value.map(|value| value.size(name)).transpose();
         let (context, length) = (given("context", context)?, given("context", context)?.unwrap_or(64));
         let (context, trained) = (context.map(|n| n as u64), given("trained", trained)?.map(|n| n as u64));
         let width = given("width", width)?.map(|width| u32::try_from(width).unwrap_or(u32::MAX));
         let subject = match &config {
             Some(bytes) => Subject::of_config(bytes, layer_type),
-            None => Subject::plain(size("dim", dim)?, base),
+            None => Subject::plain(dim.size("dim")?, base),
         };
         let subject = subject.map_err(raised)?;
         let plot = match figure {

@@ -1,8 +1,9 @@
 //! What a configuration means: frequencies and tables.
 
 use crate::config;
-use crate::error::{guarded, raised, size};
+use crate::error::{guarded, raised};
 use crate::numbers::{Numbers, array, array_or_tensor};
+use crate::whole::{Whole, length};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyRange};
@@ -28,28 +29,32 @@ impl Rope {
     /// Makes one by hand. `scaling` is a rule as a `config.json` writes it, such as `{"rope_type": "linear", "factor": 4}`;
     /// rules that depend on the length a model was trained at read it from `max_position_embeddings`.
     #[new]
-    #[pyo3(signature = (head_dim, *, base=10_000.0, pairing="half", rotary_dim=None, rotary_offset=0, scaling=None,
-                        max_position_embeddings=None, angles="exact"))]
+    #[pyo3(
+        signature = (head_dim, *, base=10_000.0, pairing="half", rotary_dim=None, rotary_offset=Whole(0), scaling=None,
+                     max_position_embeddings=None, angles="exact"),
+        text_signature = "(head_dim, *, base=10000.0, pairing='half', rotary_dim=None, rotary_offset=0, scaling=None, \
+                          max_position_embeddings=None, angles='exact')"
+    )]
     #[allow(clippy::too_many_arguments, reason = "keyword arguments, each a setting of the builder")]
     fn new(
-        head_dim: i64,
+        head_dim: Whole,
         base: f64,
         pairing: &str,
-        rotary_dim: Option<i64>,
-        rotary_offset: i64,
+        rotary_dim: Option<Whole>,
+        rotary_offset: Whole,
         scaling: Option<&Bound<'_, PyDict>>,
-        max_position_embeddings: Option<i64>,
+        max_position_embeddings: Option<Whole>,
         angles: &str,
     ) -> PyResult<Rope> {
         guarded(|| {
-            let head_dim = size("head_dim", head_dim)?;
-            let rotary_dim = rotary_dim.map(|dim| size("rotary_dim", dim)).transpose()?.unwrap_or(head_dim);
+            let head_dim = head_dim.size("head_dim")?;
+            let rotary_dim = rotary_dim.map(|dim| dim.size("rotary_dim")).transpose()?.unwrap_or(head_dim);
             let schedule = match scaling {
                 None => Schedule::Default,
                 Some(rule) => schedule(rule, rotary_dim, base, max_position_embeddings)?,
             };
             let builder = rope::Rope::builder(head_dim).base(base).pairing(parsed(pairing)?);
-            let builder = builder.rotary_dim(rotary_dim).rotary_offset(size("rotary_offset", rotary_offset)?);
+            let builder = builder.rotary_dim(rotary_dim).rotary_offset(rotary_offset.size("rotary_offset")?);
             builder.schedule(schedule).angle_precision(precision(angles)?).build().map(Rope).map_err(raised)
         })
     }
@@ -157,7 +162,8 @@ impl Rope {
     /// The frequencies in radians per position, one per pair: an array `[pairs]` of float64. The length of the sequence matters
     /// to the dynamic rule and to LongRoPE alone.
     #[pyo3(signature = (sequence_length=None))]
-    fn inv_freq<'py>(&self, py: Python<'py>, sequence_length: Option<u64>) -> PyResult<Bound<'py, PyAny>> {
+    fn inv_freq<'py>(&self, py: Python<'py>, sequence_length: Option<Whole>) -> PyResult<Bound<'py, PyAny>> {
+        let sequence_length = length("sequence_length", sequence_length)?;
         let frequencies = guarded(|| Ok(self.0.frequencies(sequence_length).inv_freq().to_vec()))?;
         let pairs = frequencies.len();
         array(py, Numbers::doubles(frequencies, vec![pairs]))
@@ -177,11 +183,12 @@ impl Rope {
         &self,
         py: Python<'py>,
         positions: &Bound<'py, PyAny>,
-        sequence_length: Option<u64>,
+        sequence_length: Option<Whole>,
         dtype: &str,
         to: &str,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-        let positions = Places::of(positions)?;
+        let (positions, sequence_length) =
+            (Places::of(positions)?, length("sequence_length", sequence_length)?);
         let made = py.detach(|| {
             guarded(|| match dtype {
                 "f32" => table::<f32>(&self.0, &positions, sequence_length)
@@ -209,11 +216,13 @@ impl Rope {
         from_positions: &Bound<'py, PyAny>,
         to_positions: &Bound<'py, PyAny>,
         target: Option<&Rope>,
-        sequence_length: Option<u64>,
-        target_length: Option<u64>,
+        sequence_length: Option<Whole>,
+        target_length: Option<Whole>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         let (from, to) = (Places::of(from_positions)?.listed()?, Places::of(to_positions)?.listed()?);
         let target = target.map_or(&self.0, |target| &target.0);
+        let sequence_length = length("sequence_length", sequence_length)?;
+        let target_length = length("target_length", target_length)?;
         let (cos, sin) = guarded(|| {
             let made = self.0.rerotation::<f32>(&from, sequence_length, target, &to, target_length);
             made.map(|table| pair(&table, Numbers::singles)).map_err(raised)
@@ -249,22 +258,22 @@ impl Rope {
 /// The rows of a projection of queries or keys in the order that another pairing reads: row i of the new one is row `order[i]`.
 #[pyfunction]
 pub(crate) fn projection_order(
-    heads: i64,
-    head_dim: i64,
-    rotary_dim: i64,
-    rotary_offset: i64,
+    heads: Whole,
+    head_dim: Whole,
+    rotary_dim: Whole,
+    rotary_offset: Whole,
     from_pairing: &str,
     to_pairing: &str,
 ) -> PyResult<Vec<usize>> {
     guarded(|| {
         let head = HeadLayout {
-            heads: size("heads", heads)?,
-            head_dim: size("head_dim", head_dim)?,
-            rotary_dim: size("rotary_dim", rotary_dim)?,
-            rotary_offset: size("rotary_offset", rotary_offset)?,
+            heads: heads.size("heads")?,
+            head_dim: head_dim.size("head_dim")?,
+            rotary_dim: rotary_dim.size("rotary_dim")?,
+            rotary_offset: rotary_offset.size("rotary_offset")?,
         };
-        let rows = head.heads.checked_mul(head.head_dim).filter(|&rows| rows <= 1 << 32);
-        let rows = rows.ok_or_else(|| raised(format!("heads is {heads}; expected fewer rows")))?;
+        let rows = head.heads.checked_mul(head.head_dim).filter(|&rows| rows <= MOST);
+        let rows = rows.ok_or_else(|| raised(format!("heads is {}; expected fewer rows", heads.0)))?;
         let (order, mut permuted) = ((0..rows).collect::<Vec<_>>(), vec![0; rows]);
         let made = rope::permute_projection(
             &order,
@@ -278,6 +287,9 @@ pub(crate) fn projection_order(
     })
 }
 
+/// The most positions that are listed one by one, and rows that are put in another order.
+const MOST: usize = 1 << 26;
+
 /// The positions of a table.
 enum Places {
     Range(Range<i64>),
@@ -289,17 +301,21 @@ impl Places {
     fn of(positions: &Bound<'_, PyAny>) -> PyResult<Places> {
         if let Ok(range) = positions.cast::<PyRange>() {
             let [start, stop, step] =
-                ["start", "stop", "step"].map(|name| range.getattr(name)?.extract::<i64>());
-            if step? == 1 {
-                let (start, stop) = (start?, stop?);
+                ["start", "stop", "step"].map(|name| range.getattr(name)?.extract::<Whole>());
+            if step?.0 == 1 {
+                let (start, stop) = (start?.0, stop?.0);
                 return Ok(Places::Range(start..stop.max(start)));
             }
         }
-        if let Ok(count) = positions.extract::<i64>() {
+        if let Ok(count) = positions.extract::<Whole>().map(|count| count.0) {
             return match count {
                 0.. => Ok(Places::Range(0..count)),
                 _ => Err(raised(format!("positions is {count}; expected how many, a range or a list"))),
             };
+        }
+        if positions.len().is_ok_and(|count| count > MOST) {
+            let expected = format!("at most {MOST}, or a range of steps of 1");
+            return Err(raised(format!("positions are {} numbers; expected {expected}", positions.len()?)));
         }
         // Arrays and tensors, whatever their type, as lists.
         let positions = match positions.hasattr("tolist")? {
@@ -319,9 +335,8 @@ impl Places {
     fn listed(self) -> PyResult<Vec<f64>> {
         match self {
             Places::Listed(positions) => Ok(positions),
-            // More would not fit into memory.
-            Places::Range(range) if range.end - range.start > 1 << 32 => {
-                Err(raised(format!("the range {range:?} has too many positions; expected at most 2^32")))
+            Places::Range(range) if range.end.abs_diff(range.start) > MOST as u64 => {
+                Err(raised(format!("the range {range:?} has too many positions; expected at most {MOST}")))
             }
             Places::Range(range) => Ok(range.map(|position| position as f64).collect()),
         }
@@ -365,7 +380,7 @@ fn ropes(config: &[u8], pairing: Option<&str>, angles: &str) -> PyResult<rope::R
 }
 
 /// A rule as a `config.json` writes it, read as such.
-fn schedule(rule: &Bound<'_, PyDict>, dim: usize, base: f64, longest: Option<i64>) -> PyResult<Schedule> {
+fn schedule(rule: &Bound<'_, PyDict>, dim: usize, base: f64, longest: Option<Whole>) -> PyResult<Schedule> {
     let config = PyDict::new(rule.py());
     let rule = rule.copy()?;
     rule.set_item("rope_theta", base)?;
@@ -373,7 +388,7 @@ fn schedule(rule: &Bound<'_, PyDict>, dim: usize, base: f64, longest: Option<i64
     config.set_item("head_dim", dim)?;
     config.set_item("rope_parameters", rule)?;
     if let Some(longest) = longest {
-        config.set_item("max_position_embeddings", longest)?;
+        config.set_item("max_position_embeddings", longest.0)?;
     }
     Ok(read(&config::bytes(config.as_any())?, None, None, "exact")?.0.schedule().clone())
 }
