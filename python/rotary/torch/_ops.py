@@ -96,7 +96,7 @@ def bump(*tensors):
 
 try:
     bump(torch.empty(0))
-except TypeError:  # Earlier versions of torch take one at a time.
+except (RuntimeError, TypeError):  # Earlier versions of torch take one at a time.
 
     def bump(*tensors):
         for tensor in tensors:
