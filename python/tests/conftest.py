@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-# No test asks the hub, and all run on the CPU whatever the machine has.
-os.environ.update(HF_HUB_OFFLINE="1", CUDA_VISIBLE_DEVICES="")
+# No test asks the hub, and all run on the CPU unless a GPU is named, whatever the machine has.
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 

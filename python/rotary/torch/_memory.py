@@ -86,21 +86,30 @@ def on_cuda(
     rotary_offset,
 ):
     """As `on_cpu`, on a GPU and its current stream. Nothing is waited for or copied to the host, so a CUDA graph may record it."""
-    device = q.device.index
+    device = q.get_device()
     pairs = (q.shape[-1] - rotary_offset if rotary_dim is None else rotary_dim) // 2
     length = q.shape[-2 if heads_first else -3] if q.dim() > 2 else 0
     table, rows, is_listed, offset = _table(cos, sin, pairs, position_ids, cu_seqlens, offset, length)
-    ids, ends = (None if x is None else x.contiguous() for x in (position_ids, cu_seqlens))
+    kinds = KINDS
+    if position_ids is not None:
+        position_ids = position_ids.contiguous()
+    if cu_seqlens is not None:
+        cu_seqlens = cu_seqlens.contiguous()
     _rotate_cuda(
         device,
         torch._C._cuda_getCurrentRawStream(device),
         table.data_ptr(),
         rows,
         is_listed,
-        *(_described(x) for x in (q, k, to_q, to_k, cos, sin)),
+        (kinds[q.dtype], q.data_ptr(), q.shape, q.stride()),
+        None if k is None else (kinds[k.dtype], k.data_ptr(), k.shape, k.stride()),
+        None if to_q is None else (kinds[to_q.dtype], to_q.data_ptr(), to_q.shape, to_q.stride()),
+        None if to_k is None else (kinds[to_k.dtype], to_k.data_ptr(), to_k.shape, to_k.stride()),
+        (kinds[cos.dtype], cos.data_ptr(), cos.shape, cos.stride()),
+        (kinds[sin.dtype], sin.data_ptr(), sin.shape, sin.stride()),
         offset,
-        _described(ids),
-        _described(ends),
+        _described(position_ids),
+        _described(cu_seqlens),
         pairing,
         inverse,
         heads_first,

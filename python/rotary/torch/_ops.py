@@ -27,7 +27,7 @@ def kernels_for(q):
     """The function that rotates tensors like this one, or None for plain torch."""
     if q.is_cpu:
         return on_cpu
-    if q.is_cuda and q.dtype != torch.float64 and has_kernels(q.device.index):
+    if q.is_cuda and q.dtype != torch.float64 and has_kernels(q.get_device()):
         return on_cuda
     return None
 

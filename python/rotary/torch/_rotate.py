@@ -159,9 +159,11 @@ def _direct(q, k, cos, sin, position_ids, cu_seqlens):
     if _modes() or _transformed() or _traced() is not None or forward_ad._current_level >= 0:
         return None
     if not is_cpu:
-        device = q.device
-        if any(x is not None and x.device != device for x in (k, cos, sin, position_ids, cu_seqlens)):
-            return None
+        # Of one kind they are, or the kernels are not for them: the number tells.
+        number = q.get_device()
+        for x in (k, cos, sin, position_ids, cu_seqlens):
+            if x is not None and not (x.is_cuda and x.get_device() == number):
+                return None
     return _kernels_for(q)
 
 
