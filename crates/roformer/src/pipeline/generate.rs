@@ -113,7 +113,8 @@ impl<B: Backend> Pipeline<B> {
                     together.iter().filter_map(|&index| prompts[index].as_ref().ok()).collect();
                 let one =
                     |prompt| Ok(self.continuations(&[prompt], 1, 0, options, to_the_end)?.swap_remove(0));
-                let rows: Vec<Result<Vec<u32>>> = match self.continuations(&group, 1, 0, options, to_the_end) {
+                let rows: Vec<Result<Vec<u32>>> = match self.continuations(&group, 1, 0, options, to_the_end)
+                {
                     Ok(rows) => rows.into_iter().map(Ok).collect(),
                     // Too many for the memory, perhaps: each has its own error, if any.
                     Err(_) => group.into_iter().map(one).collect(),

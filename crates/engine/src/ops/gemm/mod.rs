@@ -331,13 +331,17 @@ impl<T: Real> Matrix<T> {
                 // SAFETY: the slices above have the sizes that a run asks for; each task has rows and columns of `out`
                 // for itself; the level is the one that the weight was packed for.
                 unsafe { T::run(self.level, &run) };
-                if activation != Activation::Identity {
-                    for row in 0..count {
-                        // SAFETY: the columns that this task has just written.
-                        let line =
-                            unsafe { std::slice::from_raw_parts_mut(run.out.add(row * outputs), columns) };
-                        activation.apply(line);
-                    }
+            }
+            if activation != Activation::Identity {
+                // All columns at once: they are still in the second-level cache, and few numbers at a time are not worth its while.
+                let first = piece_index * piece * width;
+                let columns = (piece * width).min(outputs - first);
+                for row in first_row..first_row + count {
+                    // SAFETY: the columns that this task has just written.
+                    let line = unsafe {
+                        std::slice::from_raw_parts_mut(target.pointer().add(row * outputs + first), columns)
+                    };
+                    activation.apply(line);
                 }
             }
         });
