@@ -3,6 +3,7 @@
 use crate::error::Error;
 use libloading::Library as Loaded;
 use std::ffi::{c_char, c_void};
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 
 /// cuBLASLt's names, newest first.
@@ -33,8 +34,8 @@ macro_rules! functions {
             version: unsafe extern "C" fn() -> usize,
             status: unsafe extern "C" fn(i32) -> *const c_char,
             path: String,
-            /// Last, so that the functions are gone before it is.
-            _library: Loaded,
+            /// Never closed: threads that have used it may outlive this, and what it left with them must find its code when they end.
+            _library: ManuallyDrop<Loaded>,
         }
 
         impl Library {
@@ -49,7 +50,7 @@ macro_rules! functions {
                         version: *library.get(b"cublasLtGetVersion\0").ok()?,
                         status: *library.get(b"cublasLtGetStatusString\0").ok()?,
                         path: path.display().to_string(),
-                        _library: library,
+                        _library: ManuallyDrop::new(library),
                     })
                 }
             }
