@@ -36,6 +36,7 @@ def on_cpu(
     rotary_offset,
 ):
     """Rotates tensors of the CPU: in place where `to_q` is None."""
+    # Written out, here and below: for a single token, calls are what takes time.
     kinds = KINDS
     _rotate(
         (kinds[q.dtype], q.data_ptr(), q.shape, q.stride()),
