@@ -97,11 +97,11 @@ impl<T: Plain> Buffer<T> {
 
 impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
-        // Kernels may still use it; memory that cannot be waited for (a stream is being captured) is left alone.
-        if self.device.synchronise().is_ok()
-            && let Ok(_current) = self.device.enter()
-        {
-            // SAFETY: allocated when the buffer was made, freed once, and no work of the GPU is left.
+        // Kernels may still use it: the driver waits for them before it frees what `cuMemAlloc` gave. Waiting here as well, with
+        // `cuCtxSynchronize`, ended in the driver (580) with an invalid address when other threads made or destroyed streams. Where
+        // it cannot wait (this thread captures a stream), it refuses, and the memory is left alone.
+        if let Ok(_current) = self.device.enter() {
+            // SAFETY: allocated when the buffer was made, and freed once.
             let _ = unsafe { sys::cuMemFree_v2(self.pointer) };
         }
     }

@@ -207,13 +207,6 @@ impl Device {
         self.0.context.enter()
     }
 
-    /// Waits for all work on the GPU.
-    pub(crate) fn synchronise(&self) -> Result<()> {
-        let _current = self.enter()?;
-        // SAFETY: a context is current.
-        check("waiting for the GPU", unsafe { sys::cuCtxSynchronize() })
-    }
-
     /// Bytes of memory, or what was asked for and what is free.
     pub(crate) fn allocate(&self, bytes: usize) -> Result<u64> {
         let _current = self.enter()?;
