@@ -40,8 +40,9 @@ struct Work {
     u32 offset;          // the first rotary feature, in bytes
     u32 lanes;           // chunks of pairs of a head
     u32 copies;          // chunks of features that are copied
-    u32 blocks;          // that share a token's groups of heads
+    u32 blocks;          // that are counted first: of groups of heads, or of tokens where `heads_apart`
     u32 reciprocal;      // 2^32 / blocks, rounded up
+    u32 heads_apart;     // whether tokens, not heads, are side by side in memory
     u32 conjugate;
 };
 
@@ -270,14 +271,16 @@ template <class T, Order FROM, Order TO, bool WIDE, bool IN_PLACE> __device__ vo
     constexpr int COPY = WIDE ? 16 / T::SIZE : 1;
 
     // A division by `blocks`: the product is right or one too many.
-    u32 tokens = blockIdx.x;
+    u32 slow = blockIdx.x;
     if (work.blocks > 1) {
-        tokens = __umulhi(blockIdx.x, work.reciprocal);
-        if (tokens * work.blocks > blockIdx.x) tokens--;
+        slow = __umulhi(blockIdx.x, work.reciprocal);
+        if (slow * work.blocks > blockIdx.x) slow--;
     }
-    u32 group = (blockIdx.x - tokens * work.blocks) * blockDim.y + threadIdx.y;
+    u32 fast = blockIdx.x - slow * work.blocks;
+    u32 groups = fast, tokens = slow, batch = blockIdx.z * gridDim.y + blockIdx.y;
+    if (work.heads_apart) groups = slow, tokens = blockIdx.z * work.blocks + fast, batch = blockIdx.y;
+    u32 group = groups * blockDim.y + threadIdx.y;
     u32 token = tokens * blockDim.z + threadIdx.z;
-    u32 batch = blockIdx.z * gridDim.y + blockIdx.y;
     bool key = group >= work.sides[0].groups;
     const Side &side = work.sides[key];
     u32 head = (key ? group - work.sides[0].groups : group) * HEADS;
