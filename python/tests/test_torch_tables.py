@@ -29,16 +29,6 @@ def test_rows_from_an_offset(dtype):
     assert _table(cos, sin, 4, None, None, -1, 5)[1:] == (9, False, -1)
 
 
-def test_as_they_lie():
-    cos, sin = tables(9, 4)
-    both = torch.cat([cos, sin], -1)
-    table, rows, is_listed, offset = _table(both[:, :4], both[:, 4:], 4, None, None, 3, 5)
-    assert table.data_ptr() == both.data_ptr() and (rows, is_listed, offset) == (9, False, 3)
-    # The same in 16 bits, or one after the other, is not what the kernels read.
-    assert _table(both[:, :4].half(), both[:, 4:].half(), 4, None, None, 0, 5)[0].data_ptr() != both.data_ptr()
-    assert _table(cos, sin, 4, None, None, 0, 9)[0].shape == (9, 8)
-
-
 def test_ids():
     cos, sin = tables(9, 4)
     for ids in (torch.tensor([8, 0, 3]), torch.tensor([[8, 0, 3], [1, 1, 2]], dtype=torch.int32)):
@@ -60,13 +50,40 @@ def test_packed_and_batches():
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_a_gpu():
+def test_as_they_lie_without_a_gpu():
+    """A GPU is looked for once cosines and sines are known to lie as its kernels read them; else a table is asked for."""
     from rotary import RotaryError
-    from rotary.torch._memory import _described, _rotate_cuda
+    from rotary.torch._memory import _rotate_cuda
 
     x, (cos, sin) = torch.randn(1, 2, 5, 8), tables(5, 4)
-    how = [_described(x), None, None, None, _described(cos), _described(sin), 0, None, None, 0, False, True]
+    both = torch.cat([cos, sin], -1)
+
+    def rotate(cos, sin, table=None, rotary_dim=None):
+        return _rotate_cuda(0, 0, table, x, None, None, None, cos, sin, 0, None, None, 0, False, True, rotary_dim, 0)
+
+    for given in ((both[:, :4], both[:, 4:]), (both[None, :, :4], both[None, :, 4:])):
+        with pytest.raises(RotaryError):
+            rotate(*given)
+    # Not one after the other, in 16 bits, the other way round, or with a row for each sequence.
+    half, twice = both.half(), both.expand(1, 5, 8).contiguous()[:, :, :4]
+    for given in ((cos, sin), (half[:, :4], half[:, 4:]), (both[:, 4:], both[:, :4]), (twice, twice)):
+        assert rotate(*given) is False
     with pytest.raises(RotaryError):
-        _rotate_cuda(0, 0, 0, 5, False, *how, None, 0)
+        rotate(cos, sin, (both, 5, False))
     with pytest.raises(RotaryError, match="cos has 4 columns"):
-        _rotate_cuda(0, 0, 0, 5, False, *how, 6, 0)
+        rotate(cos, sin, None, 6)
+
+
+def test_described_both_ways():
+    """What torch's own functions say of a tensor, and what its attributes say: a class made from `torch.Tensor` has attributes alone."""
+    from rotary.torch import rotate
+
+    class Own(torch.Tensor):
+        __torch_function__ = torch._C._disabled_torch_function_impl
+
+    cos, sin = tables(7, 4)
+    for dtype in DTYPES:
+        x = torch.randn(3, 2, 7, 8).to(dtype)[::2]
+        want = rotate(x, None, cos, sin)
+        for own in (x.as_subclass(Own), torch.nn.Parameter(x, requires_grad=False)):
+            assert torch.equal(torch.ops.rotary.rotate(own, cos, sin, None, None, 0, 0, False, True, None, 0), want)

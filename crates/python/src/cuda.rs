@@ -15,16 +15,15 @@ use std::sync::{Mutex, PoisonError};
 /// Rotates `q` and `k` of a GPU, in place or into `to_q` and `to_k`, as [`rotate`](crate::rotate::rotate) does, in one launch on a
 /// stream. Returns when the work is in the stream.
 ///
-/// `table` is the address of float32 numbers `[rows, 2, pairs]` on that GPU: of each row the cosines, then the sines, made from `cos`
-/// and `sin`. Where `is_listed`, each token has a row of its own. Ids are contiguous.
+/// `table` is float32 numbers `[rows, 2, pairs]` on that GPU, of each row the cosines, then the sines, made from `cos` and `sin`: the
+/// tensor, its rows, and whether each token has a row of its own. Without one, `cos` and `sin` must lie like that themselves; where
+/// they do not, nothing is done and False returned. Ids are contiguous.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "one call from Python for one rotation")]
 pub(crate) fn rotate_cuda(
     device: usize,
     stream: usize,
-    table: usize,
-    rows: usize,
-    is_listed: bool,
+    table: Option<(Tensor, usize, bool)>,
     q: Tensor,
     k: Option<Tensor>,
     to_q: Option<Tensor>,
@@ -39,7 +38,7 @@ pub(crate) fn rotate_cuda(
     heads_first: bool,
     rotary_dim: Option<usize>,
     rotary_offset: usize,
-) -> PyResult<()> {
+) -> PyResult<bool> {
     let features = *q.shape().last().unwrap_or(&0);
     let rope = rope_of(features, rotary_dim, rotary_offset, pairing)?;
     let first = Side::new("q", q, to_q, heads_first)?;
@@ -50,8 +49,14 @@ pub(crate) fn rotate_cuda(
     // For its checks: the shapes of tables and ids. What the ids are, the kernels check.
     let trig = Trig::new((cos, sin), rope.rotary_dim(), (batch, length), offset, position_ids, None)?;
     if batch * length == 0 {
-        return Ok(());
+        return Ok(true);
     }
+    let Some((table, rows, is_listed)) = table
+        .map(|(table, rows, is_listed)| (table.address, rows, is_listed))
+        .or_else(|| side_by_side(&cos, &sin, rope.rotary_dim()))
+    else {
+        return Ok(false);
+    };
     let device = device_of(device)?;
     // SAFETY: torch's current stream of this GPU, whose primary context torch uses too; it lives as long as the process.
     let stream = unsafe { Stream::from_raw(&device, stream as *mut c_void) };
@@ -84,7 +89,28 @@ pub(crate) fn rotate_cuda(
         kind => {
             Err(raised(format!("q has type {}; expected float32, float16 or bfloat16 on a GPU", kind.name())))
         }
-    }
+    }?;
+    Ok(true)
+}
+
+/// Cosines and sines that lie as the kernels read them, a row's sines after its cosines: the address, how many rows there are, and that
+/// tokens have none of their own.
+fn side_by_side(cos: &Tensor, sin: &Tensor, rotary_dim: usize) -> Option<(usize, usize, bool)> {
+    let pairs = rotary_dim / 2;
+    let lie = |table: &Tensor| {
+        let axes = table.shape().len();
+        // A batch of one is none.
+        let is_batch = axes == 3 && table.shape()[0] == 1;
+        table.kind == Kind::F32
+            && (axes == 2 || is_batch)
+            && table.shape()[axes - 1] == pairs
+            && table.strides()[axes - 2..] == [rotary_dim, 1]
+    };
+    let fit = lie(cos)
+        && lie(sin)
+        && sin.address == cos.address + pairs * size_of::<f32>()
+        && cos.address.is_multiple_of(16);
+    fit.then(|| (cos.address, cos.shape()[cos.shape().len() - 2], false))
 }
 
 fn launch<T: Number>(rows: &Rows, stream: &Stream, turn: Turn, q: &Side, k: Option<&Side>) -> PyResult<()> {

@@ -17,7 +17,8 @@
 //!
 //! rotate.rs    rotating torch's tensors where they lie
 //! cuda.rs      the same on NVIDIA GPUs
-//! tensor.rs    what Python says of a tensor
+//! torch.rs     what torch says of its tensors
+//! tensor.rs    a tensor of somebody else's: address, shape, strides
 //! trig.rs      cosines and sines that Python hands over
 //! table.rs     the tables of a rope, in torch's memory
 //! pages.rs     what the system is asked about memory
@@ -40,6 +41,7 @@ mod stream;
 mod table;
 mod tensor;
 mod threads;
+mod torch;
 mod train;
 mod trig;
 mod vectors;
@@ -74,6 +76,8 @@ mod _rotary {
     use crate::stream::Stream;
     #[pymodule_export]
     use crate::table::{features, fill_table, frequencies};
+    #[pymodule_export]
+    use crate::torch::{direct, use_torch};
     #[pymodule_export]
     use crate::train::train;
 

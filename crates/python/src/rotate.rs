@@ -12,8 +12,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Rotates `q` and `k`, in place or into `to_q` and `to_k`. Tensors are `(kind, address, shape, strides)` and must live, and be
-/// nobody else's to write, while this runs; Python's functions in `rotary.torch` see to that.
+/// Rotates `q` and `k`, in place or into `to_q` and `to_k`. Tensors are torch's, of the CPU, and must be nobody else's to write while
+/// this runs; Python's functions in `rotary.torch` see to that.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "one call from Python for one rotation")]
 pub(crate) fn rotate(

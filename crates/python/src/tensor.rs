@@ -1,11 +1,10 @@
-//! What Python says of a tensor: the type of its numbers, its address, its shape and its strides.
+//! A tensor of somebody else's: the type of its numbers, its address, its shape and its strides.
 
 use crate::error::raised;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 /// The most axes that a tensor may have here.
-const AXES: usize = 4;
+pub(crate) const AXES: usize = 4;
 
 /// The types of numbers, as `python/rotary/torch/_memory.py` numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +18,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 6] = [Kind::F32, Kind::F64, Kind::F16, Kind::Bf16, Kind::I32, Kind::I64];
+    pub const ALL: [Kind; 6] = [Kind::F32, Kind::F64, Kind::F16, Kind::Bf16, Kind::I32, Kind::I64];
 
     /// The name as torch has it.
     pub fn name(self) -> &'static str {
@@ -31,7 +30,7 @@ impl Kind {
     }
 }
 
-/// A tensor of somebody else's. Strides count elements.
+/// A tensor. Strides count elements.
 #[derive(Clone, Copy)]
 pub(crate) struct Tensor {
     pub kind: Kind,
@@ -41,30 +40,17 @@ pub(crate) struct Tensor {
     strides: [usize; AXES],
 }
 
-impl<'py> FromPyObject<'_, 'py> for Tensor {
-    type Error = PyErr;
-
-    /// From `(kind, address, shape, strides)`.
-    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Tensor> {
-        let (kind, address, shape, strides) =
-            object.extract::<(usize, usize, Bound<PyTuple>, Bound<PyTuple>)>()?;
-        let kind = *Kind::ALL.get(kind).ok_or_else(|| raised(format!("no numbers of kind {kind}")))?;
-        let axes = shape.len();
-        if axes > AXES || strides.len() != axes {
-            return Err(raised(format!("got a tensor with {axes} axes; expected at most {AXES}")));
-        }
-        let list = |tuple: &Bound<PyTuple>| -> PyResult<[usize; AXES]> {
-            let mut list = [0; AXES];
-            for (index, number) in list.iter_mut().enumerate().take(axes) {
-                *number = tuple.get_item(index)?.extract()?;
-            }
-            Ok(list)
-        };
-        Ok(Tensor { kind, address, axes, shape: list(&shape)?, strides: list(&strides)? })
-    }
-}
-
 impl Tensor {
+    pub fn new(
+        kind: Kind,
+        address: usize,
+        axes: usize,
+        shape: [usize; AXES],
+        strides: [usize; AXES],
+    ) -> Tensor {
+        Tensor { kind, address, axes, shape, strides }
+    }
+
     pub fn shape(&self) -> &[usize] {
         &self.shape[..self.axes]
     }

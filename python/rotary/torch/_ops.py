@@ -6,7 +6,7 @@ Each is there for one tensor and for a pair, which shares one pass; new memory o
 import torch
 
 from . import _plain
-from ._memory import has_kernels, on_cpu, on_cuda
+from ._memory import cuda_kernels, on_cpu
 
 _HOW = (
     "Tensor cos, Tensor sin, Tensor? position_ids, Tensor? cu_seqlens, SymInt offset, int pairing, bool inverse, "
@@ -27,9 +27,7 @@ def kernels_for(q):
     """The function that rotates tensors like this one, or None for plain torch."""
     if q.is_cpu:
         return on_cpu
-    if q.is_cuda and q.dtype != torch.float64 and has_kernels(q.get_device()):
-        return on_cuda
-    return None
+    return cuda_kernels(q, q.get_device()) if q.is_cuda else None
 
 
 def _rotate(x, *how):

@@ -4,18 +4,17 @@ import torch
 from torch.autograd import forward_ad
 
 from .. import RotaryError
+from .._rotary import direct as _direct_device
 from . import _ops, _plain
-from ._memory import KINDS
+from ._memory import KINDS, cuda_kernels, on_cpu
 from ._plain import HALF, INTERLEAVED
 
-_Tensor = torch.Tensor
 _compiling = torch.compiler.is_compiling
 _modes = torch._C._len_torch_dispatch_stack
 _traced = torch._C._get_tracing_state
 _transformed = torch._C._are_functorch_transforms_active
 _grad_enabled = torch.is_grad_enabled
 _bump = _ops.bump
-_kernels_for = _ops.kernels_for
 
 
 def rotate(
@@ -97,7 +96,7 @@ def turned(q, k, cos, sin, position_ids, cu_seqlens, *how):
             to_q, to_k = torch.empty_like(q), None if k is None else torch.empty_like(k)
             try:
                 kernels(q, k, to_q, to_k, cos, sin, position_ids, cu_seqlens, *how)
-            except (RuntimeError, KeyError):  # Tensors that have no address, or whose type is not known.
+            except (RuntimeError, KeyError, BufferError):  # Tensors that have no address, or whose type is not known.
                 _check(q, k, cos, sin, position_ids, cu_seqlens)
                 raise
             return to_q if k is None else (to_q, to_k)
@@ -117,7 +116,7 @@ def turned_(q, k, cos, sin, position_ids, cu_seqlens, *how):
         if kernels is not None:
             try:
                 kernels(q, k, None, None, cos, sin, position_ids, cu_seqlens, *how)
-            except (RuntimeError, KeyError):  # As above.
+            except (RuntimeError, KeyError, BufferError):  # As above.
                 _check(q, k, cos, sin, position_ids, cu_seqlens)
                 raise
             if k is None:
@@ -144,27 +143,12 @@ def turned_(q, k, cos, sin, position_ids, cu_seqlens, *how):
 def _direct(q, k, cos, sin, position_ids, cu_seqlens):
     """The function that rotates, where it can be called without torch's dispatcher in between: tensors of one device that has kernels,
     nobody who traces or transforms, and no gradient to be recorded. A token then costs a few microseconds. Else None."""
-    if type(q) is not _Tensor:
-        return None
-    is_cpu, grad = q.is_cpu, _grad_enabled()
-    for x in (q, cos, sin) if k is None else (q, k, cos, sin):
-        if type(x) is not _Tensor or x.is_cpu is not is_cpu or (grad and x.requires_grad):
-            return None
-    # Views that are still to be negated are those of complex numbers, whose features are not contiguous: q and k are none.
-    if cos.is_neg() or sin.is_neg():
-        return None
-    for ids in (position_ids, cu_seqlens):
-        if ids is not None and not (type(ids) is _Tensor and ids.is_cpu is is_cpu):
-            return None
     if _modes() or _transformed() or _traced() is not None or forward_ad._current_level >= 0:
         return None
-    if not is_cpu:
-        # Of one kind they are, or the kernels are not for them: the number tells.
-        number = q.get_device()
-        for x in (k, cos, sin, position_ids, cu_seqlens):
-            if x is not None and not (x.is_cuda and x.get_device() == number):
-                return None
-    return _kernels_for(q)
+    device = _direct_device(q, k, cos, sin, position_ids, cu_seqlens, _grad_enabled())
+    if device is None:
+        return None
+    return on_cpu if device < 0 else cuda_kernels(q, device)
 
 
 def _is_differentiated():
