@@ -6,7 +6,9 @@ use crate::tensor::{Kind, Tensor};
 use crate::trig::Trig;
 use half::{bf16, f16};
 use pyo3::prelude::*;
-use rope::cuda::{Device, Ids, Number, Positions, Rows, Slice, Stream, Table, View, ViewMut};
+use rope::cuda::{
+    Device, Ids, Number, Positions, Rows, Slice, Stream, Table, Trig as Numbers, View, ViewMut,
+};
 use rope::{Positions as Counted, Turn};
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -15,15 +17,15 @@ use std::sync::{Mutex, PoisonError};
 /// Rotates `q` and `k` of a GPU, in place or into `to_q` and `to_k`, as [`rotate`](crate::rotate::rotate) does, in one launch on a
 /// stream. Returns when the work is in the stream.
 ///
-/// `table` is float32 numbers `[rows, 2, pairs]` on that GPU, of each row the cosines, then the sines, made from `cos` and `sin`: the
-/// tensor, its rows, and whether each token has a row of its own. Without one, `cos` and `sin` must lie like that themselves; where
-/// they do not, nothing is done and False returned. Ids are contiguous.
+/// `table` is what was made of `cos` and `sin` where the kernels cannot read them as they are, cosines and sines `[rows, pairs]` in
+/// float32, and whether each token has a row of its own. Without one, where they cannot be read, nothing is done and False returned. Ids
+/// are contiguous.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "one call from Python for one rotation")]
 pub(crate) fn rotate_cuda(
     device: usize,
     stream: usize,
-    table: Option<(Tensor, usize, bool)>,
+    table: Option<(Tensor, Tensor, bool)>,
     q: Tensor,
     k: Option<Tensor>,
     to_q: Option<Tensor>,
@@ -51,18 +53,24 @@ pub(crate) fn rotate_cuda(
     if batch * length == 0 {
         return Ok(true);
     }
-    let Some((table, rows, is_listed)) = table
-        .map(|(table, rows, is_listed)| (table.address, rows, is_listed))
-        .or_else(|| side_by_side(&cos, &sin, rope.rotary_dim()))
-    else {
-        return Ok(false);
+    let read = match &table {
+        Some((cos, sin, is_listed)) => {
+            trig_of(cos, sin, rope.pairs()).map(|(trig, rows, _)| (trig, rows, *is_listed))
+        }
+        None => trig_of(&cos, &sin, rope.pairs()),
+    };
+    let Some((numbers, rows, is_listed)) = read else {
+        return match table {
+            None => Ok(false),
+            Some(_) => Err(raised("cosines and sines were made in a form that the kernels cannot read")),
+        };
     };
     let device = device_of(device)?;
     // SAFETY: torch's current stream of this GPU, whose primary context torch uses too; it lives as long as the process.
     let stream = unsafe { Stream::from_raw(&device, stream as *mut c_void) };
     // SAFETY: torch made the table, of this size, on this GPU and for this stream: its memory is used for something else only after
     // what is launched here, in the order of the stream.
-    let table = unsafe { Table::from_raw(&device, &rope, table as u64, rows, is_listed) }.map_err(raised)?;
+    let table = unsafe { Table::from_raw(&device, &rope, numbers, rows, is_listed) }.map_err(raised)?;
     let positions = match (position_ids, cu_seqlens) {
         (None, None) if !is_listed => Positions::Host(Counted::From(offset)),
         (Some(ids), _) if !is_listed => {
@@ -93,24 +101,28 @@ pub(crate) fn rotate_cuda(
     Ok(true)
 }
 
-/// Cosines and sines that lie as the kernels read them, a row's sines after its cosines: the address, how many rows there are, and that
-/// tokens have none of their own.
-fn side_by_side(cos: &Tensor, sin: &Tensor, rotary_dim: usize) -> Option<(usize, usize, bool)> {
-    let pairs = rotary_dim / 2;
-    let lie = |table: &Tensor| {
-        let axes = table.shape().len();
-        // A batch of one is none.
-        let is_batch = axes == 3 && table.shape()[0] == 1;
-        table.kind == Kind::F32
-            && (axes == 2 || is_batch)
-            && table.shape()[axes - 1] == pairs
-            && table.strides()[axes - 2..] == [rotary_dim, 1]
+/// Cosines and sines as the kernels read them, where they can: float32, side by side in a row, both with rows equally far apart. Also how
+/// many rows there are, and whether each token has one of its own.
+fn trig_of(cos: &Tensor, sin: &Tensor, pairs: usize) -> Option<(Numbers, usize, bool)> {
+    // Axes of one have strides that mean nothing.
+    let axes = |table: &Tensor| {
+        let all = table.shape().iter().zip(table.strides()).rev().skip(1);
+        all.filter(|(size, _)| **size != 1).map(|(size, stride)| (*size, *stride)).collect::<Vec<_>>()
     };
-    let fit = lie(cos)
-        && lie(sin)
-        && sin.address == cos.address + pairs * size_of::<f32>()
-        && cos.address.is_multiple_of(16);
-    fit.then(|| (cos.address, cos.shape()[cos.shape().len() - 2], false))
+    let (outer, column) = (axes(cos), *cos.strides().last()?);
+    let fit = cos.kind == Kind::F32
+        && sin.kind == Kind::F32
+        && outer == axes(sin)
+        && (pairs == 1 || column == 1 && sin.strides().last() == Some(&1));
+    let stride = match *outer {
+        [] => Some(0),
+        [(_, stride)] => Some(stride),
+        [(rows, stride), (_, sequence)] => (sequence == rows * stride).then_some(stride),
+        _ => None,
+    }?;
+    let rows = outer.iter().map(|(size, _)| size).product();
+    let is_listed = cos.shape().len() == 3 && cos.shape()[0] != 1;
+    fit.then_some((Numbers { cos: cos.address as u64, sin: sin.address as u64, stride }, rows, is_listed))
 }
 
 fn launch<T: Number>(rows: &Rows, stream: &Stream, turn: Turn, q: &Side, k: Option<&Side>) -> PyResult<()> {

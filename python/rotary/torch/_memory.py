@@ -14,6 +14,9 @@ KINDS = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int3
 # With torch's own functions from version 2.10 on, a tensor is described in a tenth of the time that its attributes take.
 use_torch(torch.Tensor, KINDS, getattr(torch.Tensor, "__dlpack_c_exchange_api__", None))
 
+# The place of an argument among those that follow the offset.
+_HEADS_FIRST = 2
+
 _current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 
@@ -42,37 +45,26 @@ def on_cuda(q, k, to_q, to_k, cos, sin, position_ids, cu_seqlens, offset, *how):
     if cu_seqlens is not None:
         cu_seqlens = cu_seqlens.contiguous()
     tensors = (q, k, to_q, to_k, cos, sin)
-    if _rotate_cuda(device, stream, None, *tensors, offset, position_ids, cu_seqlens, *how):
-        return
-    _, _, heads_first, rotary_dim, rotary_offset = how
-    pairs = (q.shape[-1] - rotary_offset if rotary_dim is None else rotary_dim) // 2
-    length = q.shape[-2 if heads_first else -3]
-    table, rows, is_listed, offset = _table(cos, sin, pairs, position_ids, cu_seqlens, offset, length)
-    _rotate_cuda(
-        device, stream, (table, rows, is_listed), *tensors, offset, position_ids, cu_seqlens, *how
-    )
+    if not _rotate_cuda(device, stream, None, *tensors, offset, position_ids, cu_seqlens, *how):
+        length = q.shape[-2 if how[_HEADS_FIRST] else -3]
+        *table, offset = _read(cos, sin, position_ids, cu_seqlens, offset, length)
+        _rotate_cuda(device, stream, tuple(table), *tensors, offset, position_ids, cu_seqlens, *how)
 
 
-def _table(cos, sin, pairs, position_ids, cu_seqlens, offset, length):
-    """Cosines and sines as the kernels of GPUs read them, `[rows, 2 * pairs]` in float32: the tensor, its rows, whether each token has
-    one of its own, and the offset into it. Their shapes have been checked; a row that is not there is the compiled part's to refuse."""
+def _read(cos, sin, position_ids, cu_seqlens, offset, length):
+    """Cosines and sines that the kernels of GPUs cannot read, in float32 and side by side: both, whether each token has a row of its
+    own, and the offset into them. Their shapes have been checked; a row that is not there is the compiled part's to refuse."""
     if cos.dim() == 3 and cos.shape[0] == 1:
         cos, sin = cos[0], sin[0]
-    if cos.dim() == 3:
-        return _side_by_side(cos, sin, pairs), cos.shape[0] * cos.shape[1], True, offset
-    rows = cos.shape[0]
     if position_ids is not None:
-        cos, sin = looked_up(cos, position_ids), looked_up(sin, position_ids)
-        return _side_by_side(cos, sin, pairs), position_ids.numel(), True, offset
-    if cu_seqlens is not None:
+        return _single(looked_up(cos, position_ids)), _single(looked_up(sin, position_ids)), True, offset
+    if cos.dim() == 2 and cu_seqlens is not None:
         # No sequence is longer than all.
-        taken = min(rows, length)
-        return _side_by_side(cos[:taken], sin[:taken], pairs), taken, False, offset
-    if offset < 0 or offset + length > rows:
-        return cos, rows, False, offset
-    taken = slice(offset, offset + length)
-    return _side_by_side(cos[taken], sin[taken], pairs), length, False, 0
+        cos, sin = cos[:length], sin[:length]
+    elif cos.dim() == 2 and 0 <= offset and offset + length <= cos.shape[0]:
+        cos, sin, offset = cos[offset : offset + length], sin[offset : offset + length], 0
+    return _single(cos), _single(sin), cos.dim() == 3, offset
 
 
-def _side_by_side(cos, sin, pairs):
-    return torch.cat([cos[..., :pairs].float(), sin[..., :pairs].float()], -1)
+def _single(x):
+    return x.to(torch.float32, memory_format=torch.contiguous_format)

@@ -27,11 +27,13 @@ struct Side {
 
 struct Work {
     Side sides[2];       // q and k
-    const float *table;  // [rows, 2, pairs]: a row's cosines, then its sines
+    const float *cos;    // [rows, pairs], rows `stride` apart
+    const float *sin;    // the same
     const void *ids;     // position ids, or where packed sequences end
     i64 count;           // how many ends there are
     i64 start;           // what is added to a position to find its row
     u32 rows;            // of the table
+    u32 stride;
     u32 batch;
     u32 length;
     u32 positions;       // one of Positions
@@ -240,7 +242,8 @@ template <int V> struct Trig {
             for (int i = 0; i < V; i++) c[i] = s[i] = __uint_as_float(0x7fffffff);
             return;
         }
-        const float *cos = work.table + ((u64)row * (2 * work.pairs) + pair), *sin = cos + work.pairs;
+        u64 at = (u64)row * work.stride + pair;
+        const float *cos = work.cos + at, *sin = work.sin + at;
         constexpr int N = V < 4 ? V : 4;
         u64 policy;
         asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));

@@ -1,7 +1,7 @@
 //! From a rotation to a launch: which kernel, how many threads, and its one argument. Nothing is allocated.
 
 use super::kernels::Number;
-use super::table::Rows;
+use super::table::{Rows, Trig};
 use super::view::{View, ViewMut};
 use crate::error::{Error, Result};
 use crate::kernel::view::{Shape, Strides};
@@ -75,11 +75,13 @@ pub(super) struct Side {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Work {
     sides: [Side; 2],
-    table: u64,
+    cos: u64,
+    sin: u64,
     ids: u64,
     count: i64,
     start: i64,
     rows: u32,
+    stride: u32,
     batch: u32,
     length: u32,
     positions: u32,
@@ -94,7 +96,7 @@ pub(super) struct Work {
     conjugate: u32,
 }
 
-const _: () = assert!(size_of::<Side>() == 72 && size_of::<Work>() == 232, "as in kernels.cu");
+const _: () = assert!(size_of::<Side>() == 72 && size_of::<Work>() == 240, "as in kernels.cu");
 
 impl Side {
     fn new(tensor: &Tensor, size: usize) -> Result<Side> {
@@ -115,13 +117,16 @@ impl Work {
     pub fn new<T: Number>(rows: &Rows, turn: Turn, q: &Tensor, k: Option<&Tensor>) -> Result<Work> {
         let (table, lookup, size) = (rows.table, rows.lookup, size_of::<T>());
         let k = k.map_or(Ok(Side::default()), |k| Side::new(k, size))?;
+        let Trig { cos, sin, stride } = table.trig(turn);
         Ok(Work {
             sides: [Side::new(q, size)?, k],
-            table: table.numbers(turn),
+            cos,
+            sin,
             ids: lookup.ids,
             count: lookup.count as i64,
             start: lookup.start,
             rows: narrow("rows of a table", table.rows())?,
+            stride: narrow("numbers from row to row of a table", stride)?,
             batch: narrow("batch", q.shape.batch)?,
             length: narrow("length", q.shape.length)?,
             positions: lookup.kind,
@@ -163,6 +168,7 @@ pub(super) fn rotate<T: Number>(
     let wide = pairs.is_multiple_of(chunk)
         && (offset * size).is_multiple_of(WIDE)
         && (beyond * size).is_multiple_of(WIDE)
+        && rows.table.trig(turn).is_wide()
         && q.is_wide(size)
         && k.is_none_or(|k| k.is_wide(size))
         && pairs / chunk + beyond * size / WIDE <= THREADS;
@@ -189,11 +195,11 @@ pub(super) fn rotate<T: Number>(
     let groups = (work.sides[0].groups + work.sides[1].groups) as usize;
 
     let across = (lanes + copies).min(THREADS);
-    let threads = if halves && size == 2 { THREADS } else { SMALL };
-    let most = (threads / across).max(1);
-    // A block takes all heads of a few tokens where heads are side by side, else many tokens of one head.
     let heads_apart = q.to.heads > q.to.length && batch <= MOST;
-    let together = if q.to.heads <= q.to.length { groups.min(most) } else { 1 };
+    let threads = if halves && size == 2 && !heads_apart { THREADS } else { SMALL };
+    let most = (threads / across).max(1);
+    // A block takes all heads of a few tokens where heads are side by side, else a few tokens of one head.
+    let together = if heads_apart { 1 } else { groups.min(most) };
     let blocks = groups.div_ceil(together);
     let together = groups.div_ceil(blocks);
     let tokens = (most / together).clamp(1, length.min(MOST_DEEP));

@@ -39,5 +39,5 @@ pub use gpu::{
 };
 pub use gradient::FrequencyGradient;
 pub use kernels::{Number, kernels};
-pub use table::{Ids, Positions, Rows, Table};
+pub use table::{Ids, Positions, Rows, Table, Trig};
 pub use view::{Tensor, View, ViewMut};

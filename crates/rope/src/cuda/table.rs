@@ -24,11 +24,29 @@ pub struct Table {
     undo: Option<Buffer<f32>>,
 }
 
-/// `[rows, 2, pairs]`: a row's cosines, then its sines, so that a token's numbers are read from one place.
 enum Numbers {
+    /// `[rows, 2, pairs]`: a row's cosines, then its sines, so that a token's numbers are read from one place.
     Own(Buffer<f32>),
-    /// An address of somebody else's.
-    Lent(u64),
+    /// Somebody else's.
+    Lent(Trig),
+}
+
+/// Cosines and sines in a GPU's memory, both `[rows, pairs]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Trig {
+    /// The address of the cosines.
+    pub cos: u64,
+    /// The address of the sines.
+    pub sin: u64,
+    /// From a row to the next, in numbers: the same for both.
+    pub stride: usize,
+}
+
+impl Trig {
+    /// Whether every row begins at a multiple of the kernels' widest access.
+    pub(super) fn is_wide(&self) -> bool {
+        (self.cos | self.sin | (self.stride * size_of::<f32>()) as u64).is_multiple_of(16)
+    }
 }
 
 /// Position ids in a GPU's memory.
@@ -148,18 +166,18 @@ impl Table {
         })
     }
 
-    /// A table of numbers that lie in a GPU's memory already, `[rows, 2, pairs]`: of each row the cosines, then the sines. Position p
-    /// takes row p, or where `is_listed` each token its own ([`Positions::Rows`](crate::Positions::Rows)). The rope says which
-    /// features turn, and in which order they are.
+    /// A table of numbers that lie in a GPU's memory already. Position p takes row p, or where `is_listed` each token its own
+    /// ([`Positions::Rows`](crate::Positions::Rows)). The rope says which features turn, and in which order they are.
     ///
     /// # Safety
     ///
-    /// The address is of this GPU, aligned to 16 bytes, and all numbers are valid for reads for as long as work that uses the table runs.
+    /// The addresses are of this GPU and aligned to 4 bytes, and all numbers are valid for reads for as long as work that uses the table
+    /// runs.
     #[allow(unsafe_code, reason = "what is at an address is its owner's promise")]
     pub unsafe fn from_raw(
         device: &Device,
         rope: &Rope,
-        pointer: u64,
+        trig: Trig,
         rows: usize,
         is_listed: bool,
     ) -> Result<Table> {
@@ -170,7 +188,7 @@ impl Table {
             covered: if is_listed { Covered::Listed { rows } } else { Covered::Range { start: 0, rows } },
             frequencies: Frequencies::default(),
             is_scaled: true,
-            numbers: Numbers::Lent(pointer),
+            numbers: Numbers::Lent(trig),
             undo: None,
         })
     }
@@ -265,21 +283,24 @@ impl Table {
 
     /// The cosines and sines that a turn takes.
     #[inline]
-    pub(super) fn numbers(&self, turn: Turn) -> u64 {
-        match (turn, &self.undo) {
-            (Turn::Inverse, Some(undo)) => undo.pointer(),
-            _ => self.pointer(),
+    pub(super) fn trig(&self, turn: Turn) -> Trig {
+        let of = |numbers: &Buffer<f32>| {
+            let (cos, pairs) = (numbers.pointer(), self.rope.pairs());
+            Trig { cos, sin: cos + (pairs * size_of::<f32>()) as u64, stride: 2 * pairs }
+        };
+        match (turn, &self.undo, &self.numbers) {
+            (Turn::Inverse, Some(undo), _) => of(undo),
+            (_, _, Numbers::Own(numbers)) => of(numbers),
+            (_, _, Numbers::Lent(trig)) => *trig,
         }
     }
 
-    /// The address of the cosines and sines `[rows, 2, pairs]`, for kernels that fill them anew: those of models that learn
-    /// their frequencies. What fills them keeps to the order of the streams that read them.
+    /// The address of the cosines, for kernels that fill them anew: those of models that learn their frequencies. Of a table that was
+    /// made by [`Table::new`], `[rows, 2, pairs]`, a row's sines after its cosines. What fills them keeps to the order of the streams
+    /// that read them.
     #[inline]
     pub fn pointer(&self) -> u64 {
-        match &self.numbers {
-            Numbers::Own(numbers) => numbers.pointer(),
-            Numbers::Lent(pointer) => *pointer,
-        }
+        self.trig(Turn::Forward).cos
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! Other people's pointers and streams, graphs, and threads.
 
 use crate::common::*;
-use rope::cuda::{Device, Event, Stream, Table, ViewMut};
+use rope::cuda::{Buffer, Device, Event, Stream, Table, Trig, ViewMut};
 use rope::{Pairing, Positions, Turn, bf16};
 
 /// A table of 64 rows on the GPU, x `[1, 64, 2, 128]`, and what the CPU makes of it.
@@ -30,6 +30,33 @@ fn small_foreign_pointer_and_stream() {
                 .unwrap();
         table.at(Positions::From(0)).unwrap().rotate(stream, Turn::Forward, &mut view).unwrap();
         same(&buffer.download(stream).unwrap(), &y, "foreign");
+    }
+}
+
+#[test]
+fn small_foreign_cosines_and_sines() {
+    let Some((device, stream)) = gpu() else { return };
+    let (table, x, y) = expected(&device);
+    let numbers = table.rope().table::<f32>(0..64, None).unwrap();
+    // In two places, with rows further apart than they are long: aligned for wide accesses, and not.
+    for (stride, shift) in [(64, 0), (68, 0), (67, 0), (64, 1)] {
+        let apart = |list: &[f32]| {
+            let mut all = vec![f32::NAN; shift];
+            for row in list.chunks(64) {
+                all.extend(row);
+                all.resize(all.len() + stride - 64, f32::NAN);
+            }
+            device.upload(&all).unwrap()
+        };
+        let (cos, sin) = (apart(numbers.cos()), apart(numbers.sin()));
+        let address = |numbers: &Buffer<f32>| numbers.pointer() + 4 * shift as u64;
+        let trig = Trig { cos: address(&cos), sin: address(&sin), stride };
+        // SAFETY: 64 rows of both, in buffers that outlive the table.
+        let lent = unsafe { Table::from_raw(&device, table.rope(), trig, 64, false) }.unwrap();
+        let mut buffer = device.upload(&x).unwrap();
+        let mut view = ViewMut::blhd(&mut buffer, [1, 64, 2, 128]).unwrap();
+        lent.at(Positions::From(0)).unwrap().rotate(&stream, Turn::Forward, &mut view).unwrap();
+        same(&buffer.download(&stream).unwrap(), &y, "somebody else's table");
     }
 }
 
