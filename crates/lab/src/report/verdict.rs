@@ -105,7 +105,7 @@ fn learned(language: Language, results: &Results, tasks: &[&TaskResult]) -> Stri
         }
     }
     let every = match tasks {
-        [task] => quoted(&task.name),
+        [task] => language.of("", " ").to_string() + &quoted(&task.name),
         _ => language.of("every task", "所有任务").into(),
     };
     let line = crate::LEARNED;
@@ -127,7 +127,7 @@ fn learned(language: Language, results: &Results, tasks: &[&TaskResult]) -> Stri
             format!(
                 "all {all} encodings learn {every} within the lengths they were trained on ({line} of the answers right)"
             ),
-            format!("全部 {all} 种位置编码都在训练长度之内学会了 {every}（答案正确率达到 {line}）"),
+            format!("全部 {all} 种位置编码都在训练长度之内学会了{every}（答案正确率达到 {line}）"),
         ),
         (all, some) => {
             let rest = all - some;
@@ -137,7 +137,7 @@ fn learned(language: Language, results: &Results, tasks: &[&TaskResult]) -> Stri
                     misses.join(", nor ")
                 ),
                 format!(
-                    "{all} 种位置编码中有 {rest} 种在训练长度之内学会了 {every}（答案正确率达到 {line}），没有学会的是 {}",
+                    "{all} 种位置编码中有 {rest} 种在训练长度之内学会了{every}（答案正确率达到 {line}），没有学会的是 {}",
                     misses.join("，以及 ")
                 ),
             )

@@ -195,16 +195,15 @@ pub(super) fn names_of(language: Language, names: &[&str]) -> String {
     list(language, &names.iter().map(|name| quoted(name)).collect::<Vec<_>>())
 }
 
-/// `a`, `a and b`, `a, b and c`; in Chinese `a、b 和 c`.
+/// `a`, `a and b`, `a, b and c`; in Chinese `a、b 和 c`, with spaces beside letters alone.
 pub(super) fn list<T: AsRef<str>>(language: Language, items: &[T]) -> String {
     let items: Vec<&str> = items.iter().map(AsRef::as_ref).collect();
-    match items.as_slice() {
-        [] => language.of("none", "无").into(),
-        [one] => (*one).into(),
-        [first @ .., last] => {
-            language.of(format!("{} and {last}", first.join(", ")), format!("{} 和 {last}", first.join("、")))
-        }
-    }
+    let [first @ .., last] = items.as_slice() else { return language.of("none", "无").into() };
+    let Some(before) = first.last() else { return (*last).into() };
+    let space = |letter: Option<char>| if letter.is_some_and(|c| c.is_ascii()) { " " } else { "" };
+    let (left, right) = (space(before.chars().last()), space(last.chars().next()));
+    language
+        .of(format!("{} and {last}", first.join(", ")), format!("{}{left}和{right}{last}", first.join("、")))
 }
 
 /// Capital and full stop.

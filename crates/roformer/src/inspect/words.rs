@@ -64,7 +64,7 @@ pub(super) fn rule(language: Language, schedule: &Schedule) -> String {
     let by_turns = |many: f64, length: u64, few: f64, factor: f64| {
         language.of(
             format!("pairs with {many} turns or more within {length} kept, with {few} or fewer divided by {factor}"),
-            format!("在 {length} 个 token 内转 {many} 圈以上的维度对不变，不足 {few} 圈的频率除以 {factor}"),
+            format!("在 {length} 个 token 内转 {many} 圈及以上的维度对不变，不超过 {few} 圈的频率除以 {factor}"),
         )
     };
     let words = match schedule {
@@ -76,7 +76,7 @@ pub(super) fn rule(language: Language, schedule: &Schedule) -> String {
         }
         Schedule::NtkAware { factor } => language.of(
             format!("a larger base: the slowest pair {factor} times slower"),
-            format!("增大底数：最慢的一对慢 {factor} 倍"),
+            format!("增大底数：最慢一对的频率除以 {factor}"),
         ),
         Schedule::DynamicNtk { factor, trained_length } => language.of(
             format!("beyond {trained_length} tokens the base grows with the length (factor {factor})"),
@@ -118,15 +118,15 @@ pub(super) fn change(language: Language, change: Change) -> String {
         Change::Kept => language.of("nothing", "不变").to_string(),
         Change::Slowed(factor) if factor < 1.0 => {
             let factor = brief(1.0 / factor);
-            language.of(format!("{factor} times faster"), format!("快 {factor} 倍"))
+            language.of(format!("{factor} times faster"), format!("频率乘以 {factor}"))
         }
         Change::Slowed(factor) => {
             let factor = brief(factor);
-            language.of(format!("{factor} times slower"), format!("慢 {factor} 倍"))
+            language.of(format!("{factor} times slower"), format!("频率除以 {factor}"))
         }
         Change::Blended { from, to } => {
             let (from, to) = (brief(from), brief(to));
-            language.of(format!("{from} to {to} times slower"), format!("慢 {from} 到 {to} 倍"))
+            language.of(format!("{from} to {to} times slower"), format!("频率除以 {from} 到 {to}"))
         }
         Change::Still => language.of("stand still", "不动").to_string(),
     }
