@@ -66,7 +66,7 @@ pub(super) fn of_context(language: Language, task: &TaskResult, groups: &[Group]
     {
         if !labels.is_empty() {
             let labels = list(language, &labels);
-            parts.push(language.of(format!("{english} for {labels}"), format!("{labels} {chinese}")));
+            parts.push(language.of(format!("{english} for {labels}"), format!("{labels}{chinese}")));
         }
     }
     if parts.is_empty() {

@@ -18,7 +18,7 @@ pub(super) enum Against {
 }
 
 impl Against {
-    /// Its name in the page's own language of attributes.
+    /// Its name in attributes, which are in no language.
     pub(super) fn name(self) -> &'static str {
         self.shown(Language::English)
     }
@@ -145,17 +145,14 @@ pub(super) fn by_step(
     };
     let unit = match against {
         Against::Steps => language.of("step", "步"),
-        Against::Tokens => language.of("token", " token"),
+        Against::Tokens => language.of("token", "个 token"),
         Against::Seconds => language.of("second", "秒"),
     };
     let lines = groups(results, task).into_iter().filter_map(|group| {
         let (scale, label) = (scale(&group)?, group.label);
         let tip = |mean: &Mean| {
             let (at, shown) = (number(mean.at * scale), shown(language, mean));
-            language.of(
-                format!("{label}, {unit} {at}: {shown}"),
-                format!("{label}，第 {at} {}：{shown}", unit.trim()),
-            )
+            language.of(format!("{label}, {unit} {at}: {shown}"), format!("{label}，第 {at} {unit}：{shown}"))
         };
         Some(series(&group, group.by_step(), !group.has_learned(task), scale, tip))
     });
@@ -175,7 +172,7 @@ pub(super) fn by_step(
     };
     let title = language.of(
         format!("{}: training loss by {unit}, one line for each encoding", task.name),
-        format!("{}：训练损失随{unit}的变化，每种位置编码一条线", task.name),
+        format!("{}：训练损失，横轴为{}，每种位置编码一条线", task.name, against.shown(language)),
     );
     titled(title, panel)
 }
