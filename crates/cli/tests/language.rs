@@ -116,8 +116,8 @@ fn english(out: &str) -> Vec<String> {
     for line in out.lines().filter(|line| !line.starts_with("    \"") && !line.starts_with("    --")) {
         let prose: String = line.split('`').step_by(2).collect();
         let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_';
-        let words = prose.split(|c: char| !is_letter(c)).filter(|word| !word.is_empty());
-        if words.into_iter().any(|word| !NAMES.contains(&word)) {
+        let mut words = prose.split(|c: char| !is_letter(c)).filter(|word| !word.is_empty());
+        if words.any(|word| !NAMES.contains(&word)) {
             left.push(line.to_string());
         }
     }

@@ -124,11 +124,10 @@ impl<W: Write> Page<'_, W> {
             let (turns, covered) = (pair.turns.map_or(String::new(), brief), pair.seen.unwrap_or(0.0));
             let bar: String =
                 (0..20).map(|i| if f64::from(i) < covered * 20.0 { '█' } else { '·' }).collect();
-            let percent = covered * 100.0;
-            writeln!(
-                self.out,
-                "{index:>4}  {theta:>12.6e}  {wavelength:>12}  {turns:>20}  {bar} {percent:>3.0} %"
-            )?;
+            let percent = format!("{:>3.0} %", covered * 100.0);
+            // Fonts with Chinese characters may draw the bar wider: there it stands last.
+            let seen = language.of(format!("{bar} {percent}"), format!("{percent}  {bar}"));
+            writeln!(self.out, "{index:>4}  {theta:>12.6e}  {wavelength:>12}  {turns:>20}  {seen}")?;
         }
         Ok(())
     }

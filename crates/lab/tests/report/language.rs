@@ -77,13 +77,6 @@ fn variants() -> Vec<(&'static str, Results, Timings)> {
         change(&mut results);
         all.push((name, results, timings.clone()));
     };
-    let judge = |verdict: Verdict| {
-        move |results: &mut Results| {
-            for row in results.tasks.iter_mut().flat_map(|task| &mut task.comparisons) {
-                (row.verdict, row.not_judged) = (verdict, None);
-            }
-        }
-    };
     add("untimed", &Timings::default(), |_| {});
     add("no-runs", &timings, |results| results.tasks.iter_mut().for_each(|task| task.runs.clear()));
     add("no-comparisons", &timings, |results| {
@@ -106,7 +99,9 @@ fn variants() -> Vec<(&'static str, Results, Timings)> {
         ("all-unclear", Verdict::Unclear),
     ] {
         let mut results = base.clone();
-        judge(verdict)(&mut results);
+        for row in results.tasks.iter_mut().flat_map(|task| &mut task.comparisons) {
+            (row.verdict, row.not_judged) = (verdict, None);
+        }
         all.push((name, results, timings.clone()));
     }
     all
@@ -136,10 +131,8 @@ fn read_by_people(page: &str) -> Vec<String> {
         }
         rest = &rest[end + 1..];
         // What a browser does not show.
-        for (open, close) in [("<style", "</style>"), ("<style>", "</style>")] {
-            if tag == open || tag == &open[..open.len() - 1] {
-                rest = &rest[rest.find(close).unwrap()..];
-            }
+        if tag == "<style" {
+            rest = &rest[rest.find("</style>").unwrap()..];
         }
     }
     texts.push(rest.to_string());

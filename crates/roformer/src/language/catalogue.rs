@@ -22,8 +22,8 @@ impl Catalogue {
 
     /// A sentence in Chinese, by the first line that it fits; `None` if there is none.
     pub fn find(&self, english: &str) -> Option<String> {
-        let lines = self.text.lines().filter_map(|line| line.split_once('\t'));
-        lines.into_iter().find_map(|(pattern, chinese)| Some(filled(chinese, &held(pattern, english)?)))
+        let mut lines = self.text.lines().filter_map(|line| line.split_once('\t'));
+        lines.find_map(|(pattern, chinese)| Some(filled(chinese, &held(pattern, english)?)))
     }
 
     /// A sentence in Chinese, or as it is where there is no line for it.

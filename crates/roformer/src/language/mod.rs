@@ -30,8 +30,8 @@ impl Language {
     /// assert_eq!(Language::of_locale(|_| None), Language::English);
     /// ```
     pub fn of_locale(variable: impl Fn(&str) -> Option<String>) -> Language {
-        let said = ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().filter_map(variable);
-        let locale = said.into_iter().find(|locale| !locale.is_empty()).unwrap_or_default();
+        let mut said = ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().filter_map(variable);
+        let locale = said.find(|locale| !locale.is_empty()).unwrap_or_default();
         // `zh`, or `zh` and what comes after it: a territory, a set of characters, a variant.
         let name = locale.split(['_', '-', '.', '@']).next().unwrap_or_default();
         if name.eq_ignore_ascii_case("zh") { Language::Chinese } else { Language::English }
