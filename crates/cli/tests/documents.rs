@@ -158,7 +158,7 @@ fn the_theory_names_what_is_there() {
         .lines()
         .skip(2)
         .take_while(|line| line.starts_with('|'))
-        .map(|line| line.trim_matches('|').split('|').map(|cell| spans(cell)).collect())
+        .map(|line| line.trim_matches('|').split('|').map(spans).collect())
         .collect();
     assert!(rows.len() >= 20);
     for row in rows {
