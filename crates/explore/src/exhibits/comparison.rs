@@ -80,11 +80,10 @@ impl Comparison {
     pub fn curves(&self, ask: &Ask) -> Result<Curves> {
         let is_asked = |task: &&TaskResult| ask.task.is_empty() || task.name == ask.task;
         let Some(task) = self.results.tasks.iter().find(is_asked) else {
-            return Err(Error::new(format!(
-                "task is {:?}; expected one of {}",
-                ask.task,
-                self.tasks().join(", ")
-            )));
+            return Err(Error::refused(
+                format!("task is {:?}; expected one of {}", ask.task, self.tasks().join(", ")),
+                format!("task 是 {:?}；应为 {} 之一", ask.task, self.tasks().join("、")),
+            ));
         };
         let encodings = self.results.plan.encodings.iter().map(|encoding| {
             let runs = || task.runs.iter().filter(|run| run.encoding == encoding.label && !run.is_again);

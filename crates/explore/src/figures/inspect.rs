@@ -45,16 +45,24 @@ pub fn inspect(ask: &Ask, config: &[u8]) -> Result<Inspection> {
     let pairing = ask.pairing.as_deref().filter(|name| !name.is_empty());
     let pairing = pairing.map(|name| name.parse::<Pairing>()).transpose()?;
     if config.is_empty() {
-        return Err(Error::new("the file is empty; expected a Hugging Face config.json"));
+        return Err(Error::refused(
+            "the file is empty; expected a Hugging Face config.json",
+            "文件是空的；应为 Hugging Face 的 config.json",
+        ));
     }
     let config = HfConfig::read(config, &HfOptions { pairing, ..HfOptions::default() })?;
     let ropes = || config.layers.iter().filter_map(|layer| layer.rope.as_ref());
     let pairs: usize = ropes().map(|rope| rope.pairs()).sum();
     if pairs > MAX_PAIRS {
-        return Err(Error::new(format!(
-            "the configuration has {pairs} pairs over all its layer types; the page shows at most {MAX_PAIRS}, \
-             `roformer inspect` all of them"
-        )));
+        return Err(Error::refused(
+            format!(
+                "the configuration has {pairs} pairs over all its layer types; the page shows at most {MAX_PAIRS}, \
+                 `roformer inspect` all of them"
+            ),
+            format!(
+                "这份配置所有层类型共有 {pairs} 对；本页最多显示 {MAX_PAIRS} 对，`roformer inspect` 可以显示全部"
+            ),
+        ));
     }
     let report = Report::new(&config, context);
     let sums = report.layers.iter().map(|layer| layer.turning.as_ref().and_then(sum)).collect();
