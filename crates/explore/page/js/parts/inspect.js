@@ -79,8 +79,7 @@ export default {
   describe(data) {
     const turning = turningOf(data);
     if (!turning) return t`Layers without rotary embedding.`;
-    const training = turning.training ? t` ${turning.training.findings.slice(0, 2).join(t`; `)}.` : "";
-    return t`Rule ${turning.rule}. ${turning.head}.${training}`;
+    return t`The wavelengths of ${turning.pairs.length} pairs with base ${number(turning.base, 9)}, and what training has seen of each.`;
   },
 
   setup(section, { now, refresh }) {

@@ -62,7 +62,7 @@ export default {
     return lines(
       [row(p(i("m")), o("·"), p(i("n"))), row(o("="), sum(i("j")), i("cos"), o("("), i("m"), o("−"), i("n"), o(")"), sub(i("θ"), i("j")))],
       [row(p(n(m)), o("·"), p(n(other))), row(o("="), look(0, n(fixed(data.product, 4))), words(t` at `), i("m"), o("−"), i("n"), o("="), n(m - other))],
-      [row(p(n(m)), o("·"), p(n(2 * m - other))), row(o("="), look(0, n(fixed(data.mirrored, 4))), words(t` at `), n(other - m))],
+      [row(p(n(m)), o("·"), p(n(2 * m - other))), row(o("="), look(0, n(fixed(data.mirrored, 4))), words(t` at `), i("m"), o("−"), i("n"), o("="), n(other - m))],
       [row(p(n(m + 1)), o("·"), p(n(other + 1))), row(o("="), look(0, n(fixed(data.moved, 4))), words(t` both moved`))],
     );
   },

@@ -215,6 +215,7 @@ export default {
       if (m > last || n > last) set({ m: Math.min(m, last), n: Math.min(n, last) });
     };
     for (const event of ["input", "change"]) section.querySelector(".controls").addEventListener(event, keep);
+    keep();
   },
 
   table: (data) => ({

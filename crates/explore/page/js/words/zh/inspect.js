@@ -99,8 +99,10 @@ export default [
   [" tokens per turn", " 个 token 转一圈"],
   ["turns", "圈数"],
   ["Layers without rotary embedding.", "没有旋转位置编码的层。"],
-  [" {0}.", "{0}。"],
-  ["Rule {0}. {1}.{2}", "规则 {0}。{1}。{2}"],
+  [
+    "The wavelengths of {0} pairs with base {1}, and what training has seen of each.",
+    "底数 {1} 下 {0} 对维度的波长，以及训练时各见过多少。",
+  ],
   [
     "there is nothing in it; expected a Hugging Face config.json",
     "里面什么也没有；应为 Hugging Face 的 config.json",

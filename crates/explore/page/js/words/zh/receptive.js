@@ -17,9 +17,9 @@ export default [
       <p>共有的频率 φ = α/10000<sup>ρ</sup> 是 <output data-value="phi"></output>：
       它既取决于 ρ，也取决于 α。增大 ρ，直到 φ 几乎为零：这时 a* 就是 a′，这条规则<strong>就是线性插值</strong>，
       位置除以 1/(1 − α) = <output data-value="stretch"></output>。α 让频率变小，
-      并没有让它们的影响变小。</p><p><span data-value="hilbert"></span></p><p>旋转位置编码做不到的，
-      它也没有多做到：直接用频率 θ*<sub>j</sub> 旋转，
-      分数完全一样，<output data-value="rotation"></output>。</p>`,
+      并没有让它们的影响变小。</p><p><span data-value="hilbert"></span></p>
+      <p>它并没有超出旋转位置编码的能力：直接用频率 θ*<sub>j</sub> 去旋转，
+      得到的分数完全一样，<output data-value="rotation"></output>。</p>`,
   ],
   ["query and key", "查询与键"],
   ["another random query and key", "换一组随机的查询和键"],
