@@ -14,6 +14,7 @@ mod forward;
 mod info;
 mod input;
 mod inspect;
+mod language;
 pub mod library;
 mod long;
 mod model;

@@ -15,6 +15,7 @@ struct Run {
 fn roformer(arguments: &[&str], input: &str) -> Run {
     let mut child = Command::new(env!("CARGO_BIN_EXE_roformer"))
         .args(arguments)
+        .env("LC_ALL", "C")
         .current_dir(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.."))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

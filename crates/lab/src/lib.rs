@@ -6,12 +6,13 @@
 //!
 //! ```no_run
 //! use lab::{Plan, Request, Store, compare, report};
+//! use roformer::language::Language;
 //! use std::path::Path;
 //!
 //! let plan = Plan::new(&Request::default())?;
 //! let store = Store::create(Path::new("comparison"), &plan)?;
 //! if let Some((results, timings)) = compare(&plan, &store, 2, &|_| true)? {
-//!     report::write(&results, &timings, store.folder())?;
+//!     report::write(Language::English, &results, &timings, store.folder())?;
 //! }
 //! # Ok::<(), roformer::Error>(())
 //! ```

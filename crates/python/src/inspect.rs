@@ -5,6 +5,7 @@ use crate::error::{guarded, raised};
 use crate::whole::Whole;
 use pyo3::prelude::*;
 use roformer::inspect::Report;
+use roformer::language::Language;
 use rope::{HfConfig, HfOptions, Pairing};
 use serde_json::{Map, Value};
 
@@ -37,7 +38,8 @@ pub(crate) fn inspection(
         let context = context.map(length).transpose()?;
         let config = read(config, pairing, allow_unknown)?;
         let mut page = Vec::new();
-        roformer_cli::page::print(&mut page, &Report::new(&config, context)).map_err(raised)?;
+        let report = Report::new(&config, context);
+        roformer_cli::page::print(&mut page, &report, Language::English).map_err(raised)?;
         let page = String::from_utf8_lossy(&page).into_owned();
         Ok((roformer::inspect::object(&config, context).to_string(), page))
     })

@@ -1,6 +1,7 @@
 //! What each rule would do to a model at a longer context, and the settings that ask for it.
 
 use crate::bands::{Seen, slowdown};
+use crate::language::Language;
 use rope::{Frequencies, Result, Rope, Schedule, Yarn};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -84,38 +85,56 @@ pub fn advise(
     longest: Option<u64>,
     context: u64,
 ) -> Advice {
+    advise_in(Language::English, rope, layer_type, seen, longest, context)
+}
+
+/// The same, its sentences in this language.
+pub(crate) fn advise_in(
+    language: Language,
+    rope: &Rope,
+    layer_type: Option<&str>,
+    seen: &Seen,
+    longest: Option<u64>,
+    context: u64,
+) -> Advice {
     let trained = seen.length;
     let factor = context as f64 / trained as f64;
-    let own = Candidate::new("the model's own rule", rope.clone(), seen, context);
+    let own =
+        Candidate::new(language.of("the model's own rule", "模型自身的规则"), rope.clone(), seen, context);
     let mut candidates = vec![own];
     if context > trained {
-        for (name, schedule) in rivals(rope, trained, factor) {
+        for (name, schedule) in rivals(language, rope, trained, factor) {
             // Rules that cannot be applied to this base or dimension are left out.
             if let Ok(rope) = with_schedule(rope, schedule) {
                 candidates.push(Candidate::new(name, rope, seen, context));
             }
         }
     }
-    let (verdict, stretch) = verdict(rope, &candidates[0], trained, longest, context);
-    let settings = stretch.map_or(Vec::new(), |stretch| settings(rope.base(), layer_type, context, stretch));
+    let (verdict, stretch) = verdict(language, rope, &candidates[0], trained, longest, context);
+    let settings =
+        stretch.map_or(Vec::new(), |stretch| settings(language, rope.base(), layer_type, context, stretch));
     Advice { trained, context, candidates, verdict, settings }
 }
 
 /// The rules that could take the place of a rope's own, for a stretch by `factor` from `trained` tokens.
-fn rivals(rope: &Rope, trained: u64, factor: f64) -> Vec<(&'static str, Schedule)> {
+fn rivals(language: Language, rope: &Rope, trained: u64, factor: f64) -> Vec<(&'static str, Schedule)> {
+    let linear = language.of("linear", "线性内插");
     match rope.schedule() {
         Schedule::Default
         | Schedule::DynamicNtk { .. }
         | Schedule::Yarn(_)
         | Schedule::LongRope(_)
         | Schedule::Llama3(_) => vec![
-            ("linear", Schedule::Linear { factor }),
+            (linear, Schedule::Linear { factor }),
             ("NTK-aware", Schedule::NtkAware { factor }),
             ("YaRN", Schedule::Yarn(Yarn::new(factor, trained))),
-            ("dynamic NTK", Schedule::DynamicNtk { factor: 1.0, trained_length: trained }),
+            (
+                language.of("dynamic NTK", "动态 NTK"),
+                Schedule::DynamicNtk { factor: 1.0, trained_length: trained },
+            ),
         ],
         // On top of a stretch that training has seen, only more of the same is one rule.
-        Schedule::Linear { factor: own } => vec![("linear", Schedule::Linear { factor: own * factor })],
+        Schedule::Linear { factor: own } => vec![(linear, Schedule::Linear { factor: own * factor })],
         _ => Vec::new(),
     }
 }
@@ -140,6 +159,7 @@ struct Stretch {
 }
 
 fn verdict(
+    language: Language,
     rope: &Rope,
     own: &Candidate,
     trained: u64,
@@ -147,31 +167,48 @@ fn verdict(
     context: u64,
 ) -> (String, Option<Stretch>) {
     if context <= trained {
-        return (format!("{context} is within the {trained} tokens of training: nothing to set"), None);
+        let verdict = language.of(
+            format!("{context} is within the {trained} tokens of training: nothing to set"),
+            format!("{context} 没有超过训练的 {trained} 个 token：无需设置"),
+        );
+        return (verdict, None);
     }
     if let Some(longest) = longest.filter(|&longest| context <= longest) {
-        let verdict = format!(
-            "the file says the model takes {longest}: use its own rule ({}) as it is",
-            rope.schedule()
+        let rule = rope.schedule();
+        let verdict = language.of(
+            format!("the file says the model takes {longest}: use its own rule ({rule}) as it is"),
+            format!("文件说明模型可以接受 {longest} 个 token：照原样使用它自身的规则（{}）", named(rule)),
         );
         return (verdict, None);
     }
     if own.unseen == 0 {
-        return ("its own rule reaches no angle that training has not seen: nothing to set".into(), None);
+        let verdict = language.of(
+            "its own rule reaches no angle that training has not seen: nothing to set",
+            "它自身的规则不会转到训练时没见过的角度：无需设置",
+        );
+        return (verdict.into(), None);
     }
     // From the length of training, and by how much the model's own stretch falls short.
     let factor = context as f64 / trained as f64;
     let more = context as f64 / longest.unwrap_or(trained) as f64;
     match rope.schedule() {
         Schedule::Default => (
-            format!(
-                "YaRN with factor {factor}: the pairs that turn often keep their resolution, the slow ones stay \
-                 within the angles seen in training"
+            language.of(
+                format!(
+                    "YaRN with factor {factor}: the pairs that turn often keep their resolution, the slow ones stay \
+                     within the angles seen in training"
+                ),
+                format!(
+                    "用系数为 {factor} 的 YaRN：转得快的维度对保持分辨率，转得慢的不超出训练时见过的角度"
+                ),
             ),
             Some(Stretch {
                 parameters: yarn_json(rope.base(), factor, trained),
                 llama_cpp: Ok(format!("--rope-scaling yarn --rope-scale {factor} --yarn-orig-ctx {trained}")),
-                reason: "linear crowds all neighbours, NTK-aware leaves slow pairs beyond what was seen",
+                reason: language.of(
+                    "linear crowds all neighbours, NTK-aware leaves slow pairs beyond what was seen",
+                    "线性内插使所有相邻 token 变得拥挤，NTK-aware 仍会让慢的维度对转到没见过的角度",
+                ),
             }),
         ),
         Schedule::Yarn(yarn) => {
@@ -182,21 +219,32 @@ fn verdict(
                 llama_cpp: Ok(format!(
                     "--rope-scaling yarn --rope-scale {factor} --yarn-orig-ctx {original}"
                 )),
-                reason: "the rule is the model's own; its factor is the target length over the original one",
+                reason: language.of(
+                    "the rule is the model's own; its factor is the target length over the original one",
+                    "规则是模型自身的；系数是目标长度与原始长度之比",
+                ),
             };
-            (format!("raise the YaRN factor from {} to {factor}", yarn.factor), Some(stretch))
+            let verdict = language.of(
+                format!("raise the YaRN factor from {} to {factor}", yarn.factor),
+                format!("把 YaRN 的系数从 {} 提高到 {factor}", yarn.factor),
+            );
+            (verdict, Some(stretch))
         }
         Schedule::Linear { factor } => {
             let raised = factor * more;
             let stretch = Stretch {
                 parameters: json!({ "rope_type": "linear", "rope_theta": rope.base(), "factor": raised }),
                 llama_cpp: Ok(format!("--rope-scaling linear --rope-scale {raised}")),
-                reason: "another rule would replace the stretch that the weights were trained with",
+                reason: language.of(
+                    "another rule would replace the stretch that the weights were trained with",
+                    "换成别的规则，会取代权重训练时所用的拉伸",
+                ),
             };
-            (
+            let verdict = language.of(
                 format!("raise the linear factor from {factor} to {raised}, and expect to fine-tune"),
-                Some(stretch),
-            )
+                format!("把线性内插的系数从 {factor} 提高到 {raised}，并准备微调"),
+            );
+            (verdict, Some(stretch))
         }
         Schedule::Llama3(llama) => {
             let raised = llama.factor * more;
@@ -206,35 +254,85 @@ fn verdict(
                     "low_freq_factor": llama.low_freq_factor, "high_freq_factor": llama.high_freq_factor,
                     "original_max_position_embeddings": llama.original_length,
                 }),
-                llama_cpp: Err(
+                llama_cpp: Err(language.of(
                     "its converter bakes the llama3 rule into the tensor rope_freqs; no flag changes it",
+                    "它的转换程序把 llama3 规则写进张量 rope_freqs，没有参数可以改变",
+                )),
+                reason: language.of(
+                    "YaRN would replace the rule that the weights were trained with",
+                    "YaRN 会取代权重训练时所用的规则",
                 ),
-                reason: "YaRN would replace the rule that the weights were trained with",
             };
-            let verdict = format!(
-                "raise the llama3 factor from {} to {raised}, and expect to fine-tune: the weights know the slow pairs \
-                 at the old one",
-                llama.factor
+            let verdict = language.of(
+                format!(
+                    "raise the llama3 factor from {} to {raised}, and expect to fine-tune: the weights know the slow pairs \
+                     at the old one",
+                    llama.factor
+                ),
+                format!(
+                    "把 llama3 的系数从 {} 提高到 {raised}，并准备微调：权重只认识旧系数下的慢维度对",
+                    llama.factor
+                ),
             );
             (verdict, Some(stretch))
         }
         Schedule::DynamicNtk { .. } => {
-            ("the dynamic rule stretches by itself beyond its trained length: nothing to set".into(), None)
+            let verdict = language.of(
+                "the dynamic rule stretches by itself beyond its trained length: nothing to set",
+                "动态规则超过训练长度后会自行拉伸：无需设置",
+            );
+            (verdict.into(), None)
         }
         Schedule::LongRope(_) => {
-            let verdict = format!(
-                "the LongRoPE divisors were searched for at most {} tokens: beyond that there is no list to use, and \
-                 another rule would replace frequencies that the weights were tuned to",
-                longest.unwrap_or(trained)
+            let most = longest.unwrap_or(trained);
+            let verdict = language.of(
+                format!(
+                    "the LongRoPE divisors were searched for at most {most} tokens: beyond that there is no list to use, and \
+                     another rule would replace frequencies that the weights were tuned to"
+                ),
+                format!(
+                    "LongRoPE 的除数最多按 {most} 个 token 搜索得到：再长就没有可用的一组，换成别的规则又会取代权重已适应的频率"
+                ),
             );
             (verdict, None)
         }
-        other => (format!("no common setting stretches the rule {} further", other.name()), None),
+        other => {
+            let name = other.name();
+            let verdict = language.of(
+                format!("no common setting stretches the rule {name} further"),
+                format!("没有通用的设置能把规则 {name} 拉得更长"),
+            );
+            (verdict, None)
+        }
+    }
+}
+
+/// A rule with its numbers, as its `Display` has them.
+fn named(rule: &Schedule) -> String {
+    let name = rule.name();
+    match rule {
+        Schedule::Linear { factor } | Schedule::NtkAware { factor } => format!("{name}，系数 {factor}"),
+        Schedule::DynamicNtk { factor, trained_length } => {
+            format!("{name}，系数 {factor}，超过 {trained_length} 起")
+        }
+        Schedule::Yarn(yarn) => format!("{name}，系数 {}，原始长度 {}", yarn.factor, yarn.original_length),
+        Schedule::LongRope(long) => format!("{name}，原始长度 {}", long.original_length),
+        Schedule::Llama3(llama) => {
+            format!("{name}，系数 {}，原始长度 {}", llama.factor, llama.original_length)
+        }
+        Schedule::Proportional { fraction, factor } => format!("{name}，比例 {fraction}，系数 {factor}"),
+        other => other.to_string(),
     }
 }
 
 /// The same stretch for each program.
-fn settings(base: f64, layer_type: Option<&str>, context: u64, stretch: Stretch) -> Vec<Setting> {
+fn settings(
+    language: Language,
+    base: f64,
+    layer_type: Option<&str>,
+    context: u64,
+    stretch: Stretch,
+) -> Vec<Setting> {
     let Stretch { parameters, llama_cpp, reason } = stretch;
     let nested = match layer_type {
         Some(name) => json!({ name: parameters }),
@@ -242,34 +340,62 @@ fn settings(base: f64, layer_type: Option<&str>, context: u64, stretch: Stretch)
     };
     let file = json!({ "max_position_embeddings": context, "rope_parameters": nested });
     let mut settings = vec![Setting {
-        tool: "Hugging Face transformers 5, in config.json",
+        tool: language.of(
+            "Hugging Face transformers 5, in config.json",
+            "Hugging Face transformers 5，写在 config.json 中",
+        ),
         text: entries(&file),
         reason: reason.to_string(),
     }];
     if layer_type.is_some() {
-        settings[0].reason += "; keep the entries of the other layer types beside it";
+        settings[0].reason += language.of(
+            "; keep the entries of the other layer types beside it",
+            "；保留其他类型的层的条目，与它并列",
+        );
         return settings;
     }
     settings.push(Setting {
-        tool: "Hugging Face transformers 4, in config.json",
+        tool: language.of(
+            "Hugging Face transformers 4, in config.json",
+            "Hugging Face transformers 4，写在 config.json 中",
+        ),
         text: entries(&older(&file, base)),
-        reason: "the same rule under its older names; rope_theta stands outside the dictionary".into(),
+        reason: language
+            .of(
+                "the same rule under its older names; rope_theta stands outside the dictionary",
+                "同一规则的旧写法；rope_theta 写在字典之外",
+            )
+            .into(),
     });
     settings.push(Setting {
         tool: "vLLM",
         text: format!("--max-model-len {context} --hf-overrides '{file}'"),
-        reason: "vLLM reads the rule from the configuration; the length is a limit of its own".into(),
+        reason: language
+            .of(
+                "vLLM reads the rule from the configuration; the length is a limit of its own",
+                "vLLM 从配置读取规则；长度是它另有的上限",
+            )
+            .into(),
     });
     settings.push(match llama_cpp {
         Ok(flags) => Setting {
             tool: "llama.cpp",
             text: format!("--ctx-size {context} {flags}"),
-            reason: "its flags count from the original length; it makes YaRN's attention factor itself"
+            reason: language
+                .of(
+                    "its flags count from the original length; it makes YaRN's attention factor itself",
+                    "它的参数从原始长度算起；YaRN 的注意力系数由它自己计算",
+                )
                 .into(),
         },
         Err(reason) => Setting {
             tool: "llama.cpp",
-            text: "convert the model again from the changed config.json".into(),
+            text: language
+                .of(
+                    "convert the model again from the changed config.json",
+                    "用改过的 config.json 重新转换模型",
+                )
+                .into(),
             reason: reason.into(),
         },
     });

@@ -3,7 +3,7 @@
 //! A [`blueprint`] describes a Transformer; [`model::Model`] runs one and [`network::Network`] trains one. They stand on
 //! [`rope`], which computes the rotation, on [`engine`], whose [`ops`], [`attention`] and [`graph`] know nothing of models, and
 //! on [`weights`]. [`Pipeline`] takes text and gives answers; [`tokenizer`], [`sentence`] and [`hub`] are its other parts. [`advice`] is
-//! about stretching a model's context, [`inspect`] about what a configuration does.
+//! about stretching a model's context, [`inspect`] about what a configuration does, and [`language`] about which language that is said in.
 
 #![deny(unsafe_code)]
 
@@ -15,6 +15,7 @@ mod error;
 pub mod files;
 pub mod hub;
 pub mod inspect;
+pub mod language;
 pub mod model;
 pub mod network;
 pub mod pipeline;

@@ -4,11 +4,13 @@ mod show;
 
 use crate::device::DeviceOptions;
 use crate::error::Failure;
+use crate::language::LanguageOption;
 use crate::long::stopper;
 use clap::{Args, ValueEnum};
 use lab::results::Results;
 use lab::{self, Plan, Preset, Progress, Request, Store, encodings, report};
 use roformer::blueprint::Features;
+use roformer::language::Language;
 use roformer::train::{self, Data, Goal, Layout};
 use roformer::{Device, Error};
 use show::Show;
@@ -23,7 +25,7 @@ use std::sync::atomic::Ordering;
 /// compared with itself too, in another order of data.
 ///
 /// DIR gets a report, a JSON file for every run, and results.json. The same command gives the same bytes, on any number of
-/// threads, except for timings.json and the times that the report shows. After Ctrl-C or a kill, the same command goes on
+/// threads, except for timings.json and the times that the report shows; --lang changes the report and the table alone. After Ctrl-C or a kill, the same command goes on
 /// where it stopped; a command with other settings is refused in that folder.
 ///
 /// On a GPU many models are trained at a time, and measured on the CPU. Runs of a GPU are kept apart from those of the CPU;
@@ -86,6 +88,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     #[command(flatten)]
+    language: LanguageOption,
+    #[command(flatten)]
     device: DeviceOptions,
 }
 
@@ -132,16 +136,17 @@ fn flagged(error: Error) -> Failure {
 
 /// Runs the command. Its exit code is 0, or 130 where it was told to stop.
 pub fn run(arguments: Arguments) -> Result<u8, Failure> {
+    let language = arguments.language.language();
     if let Some(folder) = &arguments.replay {
         let (results, timings) = lab::replay(folder)?;
-        report::write(&results, &timings, folder)?;
-        show::table(&results, folder)?;
+        report::write(language, &results, &timings, folder)?;
+        show::table(language, &results, folder)?;
         return Ok(0);
     }
     let out = arguments.out.clone();
     let grid = Grid::new(arguments)?;
     let is_stopped = stopper()?;
-    let show = Show::new(&grid.plan, lab::estimate(&grid.plan, grid.threads)?, grid.threads);
+    let show = Show::new(language, &grid.plan, lab::estimate(&grid.plan, grid.threads)?, grid.threads);
     let end = grid.compare(&|progress| {
         show.progress(progress);
         !is_stopped.load(Ordering::Relaxed)
@@ -153,7 +158,7 @@ pub fn run(arguments: Arguments) -> Result<u8, Failure> {
             Ok(130)
         }
         Some(results) => {
-            show::table(&results, &out)?;
+            show::table(language, &results, &out)?;
             Ok(0)
         }
     }
@@ -164,11 +169,13 @@ pub struct Grid {
     plan: Plan,
     store: Store,
     threads: usize,
+    language: Language,
 }
 
 impl Grid {
     /// What is asked for, checked, with its folder.
     pub fn new(arguments: Arguments) -> Result<Grid, Failure> {
+        let language = arguments.language.language();
         let read = |path: &PathBuf| {
             let request = train::Request { files: vec![path.clone()], ..train::Request::default() };
             Data::read(&request, Goal::Causal, Layout::Packed, None, |_| {})
@@ -211,7 +218,7 @@ impl Grid {
             true => Store::replace(&arguments.out, &plan)?,
             false => Store::create(&arguments.out, &plan).map_err(flagged)?,
         };
-        Ok(Grid { plan, store, threads })
+        Ok(Grid { plan, store, threads, language })
     }
 
     /// Makes it, with its report. `None` where `on` said to stop; what is finished then is kept.
@@ -221,7 +228,7 @@ impl Grid {
         let Some((results, timings)) = end.map_err(|error| Failure::Other(error.to_string()))? else {
             return Ok(None);
         };
-        report::write(&results, &timings, self.store.folder())?;
+        report::write(self.language, &results, &timings, self.store.folder())?;
         Ok(Some(results))
     }
 }

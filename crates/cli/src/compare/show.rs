@@ -1,10 +1,12 @@
 //! What a comparison shows: one live line on a terminal, and a table at its end.
 
 use crate::long::{say, time};
+use crate::tasks::show::{pad, width};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::results::{Comparison, Measure, Results, RunResult, TaskResult};
 use lab::statistics::Verdict;
-use lab::{LEARNED, Plan, Progress, mean};
+use lab::{LEARNED, Plan, Progress, mean, report};
+use roformer::language::Language;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +17,7 @@ const PARTS: f64 = 1000.0;
 
 /// Shows a comparison.
 pub struct Show {
+    language: Language,
     /// On a terminal.
     bar: Option<ProgressBar>,
     start: Instant,
@@ -24,14 +27,19 @@ pub struct Show {
 
 impl Show {
     /// Says what begins, and about how long it takes.
-    pub fn new(plan: &Plan, seconds: f64, threads: usize) -> Self {
+    pub fn new(language: Language, plan: &Plan, seconds: f64, threads: usize) -> Self {
         let (tasks, encodings, seeds) = (plan.tasks.len(), plan.encodings.len(), plan.seeds.len());
-        say(&format!(
-            "{encodings} encodings, {tasks} tasks, {seeds} seeds, {threads} runs at a time: about {}",
-            time(seconds)
+        let about = time(seconds);
+        say(&language.of(
+            format!(
+                "{encodings} encodings, {tasks} tasks, {seeds} seeds, {threads} runs at a time: about {about}"
+            ),
+            format!(
+                "{encodings} 种位置编码，{tasks} 个任务，{seeds} 个种子，同时训练 {threads} 个模型：大约需要 {about}"
+            ),
         ));
         for out in &plan.left_out {
-            say(&format!("left out: {}", out.reason));
+            say(&left_out(language, &out.reason));
         }
         let bar = io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(PARTS as u64);
@@ -40,7 +48,13 @@ impl Show {
                 Err(_) => bar,
             }
         });
-        Show { bar, start: Instant::now(), finished: AtomicUsize::new(0), runs: AtomicUsize::new(0) }
+        Show {
+            language,
+            bar,
+            start: Instant::now(),
+            finished: AtomicUsize::new(0),
+            runs: AtomicUsize::new(0),
+        }
     }
 
     /// Shows how far it has come.
@@ -50,10 +64,16 @@ impl Show {
         let before = self.finished.swap(finished, Ordering::Relaxed);
         if let Some(bar) = &self.bar {
             let left = self.start.elapsed().as_secs_f64() * (1.0 - part) / part.max(1e-9);
-            bar.set_message(format!("{finished} of {runs} runs, {} left", time(left)));
+            let left = time(left);
+            bar.set_message(self.language.of(
+                format!("{finished} of {runs} runs, {left} left"),
+                format!("已训练 {finished} 个，共 {runs} 个，还需 {left}"),
+            ));
             bar.set_position((part * PARTS) as u64);
         } else if finished > before && (finished == runs || finished.is_multiple_of((runs / 10).max(1))) {
-            say(&format!("{finished} of {runs} runs"));
+            say(&self
+                .language
+                .of(format!("{finished} of {runs} runs"), format!("已训练 {finished} 个，共 {runs} 个")));
         }
     }
 
@@ -68,48 +88,73 @@ impl Show {
     pub fn stopped(&self, out: &Path) {
         let (finished, runs) = (self.finished.load(Ordering::Relaxed), self.runs.load(Ordering::Relaxed));
         let out = out.display();
-        say(&format!(
-            "stopped; {finished} of {runs} runs are finished and kept in {out}; the same command goes on from there"
+        say(&self.language.of(
+            format!(
+                "stopped; {finished} of {runs} runs are finished and kept in {out}; the same command goes on from there"
+            ),
+            format!(
+                "已停止；已训练 {finished} 个，共 {runs} 个，都保存在 {out} 中；再次运行同样的命令会从这里继续"
+            ),
         ));
     }
 }
 
+fn left_out(language: Language, reason: &str) -> String {
+    format!("{}{}", language.of("left out: ", "未参加比较："), report::stored(language, reason))
+}
+
+/// The name of the baseline once more.
+fn again(language: Language, label: &str) -> String {
+    language.of(format!("{label} again"), format!("{label} 再训练一遍"))
+}
+
 /// What came of a comparison, on stdout.
-pub fn table(results: &Results, out: &Path) -> io::Result<()> {
+pub fn table(language: Language, results: &Results, out: &Path) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    let widest = results.plan.encodings.iter().map(|encoding| encoding.label.chars().count()).max();
-    let widest = widest.unwrap_or(0).max("encoding".len()) + " again".len();
+    let encoding = language.of("encoding", "位置编码");
+    let widest = results.plan.encodings.iter().map(|encoding| width(&encoding.label)).max();
+    let widest = width(&again(language, "")) + widest.unwrap_or(0).max(width(encoding));
     for task in &results.tasks {
-        let measured = if task.is_language { "loss" } else { "exact answers" };
-        let control = if task.is_control { ", the control" } else { "" };
-        writeln!(
-            stdout,
-            "{}{control}: {measured}, trained to length {}, tested to {}, {} steps, {} seeds",
-            task.name,
-            task.train_length,
-            task.test_lengths.last().copied().unwrap_or_default(),
-            task.steps,
-            results.plan.seeds.len()
-        )?;
-        let [in_range, beyond] = ["in range", "beyond"];
-        writeln!(stdout, "  {:widest$}  {in_range:20}  {beyond:20}  rate", "encoding")?;
+        let longest = task.test_lengths.last().copied().unwrap_or_default();
+        let (name, trained, steps, seeds) =
+            (&task.name, task.train_length, task.steps, results.plan.seeds.len());
+        let control = if task.is_control { language.of(", the control", "（对照）") } else { "" };
+        let measured = match task.is_language {
+            true => language.of("loss", "损失"),
+            false => language.of("exact answers", "完全正确率"),
+        };
+        let about = language.of(
+            format!(
+                "{name}{control}: {measured}, trained to length {trained}, tested to {longest}, {steps} steps, {seeds} seeds"
+            ),
+            format!(
+                "{name}{control}：{measured}，训练长度不超过 {trained}，测试到 {longest}，{steps} 步，{seeds} 个种子"
+            ),
+        );
+        writeln!(stdout, "{about}")?;
+        let [in_range, beyond, rate] =
+            language.of(["in range", "beyond", "rate"], ["训练长度之内", "训练长度之外", "学习率"]);
+        let (encoding, in_range, beyond) = (pad(encoding, widest), pad(in_range, 20), pad(beyond, 20));
+        writeln!(stdout, "  {encoding}  {in_range}  {beyond}  {rate}")?;
         for encoding in &results.plan.encodings {
-            row(&mut stdout, task, &encoding.label, false, widest)?;
+            row(&mut stdout, language, task, &encoding.label, false, widest)?;
         }
         if let Some(first) = results.plan.encodings.first() {
-            row(&mut stdout, task, &first.label, true, widest)?;
+            row(&mut stdout, language, task, &first.label, true, widest)?;
         }
     }
     for out in &results.plan.left_out {
-        writeln!(stdout, "left out: {}", out.reason)?;
+        writeln!(stdout, "{}", left_out(language, &out.reason))?;
     }
-    writeln!(stdout, "all numbers are in {}", out.join("results.json").display())?;
-    writeln!(stdout, "the report is {}", out.join("report.html").display())
+    let [numbers, page] = language.of(["all numbers are in", "the report is"], ["全部数字在", "报告是"]);
+    writeln!(stdout, "{numbers} {}", out.join("results.json").display())?;
+    writeln!(stdout, "{page} {}", out.join("report.html").display())
 }
 
 /// One encoding on one task.
 fn row(
     out: &mut impl Write,
+    language: Language,
     task: &TaskResult,
     label: &str,
     is_again: bool,
@@ -128,22 +173,25 @@ fn row(
             comparison.encoding == label && comparison.is_again == is_again && comparison.measure == measure
         });
         let number = value.map_or_else(|| "-".into(), |value| format!("{value:.3}"));
-        format!("{number} {}", verdict.map_or("", words))
+        format!("{number} {}", verdict.map_or("", |verdict| words(language, verdict)))
     };
-    let name = if is_again { format!("{label} again") } else { label.into() };
+    let name = if is_again { again(language, label) } else { label.into() };
     let rate = runs.first().map_or(0.0, |run| run.rate);
     let beyond = match is_learned {
         true => cell(of(false), Measure::Beyond),
-        false => "not learned".into(),
+        false => language.of("not learned", "没有学会").into(),
     };
-    writeln!(out, "  {name:widest$}  {:20}  {beyond:20}  {rate}", cell(in_range, Measure::InRange))
+    let in_range = cell(in_range, Measure::InRange);
+    writeln!(out, "  {}  {}  {}  {rate}", pad(&name, widest), pad(&in_range, 20), pad(&beyond, 20))
 }
 
 /// A verdict as people say it.
-fn words(comparison: &Comparison) -> &'static str {
+fn words(language: Language, comparison: &Comparison) -> &'static str {
     match comparison.verdict {
-        _ if comparison.not_judged.is_some() => "not judged",
-        Verdict::Unclear => "too few seeds",
-        clear @ (Verdict::Better | Verdict::Worse | Verdict::Tie) => clear.name(),
+        _ if comparison.not_judged.is_some() => language.of("not judged", "未作判断"),
+        Verdict::Unclear => language.of("too few seeds", "种子太少"),
+        Verdict::Better => language.of(Verdict::Better.name(), "更好"),
+        Verdict::Worse => language.of(Verdict::Worse.name(), "更差"),
+        Verdict::Tie => language.of(Verdict::Tie.name(), "持平"),
     }
 }

@@ -4,6 +4,7 @@ pub mod page;
 
 use crate::error::{Failure, Outcome};
 use crate::input;
+use crate::language::LanguageOption;
 use crate::model;
 use clap::Args;
 use roformer::inspect::Report;
@@ -18,7 +19,7 @@ use std::path::PathBuf;
 /// settings to paste for transformers, vLLM and llama.cpp.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  roformer inspect model/config.json\n  \
-    roformer inspect config.json --context 131072\n  roformer inspect Qwen/Qwen2.5-7B --json\n  cat config.json | roformer inspect - --json")]
+    roformer inspect config.json --context 131072\n  roformer inspect Qwen/Qwen2.5-7B --json\n  roformer inspect config.json --lang zh\n  cat config.json | roformer inspect - --json")]
 pub struct Arguments {
     /// A config.json, a folder that holds one, the name of a model on the hub, or - for standard input
     config: PathBuf,
@@ -34,6 +35,8 @@ pub struct Arguments {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    language: LanguageOption,
 }
 
 /// The library's message, with the flag where there is one to give.
@@ -62,7 +65,9 @@ pub fn run(arguments: Arguments) -> Outcome {
     if arguments.json {
         writeln!(out, "{}", roformer::inspect::object(&config, arguments.context))?;
     } else {
-        page::print(&mut out, &Report::new(&config, arguments.context))?;
+        let language = arguments.language.language();
+        let report = Report::in_language(language, &config, arguments.context);
+        page::print(&mut out, &report, language)?;
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ pub mod embed;
 pub mod fill_mask;
 pub mod generate;
 pub mod rank;
-mod show;
+pub(crate) mod show;
 pub mod similarity;
 pub mod tokenize;
 mod vectors;

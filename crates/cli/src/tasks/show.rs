@@ -16,6 +16,11 @@ pub fn pad(text: &str, to: usize) -> String {
     format!("{text}{}", " ".repeat(to.saturating_sub(width(text))))
 }
 
+/// The text with spaces before it up to a width.
+pub fn pad_left(text: &str, to: usize) -> String {
+    format!("{}{text}", " ".repeat(to.saturating_sub(width(text))))
+}
+
 /// A text on one line of at most `columns`, with nothing in it that a terminal would obey.
 pub fn brief(text: &str, columns: usize) -> String {
     let mut line = String::new();

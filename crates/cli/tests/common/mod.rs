@@ -16,10 +16,11 @@ pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The program about to run, with pipes, without the hub, and on the CPU whatever the machine has.
+/// The program about to run, with pipes, without the hub, in English, and on the CPU whatever the machine has.
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roformer"));
     command.args(arguments).current_dir(root()).env("HF_HUB_OFFLINE", "1").env("CUDA_VISIBLE_DEVICES", "");
+    command.env("LC_ALL", "C");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

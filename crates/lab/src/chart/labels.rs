@@ -36,5 +36,15 @@ pub(super) fn spread(wanted: &[f64], heights: &[f64], low: f64, high: f64) -> Op
 
 /// About how wide a text is, in pixels, at the size of labels. Too wide rather than too narrow.
 pub(super) fn width(text: &str) -> f64 {
-    text.chars().map(|c| if c.is_ascii() { 6.9 } else { 9.5 }).sum()
+    text.chars()
+        .map(|c| {
+            if c.is_ascii() {
+                6.9
+            } else if c < '\u{2e80}' {
+                9.5
+            } else {
+                13.0
+            }
+        })
+        .sum()
 }

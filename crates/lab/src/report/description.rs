@@ -2,12 +2,18 @@
 
 use super::digest::{self, Group};
 use super::figures::learned_names;
-use super::verdict::{list, quoted, sentence};
+use super::words::{list, quoted, rule_name, sentence};
 use crate::chart::{fixed, number};
 use crate::results::{Results, Rule, TaskResult};
+use roformer::language::Language;
+
+/// What ends a sentence that no statistic judges.
+fn untested(language: Language) -> &'static str {
+    language.of(" Shown, not tested.", "仅供观察，未作检验。")
+}
 
 /// Attention by distance: who looks near and who far.
-pub(super) fn of_attention(groups: &[Group]) -> String {
+pub(super) fn of_attention(language: Language, groups: &[Group]) -> String {
     let mean_distance = |group: &Group| {
         digest::mean(group.attention().iter().map(|layer| {
             let (sum, weight) =
@@ -21,18 +27,25 @@ pub(super) fn of_attention(groups: &[Group]) -> String {
     match far.as_slice() {
         [] => String::new(),
         [(label, distance)] => {
-            format!("{label} looks {} tokens back on average over its layers.", fixed(*distance, 1, false))
+            let distance = fixed(*distance, 1, false);
+            language.of(
+                format!("{label} looks {distance} tokens back on average over its layers."),
+                format!("{label} 各层平均回看 {distance} 个 token。"),
+            )
         }
-        [(near, short), .., (label, long)] => format!(
-            "On average over layers, {near} looks nearest ({} tokens back) and {label} farthest ({}). Shown, not tested.",
-            fixed(*short, 1, false),
-            fixed(*long, 1, false)
-        ),
+        [(near, short), .., (label, long)] => {
+            let (short, long) = (fixed(*short, 1, false), fixed(*long, 1, false));
+            let said = language.of(
+                format!("On average over layers, {near} looks nearest ({short} tokens back) and {label} farthest ({long})."),
+                format!("按各层平均，{near} 看得最近（回看 {short} 个 token），{label} 看得最远（{long} 个）。"),
+            );
+            said + untested(language)
+        }
     }
 }
 
 /// The loss of fixed targets: for whom more context than was trained on is of use.
-pub(super) fn of_context(task: &TaskResult, groups: &[Group]) -> String {
+pub(super) fn of_context(language: Language, task: &TaskResult, groups: &[Group]) -> String {
     let (mut falls, mut rises, mut from, mut to) = (Vec::new(), Vec::new(), 0.0f64, 0.0f64);
     for group in groups {
         let points = group.by_context();
@@ -45,27 +58,33 @@ pub(super) fn of_context(task: &TaskResult, groups: &[Group]) -> String {
         let change = last.mean - trained.mean;
         let sign = if change > 0.0 { "+" } else { "" };
         let side = if change > 0.0 { &mut rises } else { &mut falls };
-        side.push(format!("{} ({sign}{})", quoted(group.label), fixed(change, 2, false)));
+        let (open, close) = language.of((" (", ")"), ("（", "）"));
+        side.push(format!("{}{open}{sign}{}{close}", quoted(group.label), fixed(change, 2, false)));
     }
     let mut parts = Vec::new();
-    for (labels, verb) in [(falls, "falls or stays"), (rises, "rises")] {
+    for (labels, english, chinese) in [(falls, "falls or stays", "下降或不变"), (rises, "rises", "上升")]
+    {
         if !labels.is_empty() {
-            parts.push(format!("{verb} for {}", list(&labels)));
+            let labels = list(language, &labels);
+            parts.push(language.of(format!("{english} for {labels}"), format!("{labels} {chinese}")));
         }
     }
     if parts.is_empty() {
         return String::new();
     }
     let (from, to) = (number(from), number(to));
-    let start = format!(
-        "from {from} to {to} tokens of context, the loss of the same targets {}",
-        parts.join(" and ")
+    let said = language.of(
+        format!(
+            "from {from} to {to} tokens of context, the loss of the same targets {}",
+            parts.join(" and ")
+        ),
+        format!("上下文从 {from} 个 token 增加到 {to} 个时，同样目标的损失：{}", parts.join("；")),
     );
-    sentence(&start) + " Shown, not tested."
+    sentence(language, &said) + untested(language)
 }
 
 /// What each encoding learned under each name, over layers and tasks.
-pub(super) fn of_learned(results: &Results) -> String {
+pub(super) fn of_learned(language: Language, results: &Results) -> String {
     let mut parts = Vec::new();
     for label in digest::labels(results) {
         let mut names: Vec<&str> = Vec::new();
@@ -83,22 +102,31 @@ pub(super) fn of_learned(results: &Results) -> String {
         let range = |name: &&str| {
             let of_name = || means.iter().filter(|(other, _)| other == name).map(|(_, mean)| *mean);
             let (low, high) = (of_name().reduce(f64::min)?, of_name().reduce(f64::max)?);
-            Some(format!("{name} ends between {} and {}", fixed(low, 2, false), fixed(high, 2, false)))
+            let (low, high) = (fixed(low, 2, false), fixed(high, 2, false));
+            Some(language.of(
+                format!("{name} ends between {low} and {high}"),
+                format!("{name} 最终在 {low} 与 {high} 之间"),
+            ))
         };
         let ranges: Vec<String> = names.iter().filter_map(range).collect();
         if !ranges.is_empty() {
-            parts.push(format!("with {}, {}", quoted(label), list(&ranges)));
+            let (label, ranges) = (quoted(label), list(language, &ranges));
+            parts.push(language.of(format!("with {label}, {ranges}"), format!("{label} 的 {ranges}")));
         }
     }
     if parts.is_empty() {
         String::new()
     } else {
-        sentence(&format!("over layers and tasks, {}", parts.join("; ")))
+        let said = language.of(
+            format!("over layers and tasks, {}", parts.join("; ")),
+            format!("在各层和各任务中，{}", parts.join("；")),
+        );
+        sentence(language, &said)
     }
 }
 
 /// Which rule does best at the longest length, for each encoding that was tested with others.
-pub(super) fn of_swaps(task: &TaskResult) -> String {
+pub(super) fn of_swaps(language: Language, task: &TaskResult) -> String {
     let Some(longest) = task.swaps.iter().map(|swap| swap.length).max() else { return String::new() };
     let mut labels: Vec<&str> = Vec::new();
     for swap in &task.swaps {
@@ -119,19 +147,29 @@ pub(super) fn of_swaps(task: &TaskResult) -> String {
         let trained = values.iter().find(|(tested, _)| *tested == Rule::AsTrained);
         match (best, trained) {
             (Some((Rule::AsTrained, value)), _) => {
-                parts.push(format!("{name} does best as it was trained ({})", fixed(value, 2, false)));
+                let value = fixed(value, 2, false);
+                parts.push(language.of(
+                    format!("{name} does best as it was trained ({value})"),
+                    format!("{name} 按训练时的规则效果最好（{value}）"),
+                ));
             }
-            (Some((rule, value)), Some((_, plain))) => parts.push(format!(
-                "{name} does best when tested with {} ({} against {} as trained)",
-                rule.name(),
-                fixed(value, 2, false),
-                fixed(*plain, 2, false)
-            )),
+            (Some((rule, value)), Some((_, plain))) => {
+                let (value, plain) = (fixed(value, 2, false), fixed(*plain, 2, false));
+                let rule = rule_name(language, rule);
+                parts.push(language.of(
+                    format!("{name} does best when tested with {rule} ({value} against {plain} as trained)"),
+                    format!("{name} 换用 {rule} 测试时效果最好（{value}，按训练时的规则为 {plain}）"),
+                ));
+            }
             _ => {}
         }
     }
     if parts.is_empty() {
         return String::new();
     }
-    sentence(&format!("at length {longest}, {}", parts.join("; "))) + " Shown, not tested."
+    let said = language.of(
+        format!("at length {longest}, {}", parts.join("; ")),
+        format!("长度为 {longest} 时，{}", parts.join("；")),
+    );
+    sentence(language, &said) + untested(language)
 }

@@ -2,6 +2,7 @@
 
 use crate::LEARNED;
 use crate::results::{Results, RunResult, TaskResult, Timings};
+use roformer::language::Language;
 use std::collections::BTreeMap;
 
 /// The runs of one encoding on one task.
@@ -34,8 +35,9 @@ pub(super) fn labels(results: &Results) -> Vec<&str> {
 }
 
 /// What the others are compared with.
-pub(super) fn baseline(results: &Results) -> &str {
-    results.plan.encodings.first().map_or("the first encoding", |encoding| &encoding.label)
+pub(super) fn baseline(language: Language, results: &Results) -> &str {
+    let nameless = language.of("the first encoding", "第一种位置编码");
+    results.plan.encodings.first().map_or(nameless, |encoding| &encoding.label)
 }
 
 /// The runs of a task by encoding, without the A/A row. Encodings without runs are left out.

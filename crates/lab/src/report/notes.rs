@@ -2,49 +2,86 @@
 
 use super::digest::{baseline, groups};
 use super::tables::number_whole;
-use super::verdict::{list, quoted};
+use super::words::{list, quoted, stored};
 use crate::LEARNED;
 use crate::chart::{escape, number};
 use crate::results::{Results, TaskResult, Timings};
+use roformer::language::Language;
 
 /// The line under the title.
-pub(super) fn lead(results: &Results) -> String {
+pub(super) fn lead(language: Language, results: &Results) -> String {
     let plan = &results.plan;
     let count =
         |count: usize, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
-    format!(
-        "{}, {} and {}, each trained from the same start on the same batches: {} of width {}, {} attention.",
-        count(plan.encodings.len(), "encoding", "encodings"),
-        count(plan.seeds.len(), "seed", "seeds"),
-        count(results.tasks.len(), "task", "tasks"),
-        count(plan.layers, "layer", "layers"),
-        plan.width,
-        plan.attention
+    language.of(
+        format!(
+            "{}, {} and {}, each trained from the same start on the same batches: {} of width {}, {} attention.",
+            count(plan.encodings.len(), "encoding", "encodings"),
+            count(plan.seeds.len(), "seed", "seeds"),
+            count(results.tasks.len(), "task", "tasks"),
+            count(plan.layers, "layer", "layers"),
+            plan.width,
+            plan.attention
+        ),
+        format!(
+            "{} 种位置编码、{} 个随机种子、{} 个任务，都从同样的起点、按同样的批次训练：{} 层，宽度 {}，{}。",
+            plan.encodings.len(),
+            plan.seeds.len(),
+            results.tasks.len(),
+            plan.layers,
+            plan.width,
+            attention(language, &plan.attention)
+        ),
     )
 }
 
+/// The attention of a plan, such as `linear (favor)`.
+fn attention(language: Language, name: &str) -> String {
+    match language {
+        Language::English => name.to_string(),
+        Language::Chinese => match name.strip_prefix("linear") {
+            Some("") => "线性注意力".into(),
+            Some(features) => format!("线性注意力（{}）", features.trim_matches([' ', '(', ')'])),
+            None => format!("{name} 注意力"),
+        },
+    }
+}
+
 /// Under the plot by length: who is grey and why.
-pub(super) fn by_length(results: &Results, task: &TaskResult) -> String {
+pub(super) fn by_length(language: Language, results: &Results, task: &TaskResult) -> String {
     let groups = groups(results, task);
     let grey: Vec<&str> =
         groups.iter().filter(|group| !group.has_learned(task)).map(|group| group.label).collect();
-    let lengths = format!(
-        "Lines are means, thin lines single seeds. Shaded: the lengths that were trained on, up to {}.",
-        task.train_length
+    let lengths = language.of(
+        format!(
+            "Lines are means, thin lines single seeds. Shaded: the lengths that were trained on, up to {}.",
+            task.train_length
+        ),
+        format!("粗线是均值，细线是单个种子。阴影：训练过的长度，最长 {}。", task.train_length),
     );
-    match (task.is_language, grey.is_empty()) {
-        (true, _) => lengths,
-        (false, true) => {
-            format!(
-                "{lengths} Dotted: {LEARNED}, from which on a task counts as learned. All reached it within the trained lengths."
+    if task.is_language {
+        return lengths;
+    }
+    let dotted = language.of(
+        format!(" Dotted: {LEARNED}, from which on a task counts as learned."),
+        format!("虚线：{LEARNED}，达到它才算学会。"),
+    );
+    let who = match grey.is_empty() {
+        true => language
+            .of(" All reached it within the trained lengths.", "在训练长度之内，所有位置编码都达到了。")
+            .to_string(),
+        false => {
+            let labels = list(language, &grey.iter().map(|label| quoted(label)).collect::<Vec<_>>());
+            let steps = number_whole(task.steps);
+            language.of(
+                format!(
+                    " Grey: {labels} did not learn it in {steps} steps, so longer lengths say nothing of the encoding."
+                ),
+                format!("灰色：{labels} 在 {steps} 步内没有学会，因此更长的长度说明不了位置编码的好坏。"),
             )
         }
-        (false, false) => format!(
-            "{lengths} Dotted: {LEARNED}, from which on a task counts as learned. Grey: {} did not learn it in {} steps, so longer lengths say nothing of the encoding.",
-            list(&grey.iter().map(|label| quoted(label)).collect::<Vec<_>>()),
-            number_whole(task.steps)
-        ),
-    }
+    };
+    lengths + &dotted + &who
 }
 
 fn items(items: impl IntoIterator<Item = String>) -> String {
@@ -53,9 +90,9 @@ fn items(items: impl IntoIterator<Item = String>) -> String {
 }
 
 /// The statistics in words.
-pub(super) fn method(results: &Results) -> String {
-    let baseline = baseline(results);
-    items([
+pub(super) fn method(language: Language, results: &Results) -> String {
+    let baseline = baseline(language, results);
+    let english = [
         format!("The seed is the unit. An encoding and {baseline} share the initial values and the batches of a seed, so their difference is taken seed by seed, with a paired t interval of 95 %."),
         "An encoding is called better or worse only if p is below 0.05 after Holm's correction over the comparisons of the same task and measure.".into(),
         "A tie is claimed only if an equivalence test shows that the difference is within the margin, however sure its sign.".into(),
@@ -65,44 +102,60 @@ pub(super) fn method(results: &Results) -> String {
         format!("Lengths beyond training are judged only where the encoding reached {LEARNED} within the trained lengths."),
         "Learned tables are as long as the longest test; rows that were never trained stay at their initial values.".into(),
         "Times are shown and never judged: they depend on the machine and on what else runs on it.".into(),
-    ])
+    ];
+    let chinese = [
+        format!("以随机种子为单位。同一个种子下，每种位置编码与 {baseline} 共用初始值和批次，因此逐个种子求差，给出配对 t 检验的 95 % 置信区间。"),
+        "只有在对同一任务、同一指标的各项比较作 Holm 校正之后 p 仍低于 0.05，才称为优于或不如。".into(),
+        "只有等价检验表明差异在容许差之内，才称为持平，无论差异的符号多么确定。".into(),
+        "其余一律写作“种子太少，无法判断”。“可检出”是这么多种子能以 80 % 的机会显示出来的最小差异。".into(),
+        format!("A/A 一行是 {baseline} 换一种数据次序再训练一遍，与其他各行同样分析，无论结果如何都列出。"),
+        "答案要到最后一个 token 都对才算正确；只作一次前向，每一步之前看到的都是正确的 token，计数与贪心解码相同。".into(),
+        format!("只有在训练长度之内达到 {LEARNED} 的位置编码，才评判它在训练长度之外的表现。"),
+        "可学习的表与最长的测试一样长；从未训练到的行保持初始值。".into(),
+        "时间只展示，不评判：它取决于机器，以及机器上同时运行的其他程序。".into(),
+    ];
+    items(language.of(english, chinese))
 }
 
 /// What was run.
-pub(super) fn settings(results: &Results, timings: &Timings) -> String {
+pub(super) fn settings(language: Language, results: &Results, timings: &Timings) -> String {
     let plan = &results.plan;
     let numbers = |values: &[f64]| values.iter().map(|&value| number(value)).collect::<Vec<_>>().join(", ");
     let encodings: Vec<&str> = plan.encodings.iter().map(|encoding| encoding.label.as_str()).collect();
     let seeds: Vec<String> = plan.seeds.iter().map(u64::to_string).collect();
     let mut rows = vec![
-        ("preset".to_string(), plan.preset.clone()),
-        ("attention".into(), plan.attention.clone()),
-        ("encodings".into(), encodings.join(", ")),
-        ("seeds".into(), seeds.join(", ")),
+        (language.of("preset", "预设").to_string(), plan.preset.clone()),
+        (language.of("attention", "注意力").into(), attention(language, &plan.attention)),
+        (language.of("encodings", "位置编码").into(), encodings.join(", ")),
+        (language.of("seeds", "随机种子").into(), seeds.join(", ")),
         (
-            "model".into(),
-            format!(
-                "causal, norms first; {} layers, width {}, {} heads",
-                plan.layers, plan.width, plan.heads
+            language.of("model", "模型").into(),
+            language.of(
+                format!(
+                    "causal, norms first; {} layers, width {}, {} heads",
+                    plan.layers, plan.width, plan.heads
+                ),
+                format!("因果，归一化在前；{} 层，宽度 {}，{} 个头", plan.layers, plan.width, plan.heads),
             ),
         ),
-        ("texts of a batch".into(), plan.batch.to_string()),
-        ("learning rates to choose from".into(), numbers(&plan.rates)),
+        (language.of("texts of a batch", "每批文本数").into(), plan.batch.to_string()),
+        (language.of("learning rates to choose from", "可选的学习率").into(), numbers(&plan.rates)),
     ];
     for task in &results.tasks {
         let lengths: Vec<String> = task.test_lengths.iter().map(usize::to_string).collect();
-        let text = format!(
-            "trained up to length {}, tested at {}; {} steps of {} tokens",
-            task.train_length,
-            lengths.join(", "),
-            number_whole(task.steps),
-            number_whole(task.tokens_per_step)
+        let (trained, lengths) = (task.train_length, lengths.join(", "));
+        let (steps, tokens) = (number_whole(task.steps), number_whole(task.tokens_per_step));
+        let text = language.of(
+            format!("trained up to length {trained}, tested at {lengths}; {steps} steps of {tokens} tokens"),
+            format!("训练长度不超过 {trained}，测试长度 {lengths}；{steps} 步，每步 {tokens} 个 token"),
         );
         rows.push((task.name.clone(), text));
     }
     if timings.seconds > 0.0 {
-        let text = format!("{} s with {} threads", number(timings.seconds), timings.threads);
-        rows.push(("time, measured on this machine".into(), text));
+        let (seconds, threads) = (number(timings.seconds), timings.threads);
+        let text = language
+            .of(format!("{seconds} s with {threads} threads"), format!("{seconds} 秒，{threads} 个线程"));
+        rows.push((language.of("time, measured on this machine", "用时（在本机测得）").into(), text));
     }
     let rows: String = rows
         .iter()
@@ -112,44 +165,80 @@ pub(super) fn settings(results: &Results, timings: &Timings) -> String {
 }
 
 /// What these results say nothing about.
-pub(super) fn untested(results: &Results) -> String {
+pub(super) fn untested(language: Language, results: &Results) -> String {
     let plan = &results.plan;
-    let mut out = vec![format!(
-        "Other sizes than {} layers of width {} with {} heads. What holds here need not hold for large models.",
-        plan.layers, plan.width, plan.heads
+    let mut out = vec![language.of(
+        format!(
+            "Other sizes than {} layers of width {} with {} heads. What holds here need not hold for large models.",
+            plan.layers, plan.width, plan.heads
+        ),
+        format!(
+            "{} 层、宽度 {}、{} 个头以外的规模。这里成立的，对大模型未必成立。",
+            plan.layers, plan.width, plan.heads
+        ),
     )];
-    let longest: Vec<String> = results
-        .tasks
-        .iter()
-        .filter_map(|task| Some(format!("{} on {}", task.test_lengths.iter().max()?, task.name)))
-        .collect();
+    let longest = results.tasks.iter().filter_map(|task| {
+        let (longest, name) = (task.test_lengths.iter().max()?, &task.name);
+        Some(language.of(format!("{longest} on {name}"), format!("{name} 的 {longest}")))
+    });
+    let longest: Vec<String> = longest.collect();
     if !longest.is_empty() {
-        out.push(format!("Lengths beyond {}.", list(&longest)));
+        let longest = list(language, &longest);
+        out.push(language.of(format!("Lengths beyond {longest}."), format!("更长的长度：超过 {longest}。")));
     }
-    out.push("More training: an encoding that did not learn a task here might with more steps.".into());
     out.push(
-        "Other learning rates, optimisers, initial values and sizes of batches than those under Settings."
+        language
+            .of(
+                "More training: an encoding that did not learn a task here might with more steps.",
+                "更多的训练：在这里没有学会某个任务的位置编码，步数再多一些也许就会。",
+            )
+            .into(),
+    );
+    out.push(
+        language
+            .of(
+                "Other learning rates, optimisers, initial values and sizes of batches than those under Settings.",
+                "“设置”所列之外的学习率、优化器、初始值和批次大小。",
+            )
             .into(),
     );
     if !results.tasks.iter().any(|task| task.is_language) {
-        out.push("Natural text: all tasks here are made up, each to isolate one thing.".into());
+        out.push(
+            language
+                .of(
+                    "Natural text: all tasks here are made up, each to isolate one thing.",
+                    "自然文本：这里的任务都是生成的，每个任务只考察一件事。",
+                )
+                .into(),
+        );
     }
-    let other = if plan.attention.starts_with("linear") { "Softmax" } else { "Linear" };
-    out.push(format!("{other} attention."));
+    let is_linear = plan.attention.starts_with("linear");
+    let other = match is_linear {
+        true => language.of("Softmax attention.", "softmax 注意力。"),
+        false => language.of("Linear attention.", "线性注意力。"),
+    };
+    out.push(other.into());
     for left_out in &plan.left_out {
-        out.push(format!("{}: {}.", left_out.label, left_out.reason.trim_end_matches('.')));
+        let reason = stored(language, &left_out.reason);
+        let (label, reason) = (&left_out.label, reason.trim_end_matches(['.', '。']));
+        out.push(language.of(format!("{label}: {reason}."), format!("{label}：{reason}。")));
     }
     items(out)
 }
 
 /// How a number can be followed to its file.
-pub(super) fn trace(results: &Results) -> String {
+pub(super) fn trace(language: Language, results: &Results) -> String {
     let (version, hash) = (escape(&results.version), escape(&results.hash));
+    let said = language.of(
+        "Every run has a file of its own in <code>runs/</code> beside this page, named by task, encoding and seed, with its configuration, seed, version and hash. <code>results.json</code> holds all numbers of this page but times, which are in <code>timings.json</code>. <code>roformer compare --replay</code> with this folder draws the page again from these files, without training.",
+        "每次训练在本页旁边的 <code>runs/</code> 中都有自己的文件，以任务、位置编码和种子命名，包含配置、种子、版本和哈希。<code>results.json</code> 保存本页除时间以外的全部数字，时间在 <code>timings.json</code> 中。<code>roformer compare --replay</code> 加上这个目录，不必训练就能从这些文件重新生成本页。",
+    );
+    let [version_name, hash_name] = language.of(["version", "hash"], ["版本", "哈希"]);
     format!(
-        "<p>Every run has a file of its own in <code>runs/</code> beside this page, named by task, encoding and seed, with its configuration, seed, version and hash. <code>results.json</code> holds all numbers of this page but times, which are in <code>timings.json</code>. <code>roformer compare --replay</code> with this folder draws the page again from these files, without training.</p>
+        "<p>{said}</p>
 <dl>
-<dt>version</dt><dd><code>{version}</code></dd>
-<dt>hash</dt><dd><code>{hash}</code></dd>
+<dt>{version_name}</dt><dd><code>{version}</code></dd>
+<dt>{hash_name}</dt><dd><code>{hash}</code></dd>
 </dl>"
     )
 }

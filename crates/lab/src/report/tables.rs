@@ -1,10 +1,12 @@
 //! The tables of a report, as HTML.
 
 use super::digest::{self, Group, groups, labels};
-use super::verdict;
+use super::figures;
+use super::words::{self, rule_name};
 use crate::chart::{self, Interval, compact, escape, fixed, interval, number};
 use crate::results::{Comparison, Measure, Results, Rule, TaskResult, Timings};
 use crate::statistics::Verdict;
+use roformer::language::Language;
 use std::fmt::Write;
 
 /// A table that scrolls by itself where it is too wide.
@@ -40,12 +42,15 @@ fn section(title: &str, columns: usize) -> String {
 }
 
 /// Every encoding on every task: within the trained lengths and beyond, with how it was judged.
-pub(super) fn glance(results: &Results) -> String {
-    let mut head = vec!["encoding".to_string()];
+pub(super) fn glance(language: Language, results: &Results) -> String {
+    let mut head = vec![language.of("encoding", "位置编码").to_string()];
     for task in &results.tasks {
-        let what = if task.is_language { ", loss" } else { "" };
-        head.push(format!("{}{what}, up to {}", task.name, task.train_length));
-        head.push("beyond".into());
+        let what = if task.is_language { language.of(", loss", "，损失") } else { "" };
+        let (name, trained) = (&task.name, task.train_length);
+        head.push(
+            language.of(format!("{name}{what}, up to {trained}"), format!("{name}{what}，不超过 {trained}")),
+        );
+        head.push(language.of("beyond", "更长").into());
     }
     let mut body = String::from("<tbody>\n");
     for (look, label) in labels(results).into_iter().enumerate() {
@@ -56,6 +61,7 @@ pub(super) fn glance(results: &Results) -> String {
             cells.extend([(false, Measure::InRange), (true, Measure::Beyond)].map(|(is_beyond, measure)| {
                 let Some(group) = group else { return "–".into() };
                 glance_cell(
+                    language,
                     task,
                     group,
                     is_beyond,
@@ -69,24 +75,33 @@ pub(super) fn glance(results: &Results) -> String {
     }
     body += "</tbody>";
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
-    table("Part of the answers that are exactly right, mean over lengths and seeds", &head, &body)
+    let caption = language.of(
+        "Part of the answers that are exactly right, mean over lengths and seeds",
+        "完全正确的答案所占比例，对长度和种子取平均",
+    );
+    table(caption, &head, &body)
 }
 
-fn glance_cell(task: &TaskResult, group: &Group, is_beyond: bool, judged: Option<&Comparison>) -> String {
+fn glance_cell(
+    language: Language,
+    task: &TaskResult,
+    group: &Group,
+    is_beyond: bool,
+    judged: Option<&Comparison>,
+) -> String {
     let Some(value) = group.summary(task, is_beyond) else { return "–".into() };
     let judged = judged.filter(|row| row.not_judged.is_none());
-    let (sign, words) = match judged.map(|row| row.verdict) {
-        Some(Verdict::Better) => ("▲", "better"),
-        Some(Verdict::Worse) => ("▼", "worse"),
-        Some(Verdict::Tie) => ("=", "tie"),
-        Some(Verdict::Unclear) => ("?", "not enough seeds to say"),
-        None => ("", ""),
+    let (sign, class, words) = match judged.map(|row| row.verdict) {
+        Some(Verdict::Better) => ("▲", "better", language.of("better", "更好")),
+        Some(Verdict::Worse) => ("▼", "worse", language.of("worse", "更差")),
+        Some(Verdict::Tie) => ("=", "tie", language.of("tie", "持平")),
+        Some(Verdict::Unclear) => ("?", "not", language.of("not enough seeds to say", "种子太少，无法判断")),
+        None => ("", "", ""),
     };
     let sign = match sign {
         "" => String::from("<span class=\"sign\"></span>"),
         _ => format!(
-            "<span class=\"sign {}\" title=\"{words}\">{sign}<span class=\"spoken\"> {words}</span></span>",
-            words.split(' ').next().unwrap_or("")
+            "<span class=\"sign {class}\" title=\"{words}\">{sign}<span class=\"spoken\"> {words}</span></span>"
         ),
     };
     let faded = if group.has_learned(task) { "" } else { " faded" };
@@ -102,19 +117,22 @@ fn glance_cell(task: &TaskResult, group: &Group, is_beyond: bool, judged: Option
 }
 
 /// Each encoding against the baseline, and the A/A row, by measure.
-pub(super) fn comparisons(results: &Results, task: &TaskResult) -> String {
-    let (baseline, labels) = (digest::baseline(results), labels(results));
-    let head = [
-        "encoding",
-        "verdict",
-        "mean difference",
-        "",
-        "95 % interval",
-        "p",
-        "p (Holm)",
-        "detectable",
-        "margin",
-    ];
+pub(super) fn comparisons(language: Language, results: &Results, task: &TaskResult) -> String {
+    let (baseline, labels) = (digest::baseline(language, results), labels(results));
+    let head = language.of(
+        [
+            "encoding",
+            "verdict",
+            "mean difference",
+            "",
+            "95 % interval",
+            "p",
+            "p (Holm)",
+            "detectable",
+            "margin",
+        ],
+        ["位置编码", "结论", "平均差异", "", "95 % 置信区间", "p", "p（Holm）", "可检出", "容许差"],
+    );
     let mut measures: Vec<Measure> = Vec::new();
     for row in &task.comparisons {
         if !measures.contains(&row.measure) {
@@ -137,38 +155,57 @@ pub(super) fn comparisons(results: &Results, task: &TaskResult) -> String {
             let is_above = value > 0.0 && text.contains(|digit: char| ('1'..='9').contains(&digit));
             if is_above { format!("+{text}") } else { text }
         };
-        let _ = write!(body, "<tbody>\n{}", section(&measured(task, measure), head.len()));
+        let _ = write!(body, "<tbody>\n{}", section(&measured(language, task, measure), head.len()));
         for comparison in rows() {
             let Comparison { mean, low, high, margin, .. } = *comparison;
             let picture = interval(Interval { low, mean, high, margin, reach });
             let cells = [
-                escape(&verdict::of_row(comparison, baseline)),
+                escape(&words::of_row(language, comparison, baseline)),
                 difference(mean),
                 picture,
-                format!("{} to {}", difference(low), difference(high)),
+                format!("{}{}{}", difference(low), language.of(" to ", " 到 "), difference(high)),
                 probability(comparison.p),
                 probability(comparison.p_holm),
                 plain(comparison.detectable),
                 format!("±{}", number(margin)),
             ];
             let look = labels.iter().position(|label| *label == comparison.encoding);
-            let again = format!("{} again (A/A)", comparison.encoding);
+            let again = language.of(
+                format!("{} again (A/A)", comparison.encoding),
+                format!("{} 再训练一遍（A/A）", comparison.encoding),
+            );
             let label = if comparison.is_again { &again } else { &comparison.encoding };
             body += &row(label, look.filter(|_| !comparison.is_again), &cells);
         }
         body += "</tbody>\n";
     }
-    table(&format!("{}: each encoding less {baseline}, paired by seed", task.name), &head, &body)
+    let caption = language.of(
+        format!("{}: each encoding less {baseline}, paired by seed", task.name),
+        format!("{}：各位置编码减去 {baseline}，按种子配对", task.name),
+    );
+    table(&caption, &head, &body)
 }
 
 /// What a measure is, in words.
-fn measured(task: &TaskResult, measure: Measure) -> String {
-    let what = if task.is_language { "loss, lower is better" } else { "exact answers, higher is better" };
+fn measured(language: Language, task: &TaskResult, measure: Measure) -> String {
+    let what = match task.is_language {
+        true => language.of("loss, lower is better", "损失，越低越好"),
+        false => language.of("exact answers, higher is better", "完全正确率，越高越好"),
+    };
     match measure {
-        Measure::InRange => format!("Within the trained lengths (up to {}): {what}", task.train_length),
-        Measure::Beyond => format!("Beyond the trained lengths: {what}"),
-        Measure::Loss => "Training loss at the end, lower is better".into(),
-        Measure::Speed => "Steps to the same loss, fewer is better".into(),
+        Measure::InRange => language.of(
+            format!("Within the trained lengths (up to {}): {what}", task.train_length),
+            format!("训练长度之内（不超过 {}）：{what}", task.train_length),
+        ),
+        Measure::Beyond => {
+            language.of(format!("Beyond the trained lengths: {what}"), format!("训练长度之外：{what}"))
+        }
+        Measure::Loss => {
+            language.of("Training loss at the end, lower is better", "最终的训练损失，越低越好").into()
+        }
+        Measure::Speed => {
+            language.of("Steps to the same loss, fewer is better", "达到同样损失所需的步数，越少越好").into()
+        }
     }
 }
 
@@ -181,7 +218,7 @@ fn probability(p: f64) -> String {
 }
 
 /// Trained with one rule, tested with another: a column for each length.
-pub(super) fn swaps(results: &Results, task: &TaskResult) -> String {
+pub(super) fn swaps(language: Language, results: &Results, task: &TaskResult) -> String {
     let mut lengths: Vec<usize> = task.swaps.iter().map(|swap| swap.length).collect();
     lengths.sort_unstable();
     lengths.dedup();
@@ -195,9 +232,10 @@ pub(super) fn swaps(results: &Results, task: &TaskResult) -> String {
     if pairs.is_empty() {
         return String::new();
     }
-    let titles: Vec<String> = lengths.iter().map(|length| format!("length {length}")).collect();
-    let head: Vec<&str> =
-        ["trained with", "tested with"].into_iter().chain(titles.iter().map(String::as_str)).collect();
+    let titles: Vec<String> =
+        lengths.iter().map(|length| format!("{} {length}", language.of("length", "长度"))).collect();
+    let rules = language.of(["trained with", "tested with"], ["训练时", "测试时"]);
+    let head: Vec<&str> = rules.into_iter().chain(titles.iter().map(String::as_str)).collect();
     let labels = labels(results);
     let mut body = String::from("<tbody>\n");
     for (trained, tested) in pairs {
@@ -208,34 +246,35 @@ pub(super) fn swaps(results: &Results, task: &TaskResult) -> String {
             task.swaps.iter().find(is_it).map_or("–".into(), |swap| spread(&swap.values))
         };
         let cells: Vec<String> =
-            std::iter::once(escape(tested.name())).chain(lengths.iter().map(value)).collect();
+            std::iter::once(escape(rule_name(language, tested))).chain(lengths.iter().map(value)).collect();
         body += &row(trained, labels.iter().position(|label| *label == trained), &cells);
     }
-    let what = if task.is_language { "loss" } else { "exact answers" };
-    table(
-        &format!("{}: {what} with another rule at the test, mean (single seeds)", task.name),
-        &head,
-        &(body + "</tbody>"),
-    )
+    let (name, what) = (&task.name, figures::measured(language, task));
+    let caption = language.of(
+        format!("{name}: {what} with another rule at the test, mean (single seeds)"),
+        format!("{name}：测试时换用其他规则的{what}，均值（各种子）"),
+    );
+    table(&caption, &head, &(body + "</tbody>"))
 }
 
 /// The settings that a sweep tried.
-pub(super) fn sweep(results: &Results, task: &TaskResult) -> String {
+pub(super) fn sweep(language: Language, results: &Results, task: &TaskResult) -> String {
     if task.sweep.is_empty() {
         return String::new();
     }
     let labels = labels(results);
     let mut body = String::from("<tbody>\n");
     for swept in &task.sweep {
-        let chosen = if swept.is_chosen { "chosen" } else { "" };
+        let chosen = if swept.is_chosen { language.of("chosen", "选用") } else { "" };
         let look = labels.iter().position(|label| *label == swept.label);
         body += &row(&swept.label, look, &[spread(&swept.values), chosen.into()]);
     }
-    table(
-        &format!("{}: settings tried on seeds of their own", task.name),
-        &["setting", "mean (single seeds)", ""],
-        &(body + "</tbody>"),
-    )
+    let caption = language.of(
+        format!("{}: settings tried on seeds of their own", task.name),
+        format!("{}：在另外的种子上试过的设置", task.name),
+    );
+    let head = language.of(["setting", "mean (single seeds)", ""], ["设置", "均值（各种子）", ""]);
+    table(&caption, &head, &(body + "</tbody>"))
 }
 
 /// A mean with what it is the mean of.
@@ -249,15 +288,18 @@ fn spread(values: &[f64]) -> String {
 }
 
 /// What each encoding had to work with, and what it cost.
-pub(super) fn ledger(results: &Results, timings: &Timings) -> String {
-    let head = [
-        "encoding",
-        "parameters",
-        "of these for positions",
-        "operations per step",
-        "learning rate",
-        "tokens per second, measured on this machine",
-    ];
+pub(super) fn ledger(language: Language, results: &Results, timings: &Timings) -> String {
+    let head = language.of(
+        [
+            "encoding",
+            "parameters",
+            "of these for positions",
+            "operations per step",
+            "learning rate",
+            "tokens per second, measured on this machine",
+        ],
+        ["位置编码", "参数", "其中位置编码的", "每步运算量", "学习率", "每秒 token 数（在本机测得）"],
+    );
     let mut body = String::new();
     for task in &results.tasks {
         let groups = groups(results, task);
@@ -280,7 +322,8 @@ pub(super) fn ledger(results: &Results, timings: &Timings) -> String {
         }
         body += "</tbody>\n";
     }
-    if body.is_empty() { body } else { table("What each encoding had, and what it cost", &head, &body) }
+    let caption = language.of("What each encoding had, and what it cost", "每种位置编码有什么，花费多少");
+    if body.is_empty() { body } else { table(caption, &head, &body) }
 }
 
 /// All digits of a whole number, thousands apart.

@@ -1,9 +1,10 @@
 //! Verdicts in plain words. Each follows from the statistics of a comparison and says no more than they do.
 
 use super::digest;
-use crate::chart::{fixed, number};
+use super::words::{clauses, finding, is_different, is_judged_as, names_of, quoted, sentence, tally};
 use crate::results::{Comparison, Measure, Results, TaskResult};
 use crate::statistics::Verdict;
+use roformer::language::Language;
 
 /// A sentence, and the task whose table it can be checked in.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,41 +14,50 @@ pub(super) struct Sentence {
 }
 
 /// The sentences that open a report: within the trained lengths, beyond them, and how far to trust it.
-pub(super) fn opening(results: &Results) -> Vec<Sentence> {
+pub(super) fn opening(language: Language, results: &Results) -> Vec<Sentence> {
     if results.tasks.iter().all(|task| task.runs.is_empty()) {
         return vec![Sentence {
-            text: "No runs are in these results, so nothing can be said.".into(),
+            text: language
+                .of(
+                    "No runs are in these results, so nothing can be said.",
+                    "这些结果里没有任何一次训练，因此什么也说不了。",
+                )
+                .into(),
             task: None,
         }];
     }
-    vec![within(results), beyond(results), trust(results)]
+    vec![within(language, results), beyond(language, results), trust(language, results)]
 }
 
 /// Who learned what, and who learned it faster.
-fn within(results: &Results) -> Sentence {
-    let baseline = &quoted(digest::baseline(results));
+fn within(language: Language, results: &Results) -> Sentence {
+    let baseline = &quoted(digest::baseline(language, results));
     let mut parts = Vec::new();
     let judged: Vec<&TaskResult> = results.tasks.iter().filter(|task| !task.is_language).collect();
     if !judged.is_empty() {
-        parts.push(learned(results, &judged));
+        parts.push(learned(language, results, &judged));
     }
     let tasks = |is_control: bool| {
         results.tasks.iter().enumerate().filter(move |(_, task)| task.is_control == is_control)
     };
-    let speed = strongest(tasks(false), Measure::Speed).map(|found| ("speed of learning", found));
+    let speed = strongest(tasks(false), Measure::Speed)
+        .map(|found| (language.of("speed of learning", "学习速度"), found));
     let found = speed.or_else(|| {
         [Measure::InRange, Measure::Loss]
             .into_iter()
             .find_map(|measure| strongest(tasks(false), measure))
-            .map(|found| ("what is learned within the trained lengths", found))
+            .map(|found| {
+                (language.of("what is learned within the trained lengths", "训练长度之内的成绩"), found)
+            })
     });
     let mut task = None;
     match found {
         Some((what, (index, comparison))) => {
-            parts.push(format!(
-                "the largest difference in {what} that can be shown is on {}: {}",
-                quoted(&results.tasks[index].name),
-                finding(&results.tasks[index], comparison, baseline)
+            let name = quoted(&results.tasks[index].name);
+            let finding = finding(language, &results.tasks[index], comparison, baseline);
+            parts.push(language.of(
+                format!("the largest difference in {what} that can be shown is on {name}: {finding}"),
+                format!("在{what}上，能够证实的最大差异出现在 {name}：{finding}"),
             ));
             task = Some(index);
         }
@@ -55,22 +65,30 @@ fn within(results: &Results) -> Sentence {
             let rows: Vec<&Comparison> =
                 tasks(false).flat_map(|(_, task)| rows(task, Measure::Speed)).collect();
             if !rows.is_empty() {
-                let counts = tally(&rows);
-                parts.push(format!(
-                    "in speed of learning no encoding could be told from {baseline}: {counts}"
+                let counts = tally(language, &rows);
+                parts.push(language.of(
+                    format!("in speed of learning no encoding could be told from {baseline}: {counts}"),
+                    format!("在学习速度上，没有一种位置编码能与 {baseline} 区分开：{counts}"),
                 ));
             }
         }
     }
     if parts.is_empty() {
-        parts.push("in what was compared within the trained lengths, nothing was found".into());
+        parts.push(
+            language
+                .of(
+                    "in what was compared within the trained lengths, nothing was found",
+                    "在训练长度之内的比较中，没有发现什么",
+                )
+                .into(),
+        );
     }
     let task = task.or_else(|| (!results.tasks.is_empty()).then_some(0));
-    Sentence { text: sentence(&parts.join("; ")), task }
+    Sentence { text: sentence(language, &parts.join(language.of("; ", "；"))), task }
 }
 
 /// Which encodings reached the line within the trained lengths, on which tasks.
-fn learned(results: &Results, tasks: &[&TaskResult]) -> String {
+fn learned(language: Language, results: &Results, tasks: &[&TaskResult]) -> String {
     let mut missed: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     for task in tasks {
@@ -86,8 +104,11 @@ fn learned(results: &Results, tasks: &[&TaskResult]) -> String {
             }
         }
     }
-    let every = if tasks.len() == 1 { quoted(&tasks[0].name) } else { "every task".into() };
-    let line = format!("({} of the answers right)", crate::LEARNED);
+    let every = match tasks {
+        [task] => quoted(&task.name),
+        _ => language.of("every task", "所有任务").into(),
+    };
+    let line = crate::LEARNED;
     // Those that missed the same tasks are said together.
     let mut together: Vec<(Vec<&str>, Vec<&str>)> = Vec::new();
     for (label, names) in &missed {
@@ -96,59 +117,79 @@ fn learned(results: &Results, tasks: &[&TaskResult]) -> String {
             None => together.push((vec![label], names.clone())),
         }
     }
-    let misses: Vec<String> = together
-        .iter()
-        .map(|(labels, names)| format!("{} on {}", names_of(labels), names_of(names)))
-        .collect();
+    let misses = together.iter().map(|(labels, names)| {
+        let (labels, names) = (names_of(language, labels), names_of(language, names));
+        language.of(format!("{labels} on {names}"), format!("{names} 上的 {labels}"))
+    });
+    let misses: Vec<String> = misses.collect();
     match (seen.len(), missed.len()) {
-        (all, 0) => {
-            format!("all {all} encodings learn {every} within the lengths they were trained on {line}")
-        }
-        (all, some) => format!(
-            "{} of {all} encodings learn {every} within the lengths they were trained on {line}, but not {}",
-            all - some,
-            misses.join(", nor ")
+        (all, 0) => language.of(
+            format!(
+                "all {all} encodings learn {every} within the lengths they were trained on ({line} of the answers right)"
+            ),
+            format!("全部 {all} 种位置编码都在训练长度之内学会了 {every}（答案正确率达到 {line}）"),
         ),
+        (all, some) => {
+            let rest = all - some;
+            language.of(
+                format!(
+                    "{rest} of {all} encodings learn {every} within the lengths they were trained on ({line} of the answers right), but not {}",
+                    misses.join(", nor ")
+                ),
+                format!(
+                    "{all} 种位置编码中有 {rest} 种在训练长度之内学会了 {every}（答案正确率达到 {line}），没有学会的是 {}",
+                    misses.join("，以及 ")
+                ),
+            )
+        }
     }
 }
 
 /// What holds beyond the trained lengths.
-fn beyond(results: &Results) -> Sentence {
-    let baseline = &quoted(digest::baseline(results));
+fn beyond(language: Language, results: &Results) -> Sentence {
+    let baseline = &quoted(digest::baseline(language, results));
     let tasks = || results.tasks.iter().enumerate().filter(|(_, task)| !task.is_control);
     let all: Vec<&Comparison> = tasks().flat_map(|(_, task)| rows(task, Measure::Beyond)).collect();
     if all.is_empty() {
-        let text = "No encoding was compared beyond the lengths it was trained on.".into();
+        let text = language
+            .of(
+                "No encoding was compared beyond the lengths it was trained on.",
+                "没有在训练长度之外比较任何位置编码。",
+            )
+            .into();
         return Sentence { text, task: None };
     }
-    let counts = tally(&all);
+    let counts = tally(language, &all);
     let first =
         tasks().find(|(_, task)| rows(task, Measure::Beyond).next().is_some()).map(|(index, _)| index);
     let (text, task) = match strongest(tasks(), Measure::Beyond) {
         Some((index, comparison)) => {
             let task = &results.tasks[index];
-            let what = finding(task, comparison, baseline);
-            let text = format!(
-                "beyond the lengths they were trained on, the largest difference that can be shown is on {}: {what}; {counts}",
-                quoted(&task.name)
+            let (name, what) = (quoted(&task.name), finding(language, task, comparison, baseline));
+            let text = language.of(
+                format!("beyond the lengths they were trained on, the largest difference that can be shown is on {name}: {what}; {counts}"),
+                format!("在训练长度之外（外推），能够证实的最大差异出现在 {name}：{what}；{counts}"),
             );
             (text, Some(index))
         }
         None => {
-            let text = "beyond the lengths they were trained on, no encoding could be told from";
-            (format!("{text} {baseline}; {counts}"), first)
+            let text = language.of(
+                format!("beyond the lengths they were trained on, no encoding could be told from {baseline}; {counts}"),
+                format!("在训练长度之外（外推），没有一种位置编码能与 {baseline} 区分开；{counts}"),
+            );
+            (text, first)
         }
     };
-    Sentence { text: sentence(&text), task }
+    Sentence { text: sentence(language, &text), task }
 }
 
 /// What the control and the A/A rows say of all the rest.
-fn trust(results: &Results) -> Sentence {
-    let baseline = &quoted(digest::baseline(results));
+fn trust(language: Language, results: &Results) -> Sentence {
+    let baseline = &quoted(digest::baseline(language, results));
     let control = results.tasks.iter().enumerate().find(|(_, task)| task.is_control);
     let mut parts = Vec::new();
     match control {
-        None => parts.push("no control task was run".into()),
+        None => parts.push(language.of("no control task was run", "没有运行对照任务").into()),
         Some((_, task)) => {
             let all: Vec<&Comparison> = rows(task, Measure::InRange).collect();
             let different: Vec<&str> =
@@ -158,175 +199,95 @@ fn trust(results: &Results) -> Sentence {
                 all.iter().filter(|row| is_judged_as(row, Verdict::Tie)).count(),
                 different.len(),
             ) {
-                (0, _, _) => "nothing was compared".into(),
-                (all, ties, 0) if ties == all => {
+                (0, _, _) => language.of("nothing was compared", "没有作任何比较").into(),
+                (all, ties, 0) if ties == all => language.of(
                     format!(
                         "all {all} encodings tie with {baseline} within the trained lengths, as they should"
+                    ),
+                    format!("全部 {all} 种位置编码在训练长度之内都与 {baseline} 持平，理应如此"),
+                ),
+                (_, _, 0) => {
+                    let counts = tally(language, &all);
+                    language.of(
+                        format!("no encoding is told from {baseline}, as it should be: {counts}"),
+                        format!("没有一种位置编码与 {baseline} 有别，理应如此：{counts}"),
                     )
                 }
-                (_, _, 0) => format!("no encoding is told from {baseline}, as it should be: {}", tally(&all)),
-                _ => format!(
-                    "{} {} called different from {baseline} although nothing is there to be found, so take the rest with care",
-                    names_of(&different),
-                    if different.len() == 1 { "is" } else { "are" },
-                ),
+                _ => {
+                    let (names, are) =
+                        (names_of(language, &different), if different.len() == 1 { "is" } else { "are" });
+                    language.of(
+                        format!("{names} {are} called different from {baseline} although nothing is there to be found, so take the rest with care"),
+                        format!("{names} 被判为与 {baseline} 不同，而这里本没有差异可言，因此其余结论要谨慎看待"),
+                    )
+                }
             };
-            parts.push(format!(
-                "on {}, the control where order carries no information, {what}",
-                quoted(&task.name)
+            let name = quoted(&task.name);
+            parts.push(language.of(
+                format!("on {name}, the control where order carries no information, {what}"),
+                format!("在对照任务 {name} 上（次序不含任何信息），{what}"),
             ));
         }
     }
     let again: Vec<&Comparison> =
         results.tasks.iter().flat_map(|task| &task.comparisons).filter(|row| row.is_again).collect();
     let different = again.iter().filter(|row| is_different(row)).count();
-    let against = format!("{baseline} against itself with another order of data (A/A)");
+    let against = language.of(
+        format!("{baseline} against itself with another order of data (A/A)"),
+        format!("{baseline} 与换一种数据次序的自己相比（A/A）"),
+    );
     parts.push(match (again.len(), different) {
-        (0, _) => "no A/A row was run".into(),
-        (all, 0) => format!("{against} is called different in none of {all} rows"),
-        (all, some) => format!("{against} is called different in {some} of {all} rows, so a difference of that size may be chance"),
+        (0, _) => language.of("no A/A row was run", "没有运行 A/A 对照").into(),
+        (all, 0) => language.of(
+            format!("{against} is called different in none of {all} rows"),
+            format!("{against}，{all} 行中没有一行被判为不同"),
+        ),
+        (all, some) => language.of(
+            format!("{against} is called different in {some} of {all} rows, so a difference of that size may be chance"),
+            format!("{against}，{all} 行中有 {some} 行被判为不同，因此这么大的差异可能只是偶然"),
+        ),
     });
     let with_again = || results.tasks.iter().position(|task| task.comparisons.iter().any(|row| row.is_again));
     let task = control.map(|(index, _)| index).or_else(with_again);
-    Sentence { text: sentence(&parts.join("; ")), task }
+    Sentence { text: sentence(language, &parts.join(language.of("; ", "；"))), task }
 }
 
 /// What is said above the plot of a task's accuracy by length.
-pub(super) fn by_length(results: &Results, task: &TaskResult) -> String {
+pub(super) fn by_length(language: Language, results: &Results, task: &TaskResult) -> String {
     let longest = task.test_lengths.iter().copied().filter(|&length| length > task.train_length).max();
+    let beyond = longest.map_or(String::new(), |length| {
+        language.of(format!(" (up to {length})"), format!("（直到 {length}）"))
+    });
     let ranges = [
-        (Measure::InRange, format!("within the trained lengths (up to {})", task.train_length)),
         (
-            Measure::Beyond,
-            format!("beyond them{}", longest.map_or(String::new(), |length| format!(" (up to {length})"))),
+            Measure::InRange,
+            language.of(
+                format!("within the trained lengths (up to {})", task.train_length),
+                format!("训练长度之内（不超过 {}）", task.train_length),
+            ),
         ),
+        (Measure::Beyond, language.of(format!("beyond them{beyond}"), format!("训练长度之外{beyond}"))),
     ];
-    said(results, task, &ranges)
+    said(language, results, task, &ranges)
 }
 
 /// What is said above the plot of a task's loss.
-pub(super) fn by_step(results: &Results, task: &TaskResult) -> String {
-    said(
-        results,
-        task,
-        &[(Measure::Loss, "in loss at the end".into()), (Measure::Speed, "in steps to the same loss".into())],
-    )
-}
-
-fn said(results: &Results, task: &TaskResult, measures: &[(Measure, String)]) -> String {
-    let of = |(measure, place): &(Measure, String)| {
-        let clauses = clauses(rows(task, *measure), &quoted(digest::baseline(results)));
-        (!clauses.is_empty()).then(|| sentence(&format!("{place}, {clauses}")))
-    };
-    measures.iter().filter_map(of).collect::<Vec<_>>().join(" ")
-}
-
-/// Encodings by their verdict, such as `alibi and t5 are better than rotary; learned ties with rotary within ±0.02`.
-fn clauses<'a>(rows: impl Iterator<Item = &'a Comparison>, baseline: &str) -> String {
-    let rows: Vec<&Comparison> = rows.collect();
-    let of = |verdict: Verdict| -> Vec<&str> {
-        rows.iter().filter(|row| is_judged_as(row, verdict)).map(|row| row.encoding.as_str()).collect()
-    };
-    let mut parts = Vec::new();
-    for verdict in [Verdict::Better, Verdict::Worse] {
-        let labels = of(verdict);
-        if !labels.is_empty() {
-            let verb = if labels.len() == 1 { "is" } else { "are" };
-            parts.push(format!("{} {verb} {} than {baseline}", names_of(&labels), verdict.name()));
-        }
-    }
-    let ties = of(Verdict::Tie);
-    if !ties.is_empty() {
-        let verb = if ties.len() == 1 { "ties" } else { "tie" };
-        let margin = rows
-            .iter()
-            .filter(|row| is_judged_as(row, Verdict::Tie))
-            .map(|row| row.margin)
-            .fold(0.0, f64::max);
-        parts.push(format!("{} {verb} with {baseline} within ±{}", names_of(&ties), number(margin)));
-    }
-    let unclear = of(Verdict::Unclear);
-    if !unclear.is_empty() {
-        parts.push(format!("for {} there are not enough seeds to say", names_of(&unclear)));
-    }
-    // Those that were not judged, by their reason.
-    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for row in &rows {
-        if let Some(reason) = &row.not_judged {
-            match reasons.iter_mut().find(|(known, _)| known == reason) {
-                Some((_, labels)) => labels.push(&row.encoding),
-                None => reasons.push((reason, vec![&row.encoding])),
-            }
-        }
-    }
-    for (reason, labels) in reasons {
-        // `did not learn it in 500 steps` goes on where the labels end.
-        let joined = if reason.starts_with("did ") { " " } else { " not judged: " };
-        parts.push(format!("{}{joined}{reason}", names_of(&labels)));
-    }
-    parts.join("; ")
-}
-
-/// The last cell of a comparison's row.
-pub(super) fn of_row(row: &Comparison, baseline: &str) -> String {
-    if let Some(reason) = &row.not_judged {
-        return format!("not judged: {reason}");
-    }
-    match (row.verdict, row.is_again) {
-        (Verdict::Better | Verdict::Worse, true) => "called different, though it is the same encoding".into(),
-        (Verdict::Tie, true) => format!("tie within ±{}, as it should be", number(row.margin)),
-        (Verdict::Better, false) => format!("better than {baseline}"),
-        (Verdict::Worse, false) => format!("worse than {baseline}"),
-        (Verdict::Tie, false) => format!("tie within ±{}", number(row.margin)),
-        (Verdict::Unclear, _) => "not enough seeds to say".into(),
-    }
-}
-
-/// What one row found, such as `alibi gets 0.31 more of the answers right than rotary (95 % interval 0.22 to 0.40, 3 seeds)`.
-fn finding(task: &TaskResult, row: &Comparison, baseline: &str) -> String {
-    let encoding = quoted(&row.encoding);
-    let is_more = row.mean > 0.0;
-    // The interval of what the sentence says, which is the difference without its sign.
-    let (size, low, high) =
-        if is_more { (row.mean, row.low, row.high) } else { (-row.mean, -row.high, -row.low) };
-    let decimals = if size >= 10.0 { 0 } else { 2 + usize::from(size < 0.1) };
-    let [size, low, high] = [size, low, high].map(|value| fixed(value, decimals, false));
-    let what = match row.measure {
-        Measure::Speed => {
-            let more = if is_more { "more" } else { "fewer" };
-            format!("{encoding} needs {size} steps {more} than {baseline} to reach the same loss")
-        }
-        Measure::InRange | Measure::Beyond if !task.is_language => {
-            let more = if is_more { "more" } else { "less" };
-            format!("{encoding} gets {size} {more} of the answers right than {baseline}")
-        }
-        Measure::InRange | Measure::Beyond | Measure::Loss => {
-            let higher = if is_more { "higher" } else { "lower" };
-            format!("the loss of {encoding} is {size} {higher} than that of {baseline}")
-        }
-    };
-    let seeds = row.differences.len();
-    format!("{what} (95 % interval {low} to {high}, {seeds} {})", if seeds == 1 { "seed" } else { "seeds" })
-}
-
-/// How many were judged as what.
-fn tally(rows: &[&Comparison]) -> String {
-    let count = |verdict: Verdict| rows.iter().filter(|row| is_judged_as(row, verdict)).count();
-    let not_judged = rows.iter().filter(|row| row.not_judged.is_some()).count();
-    let counts = [
-        (count(Verdict::Better), "better"),
-        (count(Verdict::Worse), "worse"),
-        (count(Verdict::Tie), "tied"),
-        (count(Verdict::Unclear), "unclear because there are too few seeds"),
-        (not_judged, "not judged"),
+pub(super) fn by_step(language: Language, results: &Results, task: &TaskResult) -> String {
+    let measures = [
+        (Measure::Loss, language.of("in loss at the end", "在最终的损失上").into()),
+        (Measure::Speed, language.of("in steps to the same loss", "在达到同样损失所需的步数上").into()),
     ];
-    let parts: Vec<String> = counts
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
-    let noun = if rows.len() == 1 { "comparison" } else { "comparisons" };
-    format!("of {} {noun}, {}", rows.len(), list(&parts))
+    said(language, results, task, &measures)
+}
+
+fn said(language: Language, results: &Results, task: &TaskResult, measures: &[(Measure, String)]) -> String {
+    let of = |(measure, place): &(Measure, String)| {
+        let baseline = quoted(digest::baseline(language, results));
+        let clauses = clauses(language, rows(task, *measure), &baseline);
+        let comma = language.of(", ", "，");
+        (!clauses.is_empty()).then(|| sentence(language, &format!("{place}{comma}{clauses}")))
+    };
+    measures.iter().filter_map(of).collect::<Vec<_>>().join(language.of(" ", ""))
 }
 
 /// The largest difference among those that were found. Answers come before losses, which are not of the same measure.
@@ -348,41 +309,6 @@ fn strongest<'a>(
 /// The rows of a measure without the A/A row.
 fn rows(task: &TaskResult, measure: Measure) -> impl Iterator<Item = &Comparison> {
     task.comparisons.iter().filter(move |row| row.measure == measure && !row.is_again)
-}
-
-fn is_judged_as(row: &Comparison, verdict: Verdict) -> bool {
-    row.not_judged.is_none() && row.verdict == verdict
-}
-
-fn is_different(row: &Comparison) -> bool {
-    is_judged_as(row, Verdict::Better) || is_judged_as(row, Verdict::Worse)
-}
-
-/// The name of an encoding or a task, told apart from the words around it: one is called `learned`.
-pub(super) fn quoted(name: &str) -> String {
-    format!("`{name}`")
-}
-
-/// Names, each quoted.
-fn names_of(names: &[&str]) -> String {
-    list(&names.iter().map(|name| quoted(name)).collect::<Vec<_>>())
-}
-
-/// `a`, `a and b`, `a, b and c`.
-pub(super) fn list<T: AsRef<str>>(items: &[T]) -> String {
-    let items: Vec<&str> = items.iter().map(AsRef::as_ref).collect();
-    match items.as_slice() {
-        [] => "none".into(),
-        [one] => (*one).into(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
-    }
-}
-
-/// Capital and full stop.
-pub(super) fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", letters.as_str())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Given results, exact sentences.
 
+use super::super::words::of_row;
 use super::*;
 use crate::results::{Accuracy, EncodingPlan, Plan, RunResult};
 
@@ -85,7 +86,7 @@ fn results(tasks: Vec<TaskResult>) -> Results {
 }
 
 fn texts(results: &Results) -> Vec<String> {
-    opening(results).into_iter().map(|sentence| sentence.text).collect()
+    opening(Language::English, results).into_iter().map(|sentence| sentence.text).collect()
 }
 
 #[test]
@@ -124,18 +125,19 @@ fn a_whole_comparison() {
             "On `majority`, the control where order carries no information, all 3 encodings tie with `rotary` within the trained lengths, as they should; `rotary` against itself with another order of data (A/A) is called different in none of 2 rows.",
         ]
     );
-    let tables: Vec<Option<usize>> = opening(&results).into_iter().map(|sentence| sentence.task).collect();
+    let tables: Vec<Option<usize>> =
+        opening(Language::English, &results).into_iter().map(|sentence| sentence.task).collect();
     assert_eq!(tables, [Some(0), Some(0), Some(1)]);
     assert_eq!(
-        by_length(&results, &results.tasks[0]),
+        by_length(Language::English, &results, &results.tasks[0]),
         "Beyond them (up to 40), `alibi` is better than `rotary`; for `none` there are not enough seeds to say; `learned` did not learn it in 500 steps."
     );
     assert_eq!(
-        by_length(&results, &results.tasks[1]),
+        by_length(Language::English, &results, &results.tasks[1]),
         "Within the trained lengths (up to 20), `alibi`, `learned` and `none` tie with `rotary` within ±0.02."
     );
     assert_eq!(
-        by_step(&results, &results.tasks[0]),
+        by_step(Language::English, &results, &results.tasks[0]),
         "In steps to the same loss, `alibi` is better than `rotary`; `none` is worse than `rotary`."
     );
 }
@@ -198,7 +200,7 @@ fn nothing_was_run() {
 
 #[test]
 fn rows_in_words() {
-    let of = |row: &Comparison| of_row(row, "rotary");
+    let of = |row: &Comparison| of_row(Language::English, row, "rotary");
     assert_eq!(of(&row("a", Measure::Beyond, 1.0, Verdict::Better)), "better than rotary");
     assert_eq!(of(&row("a", Measure::Beyond, 1.0, Verdict::Tie)), "tie within ±0.02");
     assert_eq!(of(&row("a", Measure::Beyond, 1.0, Verdict::Unclear)), "not enough seeds to say");

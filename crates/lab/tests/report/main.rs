@@ -1,10 +1,12 @@
 //! The report of made-up results, of results that nobody should have made, and as a browser sees it.
 
+mod language;
 mod made_up;
 
 use lab::report;
 use lab::results::{Results, Timings};
 use made_up::made_up;
+use roformer::language::Language;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,7 +22,7 @@ fn folder(name: &str) -> PathBuf {
 /// Writes a report, and reads its page.
 fn page(name: &str, results: &Results, timings: &Timings) -> String {
     let folder = folder(name);
-    report::write(results, timings, &folder).unwrap();
+    report::write(Language::English, results, timings, &folder).unwrap();
     fs::read_to_string(folder.join("report.html")).unwrap()
 }
 
@@ -43,10 +45,10 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
 fn same_results_give_same_bytes() {
     let (results, timings) = made_up();
     let (a, b) = (folder("report-a"), folder("report-b"));
-    report::write(&results, &timings, &a).unwrap();
-    report::write(&results, &timings, &b).unwrap();
+    report::write(Language::English, &results, &timings, &a).unwrap();
+    report::write(Language::English, &results, &timings, &b).unwrap();
     // Once more over what is there.
-    report::write(&results, &timings, &b).unwrap();
+    report::write(Language::English, &results, &timings, &b).unwrap();
     let (a, b) = (files(&a), files(&b));
     assert_eq!(a.len(), 15, "the page and its figures, and nothing half-written");
     assert!(a == b);
@@ -207,7 +209,7 @@ fn a_folder_that_cannot_be_is_an_error() {
     let (results, timings) = made_up();
     let file = folder("report-file").join("file");
     fs::write(&file, "").unwrap();
-    let error = report::write(&results, &timings, &file).unwrap_err().to_string();
+    let error = report::write(Language::English, &results, &timings, &file).unwrap_err().to_string();
     assert!(error.contains("file"), "{error}");
 }
 
@@ -244,7 +246,7 @@ fn a_browser_shows_it() {
     };
     let (results, timings) = made_up();
     let folder = folder("report-browser");
-    report::write(&results, &timings, &folder).unwrap();
+    report::write(Language::English, &results, &timings, &folder).unwrap();
     let page = fs::read_to_string(folder.join("report.html")).unwrap();
     fs::write(folder.join("probed.html"), page.replacen("<head>", &format!("<head>{PROBE}"), 1)).unwrap();
     // Of each of four tasks: by length, loss against one of three, attention; then context and what was learned.

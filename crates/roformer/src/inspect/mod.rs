@@ -3,11 +3,14 @@
 //! [`object`] is the stable interface, one JSON object. [`Report`] is the verdict for people: numbers, and sentences about
 //! them.
 
-use crate::advice::{Advice, advise};
-use crate::bands::{Change, Seen, bands, single_precision_error, slowdown};
+mod words;
+
+use crate::advice::{Advice, advise_in};
+use crate::bands::{Seen, bands, single_precision_error, slowdown};
+use crate::language::Language;
 use rope::analysis::{PairReport, first_negative, pairs};
 use rope::config::Encoding;
-use rope::{Axes, Frequencies, HfConfig, HfLayer, Pairing, Rope, Schedule};
+use rope::{Frequencies, HfConfig, HfLayer, Pairing, Rope};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -155,23 +158,35 @@ pub struct Training {
 impl Report {
     /// The verdict for sequences of `context` tokens, or of the longest that the model takes.
     pub fn new(config: &HfConfig, context: Option<u64>) -> Report {
+        Report::in_language(Language::English, config, context)
+    }
+
+    /// The same, its sentences in this language.
+    pub fn in_language(language: Language, config: &HfConfig, context: Option<u64>) -> Report {
         let layer = |layer: &HfLayer| Layer {
             layer_type: layer.layer_type.clone(),
-            turning: layer.rope.as_ref().map(|rope| Turning::new(config, layer, rope, context)),
+            turning: layer.rope.as_ref().map(|rope| Turning::new(language, config, layer, rope, context)),
         };
         Report {
             model_type: config.model_type.clone(),
-            other_encoding: (config.encoding != Encoding::Rotary).then(|| config.encoding.to_string()),
-            pairing: pairing_words(config.pairing),
+            other_encoding: (config.encoding != Encoding::Rotary)
+                .then(|| words::note(language, &config.encoding.to_string())),
+            pairing: words::pairing(language, config.pairing),
             max_position_embeddings: config.max_position_embeddings,
-            warnings: config.warnings.clone(),
+            warnings: config.warnings.iter().map(|warning| words::note(language, warning)).collect(),
             layers: config.layers.iter().map(layer).collect(),
         }
     }
 }
 
 impl Turning {
-    fn new(config: &HfConfig, layer: &HfLayer, rope: &Rope, context: Option<u64>) -> Turning {
+    fn new(
+        language: Language,
+        config: &HfConfig,
+        layer: &HfLayer,
+        rope: &Rope,
+        context: Option<u64>,
+    ) -> Turning {
         let longest = config.max_position_embeddings;
         let seen = Seen::new(rope, layer.original_length, longest);
         let length = context.or(longest).or(layer.original_length);
@@ -196,42 +211,35 @@ impl Turning {
         };
         let pairs: Vec<Pair> = reports.iter().map(pair).collect();
         Turning {
-            rule: rule_words(rope.schedule()),
+            rule: words::rule(language, rope.schedule()),
             base: rope.base(),
             head_dim: rope.head_dim(),
             rotary_dim: rope.rotary_dim(),
-            head: head_words(rope),
+            head: words::head(language, rope),
             attention_factor: frequencies.attention_factor(),
             length,
-            bands: Band::all(&slowdown(rope, &frequencies), &pairs),
+            bands: Band::all(language, &slowdown(rope, &frequencies), &pairs),
             training: seen
                 .as_ref()
                 .zip(length)
-                .map(|(seen, length)| Training::new(rope, &frequencies, seen, length)),
-            advice: seen
-                .as_ref()
-                .zip(context)
-                .map(|(seen, context)| advise(rope, layer.layer_type.as_deref(), seen, longest, context)),
+                .map(|(seen, length)| Training::new(language, rope, &frequencies, seen, length)),
+            advice: seen.as_ref().zip(context).map(|(seen, context)| {
+                advise_in(language, rope, layer.layer_type.as_deref(), seen, longest, context)
+            }),
             pairs,
         }
     }
 }
 
 impl Band {
-    fn all(slowdown: &[f64], pairs: &[Pair]) -> Vec<Band> {
+    fn all(language: Language, slowdown: &[f64], pairs: &[Pair]) -> Vec<Band> {
         let band = |band: &crate::bands::Band| {
             let (first, last) = (&pairs[band.first], &pairs[band.last]);
             Band {
                 pairs: [band.first, band.last],
                 wavelengths: [first.wavelength, last.wavelength],
                 turns: first.turns.zip(last.turns).map(|(first, last)| [first, last]),
-                change: match band.change {
-                    Change::Kept => "nothing".to_string(),
-                    Change::Slowed(factor) if factor < 1.0 => format!("{} times faster", brief(1.0 / factor)),
-                    Change::Slowed(factor) => format!("{} times slower", brief(factor)),
-                    Change::Blended { from, to } => format!("{} to {} times slower", brief(from), brief(to)),
-                    Change::Still => "stand still".to_string(),
-                },
+                change: words::change(language, band.change),
             }
         };
         bands(slowdown).iter().map(band).collect()
@@ -239,105 +247,20 @@ impl Band {
 }
 
 impl Training {
-    fn new(rope: &Rope, frequencies: &Frequencies, seen: &Seen, length: u64) -> Training {
-        let theta = frequencies.inv_freq();
+    fn new(language: Language, rope: &Rope, frequencies: &Frequencies, seen: &Seen, length: u64) -> Training {
         // A longer search than a person waits for is not made.
         let searched = length.min(1 << 22);
-        let negative = first_negative(theta, searched);
-        let single_precision_error = single_precision_error(rope, length);
-        let never_turned = seen.never_turned();
-        let mut findings = vec![
-            format!(
-                "{never_turned} of {} pairs never completed a turn within the {} tokens of training: beyond that, without a \
-                 rule, they would reach angles that the model has not seen",
-                theta.len(),
-                seen.length
-            ),
-            match negative {
-                Some(distance) => format!(
-                    "the sum of all cosines turns negative at distance {distance}: beyond it, a key like the query can score below an unlike one"
-                ),
-                None => format!("the sum of all cosines stays positive up to distance {searched}"),
-            },
-            format!(
-                "angles formed in f32, as transformers forms them, are off by up to {single_precision_error:.1e} rad at \
-                 position {}; the tables here by 3e-8 at every position",
-                length.saturating_sub(1)
-            ),
-        ];
-        if length > 256 {
-            findings.push("positions kept in bf16 cannot tell 256 from 257".to_string());
-        }
-        match rope.schedule() {
-            Schedule::DynamicNtk { trained_length, .. } => findings.push(format!(
-                "beyond {trained_length} tokens every new token changes all frequencies: cached keys must be moved along \
-                 (`Rope::rerotation`) or kept unrotated"
-            )),
-            Schedule::LongRope(long) => findings.push(format!(
-                "crossing {} tokens changes all frequencies at once: cached keys must be moved along \
-                 (`Rope::rerotation`) or computed again",
-                long.original_length
-            )),
-            _ => {}
-        }
-        Training { length: seen.length, never_turned, negative, searched, single_precision_error, findings }
+        let mut training = Training {
+            length: seen.length,
+            never_turned: seen.never_turned(),
+            negative: first_negative(frequencies.inv_freq(), searched),
+            searched,
+            single_precision_error: single_precision_error(rope, length),
+            findings: Vec::new(),
+        };
+        training.findings = words::findings(language, &training, rope, length);
+        training
     }
-}
-
-fn pairing_words(pairing: Option<Pairing>) -> &'static str {
-    match pairing {
-        Some(Pairing::Interleaved) => "interleaved: features 2j and 2j+1 turn together",
-        Some(Pairing::Half) => "half: features j and j + d/2 turn together",
-        Some(Pairing::InterleavedToHalf) => "interleaved_to_half: reads 2j and 2j+1, writes j and j + d/2",
-        None => "unknown",
-    }
-}
-
-fn head_words(rope: &Rope) -> String {
-    let (dim, rotary) = (rope.head_dim(), rope.rotary_dim());
-    let part =
-        if dim == rotary { "all of them turn".to_string() } else { format!("the first {rotary} turn") };
-    let axes = match rope.axes() {
-        Axes::One => String::new(),
-        Axes::Sections(sections) => format!("; axes of a position in sections {sections:?}"),
-        Axes::Interleaved(sections) => format!("; axes of a position interleaved, {sections:?}"),
-        Axes::Axial { axes } => format!("; {axes} axes with frequencies of their own"),
-    };
-    format!("{dim} features, {part}: {} pairs{axes}", rope.pairs())
-}
-
-fn rule_words(schedule: &Schedule) -> String {
-    let words = match schedule {
-        Schedule::Default => "θ_j = base^(−2j/d), at every length".to_string(),
-        Schedule::Linear { factor } => format!("every position divided by {factor}"),
-        Schedule::NtkAware { factor } => format!("a larger base: the slowest pair {factor} times slower"),
-        Schedule::DynamicNtk { factor, trained_length } => {
-            format!("beyond {trained_length} tokens the base grows with the length (factor {factor})")
-        }
-        Schedule::Yarn(yarn) => format!(
-            "pairs with {} turns or more within {} kept, with {} or fewer divided by {}",
-            yarn.beta_fast, yarn.original_length, yarn.beta_slow, yarn.factor
-        ),
-        Schedule::LongRope(long) => {
-            format!("a divisor of its own for each pair; another list beyond {} tokens", long.original_length)
-        }
-        Schedule::Llama3(llama) => format!(
-            "pairs with {} turns or more within {} kept, with {} or fewer divided by {}",
-            llama.high_freq_factor, llama.original_length, llama.low_freq_factor, llama.factor
-        ),
-        Schedule::Proportional { fraction, factor } => {
-            format!(
-                "the fastest {:.0} % of the pairs turn, divided by {factor}; the others stand still",
-                fraction * 100.0
-            )
-        }
-        Schedule::ReceptiveField { alpha, rho } => format!(
-            "{alpha}·10000^(−{rho}) + {}·θ_j: one frequency that all pairs share, mixed with their own",
-            brief(1.0 - alpha)
-        ),
-        other => other.to_string(),
-    };
-    format!("{}: {words}", schedule.name())
 }
 
 /// A number in at most seven characters.
