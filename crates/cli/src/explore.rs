@@ -1,8 +1,9 @@
 //! `roformer explore`: the page that shows how rotary embedding works.
 
 use crate::error::{Failure, Outcome};
+use crate::language::Code;
 use crate::{input, model};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use roformer_explore::exhibits::{Comparison, Exhibits, Model};
 use roformer_explore::export;
 use roformer_explore::server::Server;
@@ -42,15 +43,6 @@ pub struct Arguments {
     /// Write the page to a folder, for any web server, with answers for the usual settings and for stops of the sliders
     #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "model", "comparison", "port", "listen", "no_open", "lang"])]
     export: Option<PathBuf>,
-}
-
-/// The languages of the page.
-#[derive(Clone, Copy, ValueEnum)]
-enum Code {
-    /// English
-    En,
-    /// Chinese
-    Zh,
 }
 
 pub fn run(arguments: Arguments) -> Outcome {

@@ -1,6 +1,6 @@
 //! The error type of this crate: why a figure cannot be had.
 
-use crate::language::Language;
+use roformer::language::Language;
 use std::fmt;
 
 /// What was asked for and cannot be shown, with the value and what is accepted.

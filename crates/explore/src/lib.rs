@@ -9,7 +9,6 @@ pub mod error;
 pub mod exhibits;
 pub mod export;
 pub mod figures;
-pub mod language;
 pub mod plot;
 pub mod server;
 

@@ -34,8 +34,8 @@ const files = {};
 /** The answer from the files. */
 async function stored(route, query = {}, { body } = {}) {
   const asked = { ...query };
-  // A configuration is one of the examples, or needs the program.
-  if (body) asked.example = (await stored("examples")).find(({ text }) => text === body)?.key;
+  // A configuration is one of the examples, or needs the program; its verdict is in words.
+  if (body) Object.assign(asked, { lang: language, example: (await stored("examples")).find(({ text }) => text === body)?.key });
   const key = Object.keys(asked).sort().map((name) => `${name}=${asked[name]}`).join("&");
   const answers = Object.hasOwn(stops, route) ? await (files[route] ??= file(route)) : {};
   if (Object.hasOwn(answers, key)) return structuredClone(answers[key]);

@@ -87,6 +87,8 @@ if (stops) {
 state.set({ lang: language });
 state.listen((keys) => {
   if (!keys.has("lang") || state.get("lang") === language) return;
+  // Another address in the same window may name none.
+  if (!Object.hasOwn(LANGUAGES, state.get("lang") ?? "")) return state.set({ lang: language });
   state.write();
   location.reload();
 });

@@ -11,6 +11,7 @@ use crate::exhibits::Exhibits;
 use crate::figures::inspect;
 use crate::server::{answer, config, files, routes};
 use questions::{Question, questions, stops};
+use roformer::language::Language;
 use std::fs;
 use std::io;
 use std::path::{Component, Path};
@@ -68,7 +69,7 @@ pub fn write(folder: &Path, mut progress: impl FnMut(usize, usize)) -> io::Resul
                 "inspect" => inspected(question),
                 _ => figures.iter().find(|figure| figure.name == route).map_or_else(
                     || Err(Error::new(format!("there is no figure {route}"))),
-                    |figure| (figure.answer)(&question.uri(route)),
+                    |figure| (figure.answer)(&question.uri(route), Language::English),
                 ),
             };
             let failed = |error: &dyn std::fmt::Display| io::Error::other(format!("{route}: {error}"));
@@ -97,10 +98,14 @@ fn marked(html: &str) -> String {
 fn inspected(question: &Question) -> Result<Vec<u8>> {
     let mut rest = question.clone();
     let key = rest.0.remove("example").unwrap_or_default();
+    let language = match rest.0.remove("lang").as_deref() {
+        Some("zh") => Language::Chinese,
+        _ => Language::English,
+    };
     let example = inspect::EXAMPLES.iter().find(|example| example.key == key);
     let example = example.ok_or_else(|| Error::new(format!("there is no example {key}")))?;
     let ask = answer::question(&rest.uri("inspect"))?;
-    answer::body(&inspect::inspect(&ask, example.text.as_bytes())?)
+    answer::body(&inspect::inspect(&ask, example.text.as_bytes(), language)?)
 }
 
 /// Removes what an earlier export wrote, and nothing else.

@@ -1,11 +1,11 @@
 //! How the server answers: figures as JSON, refusals as `{"error": "…"}` in the language that was asked for.
 
 use crate::error::{Error, Result};
-use crate::language::Language;
 use axum::body::Body;
 use axum::extract::Query;
 use axum::http::{StatusCode, Uri, header};
 use axum::response::Response;
+use roformer::language::Language;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -1,10 +1,10 @@
 //! Configurations: those that are sent to be looked at, and the one that the program was started with.
 
 use super::answer::{body, computed, question, refusal};
+use super::language::{Asked, accepted};
 use crate::error::{Error, Result};
 use crate::exhibits::Exhibits;
 use crate::figures::inspect;
-use crate::language::Language;
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::http::StatusCode;
@@ -17,19 +17,19 @@ use std::pin::Pin;
 /// The verdict on the configuration in a request's body.
 pub async fn inspected(request: Request) -> Response {
     let (parts, sent) = request.into_parts();
-    let language = Language::accepted(&parts.headers);
+    let language = accepted(&parts.headers);
     let ask = match question::<inspect::Ask>(&parts.uri) {
         Ok(ask) => ask,
         Err(error) => return refusal(StatusCode::BAD_REQUEST, &error, language),
     };
     match read(sent).await {
-        Ok(config) => computed(language, move || body(&inspect::inspect(&ask, &config)?)).await,
+        Ok(config) => computed(language, move || body(&inspect::inspect(&ask, &config, language)?)).await,
         Err((status, reason)) => refusal(status, &reason, language),
     }
 }
 
 /// What is said to whoever asks for a verdict without sending anything.
-pub async fn not_sent(language: Language) -> Response {
+pub async fn not_sent(Asked(language): Asked) -> Response {
     let reason = Error::refused(
         "a config.json is sent to this address with POST",
         "config.json 要用 POST 发到这个地址",

@@ -2,8 +2,8 @@
 //! that was made to point to this machine.
 
 use super::answer::refusal;
+use super::language::accepted;
 use crate::error::Error;
-use crate::language::Language;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
@@ -76,7 +76,7 @@ const HEADERS: [(HeaderName, &str); 4] = [
 pub async fn check(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let mut response = match guard.refuses(request.headers()) {
         Some((english, chinese)) => {
-            let language = Language::accepted(request.headers());
+            let language = accepted(request.headers());
             refusal(StatusCode::FORBIDDEN, &Error::refused(english, chinese), language)
         }
         None => next.run(request).await,

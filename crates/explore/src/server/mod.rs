@@ -5,6 +5,7 @@ pub(crate) mod config;
 mod connection;
 pub(crate) mod files;
 mod guard;
+mod language;
 pub(crate) mod routes;
 
 use crate::exhibits::Exhibits;

@@ -1,15 +1,16 @@
 //! The routes: the page, a figure each, and `/api`, which lists them with their parameters.
 
 use super::answer::{body, computed, question, refusal};
+use super::language::Asked;
 use super::{config, files};
 use crate::error::{Error, Result};
 use crate::exhibits::{Comparison, Exhibits, Model};
 use crate::figures::*;
-use crate::language::Language;
 use axum::Router;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::{get, post};
+use roformer::language::Language;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -20,7 +21,7 @@ pub struct Figure {
     pub name: &'static str,
     about: &'static str,
     parameters: Value,
-    pub answer: Arc<dyn Fn(&Uri) -> Result<Vec<u8>> + Send + Sync>,
+    pub answer: Arc<dyn Fn(&Uri, Language) -> Result<Vec<u8>> + Send + Sync>,
 }
 
 /// All figures.
@@ -48,18 +49,19 @@ pub fn figures(exhibits: &Arc<Exhibits>) -> Vec<Figure> {
                 || Error::refused("no model was given when this page was started", "启动本页时没有给出模型");
             model.model.as_ref().ok_or_else(missing)?.attention(ask)
         }),
-        figure("comparison", "the curves of the comparison that was given", move |ask| {
+        told("comparison", "the curves of the comparison that was given", move |ask, language| {
             let missing = || {
                 Error::refused(
                     "no comparison was given when this page was started",
                     "启动本页时没有给出比较结果",
                 )
             };
-            comparison.comparison.as_ref().ok_or_else(missing)?.curves(ask)
+            comparison.comparison.as_ref().ok_or_else(missing)?.curves(ask, language)
         }),
     ]
 }
 
+/// A figure of numbers, which are the same in every language.
 fn figure<Ask, Answer>(
     name: &'static str,
     about: &'static str,
@@ -69,7 +71,20 @@ where
     Ask: Default + Serialize + DeserializeOwned,
     Answer: Serialize,
 {
-    let answer = move |uri: &Uri| body(&compute(&question(uri)?)?);
+    told(name, about, move |ask, _| compute(ask))
+}
+
+/// A figure that has sentences as well.
+fn told<Ask, Answer>(
+    name: &'static str,
+    about: &'static str,
+    compute: impl Fn(&Ask, Language) -> Result<Answer> + Send + Sync + 'static,
+) -> Figure
+where
+    Ask: Default + Serialize + DeserializeOwned,
+    Answer: Serialize,
+{
+    let answer = move |uri: &Uri, language| body(&compute(&question(uri)?, language)?);
     Figure { name, about, parameters: json!(Ask::default()), answer: Arc::new(answer) }
 }
 
@@ -80,19 +95,25 @@ pub fn router(exhibits: Arc<Exhibits>) -> Router {
     let list: Vec<Value> = figures.iter().map(line).collect();
     let mut router = Router::new();
     for Figure { name, answer, .. } in figures {
-        let ask = move |uri: Uri, language: Language| {
+        let ask = move |uri: Uri, Asked(language): Asked| {
             let answer = answer.clone();
-            computed(language, move || answer(&uri))
+            computed(language, move || answer(&uri, language))
         };
         router = router.route(&format!("/api/{name}"), get(ask));
     }
     let given = exhibits.clone();
     router
-        .route("/api", get(|language: Language| computed(language, move || body(&list))))
-        .route("/api/exhibits", get(move |language: Language| computed(language, move || listed(&exhibits))))
+        .route("/api", get(|Asked(language): Asked| computed(language, move || body(&list))))
+        .route(
+            "/api/exhibits",
+            get(move |Asked(language): Asked| computed(language, move || listed(&exhibits))),
+        )
         .route("/api/inspect", post(config::inspected).fallback(config::not_sent))
-        .route("/api/examples", get(|language: Language| computed(language, || body(&inspect::EXAMPLES))))
-        .route("/api/given", get(move |language: Language| computed(language, move || config::given(&given))))
+        .route("/api/examples", get(|Asked(language): Asked| computed(language, || body(&inspect::EXAMPLES))))
+        .route(
+            "/api/given",
+            get(move |Asked(language): Asked| computed(language, move || config::given(&given))),
+        )
         .fallback(get(file).fallback(wrong_method))
         .method_not_allowed_fallback(wrong_method)
 }
@@ -106,14 +127,14 @@ pub fn listed(exhibits: &Exhibits) -> Result<Vec<u8>> {
 }
 
 /// What is said to whoever asks in another way.
-async fn wrong_method(language: Language) -> Response {
+async fn wrong_method(Asked(language): Asked) -> Response {
     let reason =
         Error::refused("this address is not asked in this way; see /api", "这个地址不能这样请求；见 /api");
     refusal(StatusCode::METHOD_NOT_ALLOWED, &reason, language)
 }
 
 /// A file of the page, or that there is none.
-async fn file(uri: Uri, language: Language) -> Response {
+async fn file(uri: Uri, Asked(language): Asked) -> Response {
     let missing = || {
         let reason = Error::refused(
             "there is nothing at this address; the page is at /, figures are listed at /api",

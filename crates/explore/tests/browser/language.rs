@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 /// Names and terms that are written the same in Chinese, in lower case.
 const NAMES: &str = "alibi atan2 arctan base bert bf16 cohere config cos csv deberta deepseek det elu english f32 face gemma glm \
-    gpt-j gpt-neox half hugging inspect interleaved json kerple llama ln log longrope max minimind nezha ntk ntk-aware pi png pytorch \
+    gpt-j gpt-neox half hugging inspect interleaved interleaved_to_half iy json kerple llama ln log longrope max minimind nezha ntk ntk-aware pi png pytorch \
     qk qwen qwen2 rad re rms rope roformer roformer_pytorch shaw sin sinusoidal softmax svg t5 token transformer transformer-xl xlnet \
     yarn max_position_embeddings explore";
 
 /// A script: words in Latin letters that are shown or read out, in a part or in the whole page, with where they are.
 const LATIN: &str = "(root) => { const found = new Set();
-    const skip = 'script, style, noscript, pre, code, [lang=en], [data-value=name], [data-library], [data-example], math mi';
-    const add = (text) => { for (const [word] of text.matchAll(/[A-Za-z][A-Za-z0-9_-]+/g)) found.add(word.toLowerCase()); };
+    const skip = 'script, style, noscript, pre, code, [lang=en], [data-value=name], [data-example], math mi, sup, sub';
+    const add = (text) => { for (const [word] of text.matchAll(/(?<![\\w.])[A-Za-z][A-Za-z0-9_-]+/g)) found.add(word.toLowerCase()); };
     const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
     while (walker.nextNode()) if (!walker.currentNode.parentElement.closest(skip)) add(walker.currentNode.textContent);
     for (const element of [root, ...root.querySelectorAll('*')]) {

@@ -32,7 +32,7 @@ const MODELS = {
   },
   shaw: {
     name: "Shaw",
-    fate: ["kept", "replaced", "left out", "left out"],
+    fate: ["kept", "replaced", "dropped", "dropped"],
     about: t`keeps word–word; in word–place the code becomes a learned vector for the distance, clipped; the query’s place goes, and with it the last two. Values get such vectors too.`,
     formula: [row(words, o("+"), query)],
   },
@@ -44,26 +44,26 @@ const MODELS = {
   },
   t5: {
     name: "T5",
-    fate: ["kept", "left out", "left out", "replaced"],
+    fate: ["kept", "dropped", "dropped", "replaced"],
     about: t`keeps word–word; place–place becomes one learned number for each head and bucket of distances; the mixed terms go.`,
     formula: [row(words, o("+"), sub(i("b"), apart))],
   },
   deberta: {
     name: "DeBERTa",
-    fate: ["kept", "replaced", "replaced", "left out"],
+    fate: ["kept", "replaced", "replaced", "dropped"],
     about: t`keeps word–word; both mixed terms, with learned vectors for the clipped distance in place of codes; place–place goes.`,
     formula: [row(words, o("+"), query), row(o("+"), subsup(i("R"), row(key, o("−"), m), o("′")), end)],
   },
   rotary: {
     name: t`Rotary`,
-    fate: ["replaced", "left out", "left out", "left out"],
+    fate: ["replaced", "dropped", "dropped", "dropped"],
     about: t`adds no code at all: a rotation by the distance stands in the middle of word–word.`,
     formula: [row(sub(x, m), sub(W, i("Q")), sub(i("R"), row(key, o("−"), m)), end)],
   },
 };
 
 /** What a term that is not kept shows in its place. */
-const FATES = { replaced: t`replaced`, "left out": t`left out` };
+const FATES = { replaced: t`replaced`, dropped: t`left out` };
 
 /** Where the words of the sentence are written, above the matrices. */
 function sentence(words, width) {

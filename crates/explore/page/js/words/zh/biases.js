@@ -22,7 +22,7 @@ export default [
       up here: T5’s numbers, KERPLE’s r₁ = 1 and r₂ = ½, and the query and key of Shaw and the last picture, which are drawn at
       random and are the same at every position. Shaw’s vectors are sines and cosines, as in NEZHA.</p>`,
     `<p>另一些位置编码不动 q 和 k，只改查询 m 与键 n 之间的分数。每张图画的就是改了多少：往下是查询，往右是键。
-      它们都只依赖相对位置 m − n，所以图案都是一条条斜线。蓝色是加，橙色是减。拖动十字看看。</p>
+      它们都只依赖相对位置 m&nbsp;−&nbsp;n，所以图案都是一条条斜线。蓝色是加，橙色是减。拖动十字看看。</p>
       <p><strong>T5</strong> 把距离分到若干个桶里，每个桶加一个学到的数；远处的桶更宽，
       前后各有各的桶。<strong>ALiBi</strong> 减去“固定斜率 × 距离”，
       每个头一个斜率。<strong>KERPLE</strong> 减去一个对数，

@@ -51,7 +51,7 @@ export default [
       位置 <output data-value="m"></output> 的<output data-value="query"></output>看位置 <output data-value="n"></output> 的<output data-value="key"></output>，
       四个数加起来是 <output class="big" data-value="score"></output>。</p>
       <p>这里没有一处说到<em>距离</em>：中间隔着 W，位–位沿对角线也处处不同。只有 W 很特殊（比如单位矩阵）时，
-      它才只依赖 m − n。后来的模型保留其中几项，把距离放进另外几项。</p>`,
+      它才只依赖 m&nbsp;−&nbsp;n。后来的模型保留其中几项，把距离放进另外几项。</p>`,
   ],
   ["strength of the codes", "编码的强度"],
   ["random, as before training", "随机，如同训练前"],
