@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 /// Names and terms that are written the same in Chinese, in lower case.
 const NAMES: &str = "alibi atan2 arctan base bert bf16 cohere config cos csv deberta deepseek det elu english f32 face gemma glm \
-    gpt-j gpt-neox half hugging inspect interleaved interleaved_to_half iy json kerple llama ln log longrope max minimind nezha ntk ntk-aware pi png pytorch \
-    qk qwen qwen2 rad re rms rope roformer roformer_pytorch shaw sin sinusoidal softmax svg t5 token transformer transformer-xl xlnet \
+    gpt-j gpt-neox half hugging inspect interleaved interleaved_to_half iy json kerple llama llama3 ln log longrope max minimind nezha ntk ntk-aware pi png pytorch \
+    qk qwen qwen2 rad re rms rope roformer roformer_pytorch shaw sin sinusoidal softmax svg t5 token transformer transformers transformer-xl xlnet \
     yarn max_position_embeddings explore";
 
 /// A script: words in Latin letters that are shown or read out, in a part or in the whole page, with where they are.
