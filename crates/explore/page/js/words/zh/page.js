@@ -57,7 +57,7 @@ export default [
   [
     `How a Transformer knows where its tokens stand. Every number on this page is computed by the code that runs the models: drag
       a figure, move a slider, or drop a <code>config.json</code> anywhere.`,
-    `Transformer 怎样知道每个 token 在哪里。本页的每个数字都由运行模型的代码当场算出：拖动图形，移动滑块，
+    `Transformer 怎样知道每个 token 在哪里。本页的每个数字都由运行模型的代码算出：拖动图形，移动滑块，
       或把 <code>config.json</code> 拖到页面任何地方。`,
   ],
 ];
