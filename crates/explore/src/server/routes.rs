@@ -16,12 +16,15 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+/// The answer to the question in an address, as JSON; sentences in it are in a language.
+type Answer = dyn Fn(&Uri, Language) -> Result<Vec<u8>> + Send + Sync;
+
 /// A figure: its name, what it shows, and its answer to the question in an address.
 pub struct Figure {
     pub name: &'static str,
     about: &'static str,
     parameters: Value,
-    pub answer: Arc<dyn Fn(&Uri, Language) -> Result<Vec<u8>> + Send + Sync>,
+    pub answer: Arc<Answer>,
 }
 
 /// All figures.

@@ -12,7 +12,7 @@ const MEASURES = { reach: t`how far it looks, in tokens`, previous: t`weight on 
 function layout(width, data) {
   const isNarrow = width < 620;
   const names = isNarrow ? 64 : 92;
-  const size = isNarrow ? width - names - 4 : Math.min(width * 0.6 - names, 430);
+  const size = isNarrow ? width - names - 28 : Math.min(width * 0.6 - names, 430);
   const map = { x: names, y: 84, width: size, height: size };
   const left = isNarrow ? 0 : names + size + 28;
   const cell = Math.min(26, (width - left - 34) / data.reach[0].length);
