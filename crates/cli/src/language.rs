@@ -11,8 +11,9 @@ pub struct LanguageOption {
     lang: Option<Code>,
 }
 
+/// A language by its code.
 #[derive(Clone, Copy, ValueEnum)]
-enum Code {
+pub enum Code {
     /// English
     En,
     /// Chinese

@@ -81,6 +81,39 @@ fn what_is_given_is_shown() {
 }
 
 #[test]
+fn the_page_opens_in_a_language() {
+    let mut process =
+        explore(&["--no-open", "--port", "0", "--lang", "zh"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    process.kill().unwrap();
+    process.wait().unwrap();
+    assert!(line.contains("/#lang=zh "), "{line}");
+    let message = refused(&explore(&["--no-open", "--lang", "fr"]).output().unwrap());
+    assert!(message.contains("fr") && message.contains("en, zh"), "{message}");
+}
+
+#[test]
+fn the_page_is_written_to_a_folder() {
+    let folder = std::env::temp_dir().join(format!("roformer-explore-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    let path = folder.display().to_string();
+    for _ in 0..2 {
+        let output = explore(&["--export", &path]).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && told.contains(" files, ") && told.contains(" answers"), "{told}");
+    }
+    assert!(std::fs::read_to_string(folder.join("index.html")).unwrap().contains("name=\"answers\""));
+    assert!(folder.join("answers/tokens.json").is_file());
+    std::fs::remove_file(folder.join("roformer-explore.txt")).unwrap();
+    let message = refused(&explore(&["--export", &path]).output().unwrap());
+    assert!(message.contains("is not empty"), "{message}");
+    let message = refused(&explore(&["--export", &path, "--model", "x"]).output().unwrap());
+    assert!(message.contains("--model") && message.contains("--export"), "{message}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn what_cannot_be_shown_is_said() {
     let taken = Page::open(&[]);
     let port = taken.host.rsplit_once(':').unwrap().1;

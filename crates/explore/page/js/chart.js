@@ -1,6 +1,6 @@
 // Charts: axes with round ticks, lines, and shaded matrices.
 import { number } from "./format.js";
-import { group, label, line, polyline, px, rect, tag } from "./svg.js";
+import { group, label, line, measure, polyline, px, rect, tag } from "./svg.js";
 
 /**
  * A frame with two axes. `x` and `y` are { domain: [low, high], log, label, ticks }; the rest is in pixels.
@@ -62,7 +62,7 @@ export function series(chart, points, look, attributes = {}) {
 export function legend(entries, x, y, width) {
   let [left, top] = [x, y];
   const content = entries.map(([look, name, dash]) => {
-    const wide = 30 + 7.4 * name.length;
+    const wide = 36 + measure(name);
     if (left > x && left + wide > x + width) [left, top] = [x, top + 18];
     const drawn = group({ class: `s${look}` }, line(left, top - 4, left + 16, top - 4, { class: "line", "stroke-dasharray": dash }), label(left + 21, top, name, { class: "name" }));
     left += wide;

@@ -1,10 +1,12 @@
 // Controls: what a part lets the reader change. A control is plain data; `build` makes its elements, bound to a key of the
 // state. Every control can be reached and moved with the keyboard.
+import { stops } from "./ask.js";
 import { state } from "./state.js";
+import { t } from "./words.js";
 
 /**
  * A number on a slider, with a box for the exact value. `log` spreads the slider by logarithms; `most` gives the largest value
- * from the other controls: (name => value) => number.
+ * from the other controls: (name => value) => number; `param` is the name that the server has for it, if it has another.
  */
 export const range = (label, value, min, max, options = {}) => ({ kind: "range", label, value, min, max, step: 1, ...options });
 /** One of several: `options` is a list of [value, label]. */
@@ -16,10 +18,10 @@ export const words = (label, value, options = {}) => ({ kind: "words", label, va
 
 /** Controls that several parts share: moving one moves it everywhere. */
 export const shared = {
-  base: { ...range("base", 10000, 10, 1e8, { log: true, step: "any" }), shared: true },
-  dim: { ...range("features of a head, d", 128, 2, 512, { step: 2 }), shared: true },
-  length: { ...range("trained length", 4096, 64, 1048576, { log: true }), shared: true },
-  context: { ...range("target length", 32768, 64, 4194304, { log: true }), shared: true },
+  base: { ...range(t`base`, 10000, 10, 1e8, { log: true, step: "any" }), shared: true },
+  dim: { ...range(t`features of a head, d`, 128, 2, 512, { step: 2 }), shared: true },
+  length: { ...range(t`trained length`, 4096, 64, 1048576, { log: true }), shared: true },
+  context: { ...range(t`target length`, 32768, 64, 4194304, { log: true }), shared: true },
 };
 
 /** The key of a part's control. */
@@ -32,10 +34,18 @@ export function read(part, name) {
   if (control.kind === "range") {
     const value = Number(text);
     const sound = text === "" || !Number.isFinite(value) ? control.value : value;
-    return Math.min(sound, most(part, control));
+    return Math.min(stopAt(part, name, sound), most(part, control));
   }
   if (control.kind === "toggle") return text === "true";
   return text;
+}
+
+/** The stop nearest to a value, in a page that has answers for stops alone. */
+function stopAt(part, name, value) {
+  const { log, param } = part.controls[name];
+  const places = stops?.[part.id]?.[param ?? name];
+  const away = (stop) => (log ? Math.abs(Math.log(stop / value)) : Math.abs(stop - value));
+  return places?.length ? places.reduce((near, stop) => (away(stop) < away(near) ? stop : near)) : value;
 }
 
 const most = (part, control) => control.most?.((name) => read(part, name)) ?? Infinity;
@@ -80,7 +90,7 @@ function buildRange(element, control, id, set) {
   const ends = log ? 'min="0" max="1000" step="1"' : `min="${min}" max="${max}" step="${control.step}"`;
   element.innerHTML = `<label for="${id}">${control.label}</label>
     <input type="range" id="${id}" ${ends}>
-    <input type="number" id="${id}-exact" aria-label="${control.label.replace(/<[^>]*>/g, "")}, exactly" min="${min}" max="${max}" step="${log ? "any" : control.step}">`;
+    <input type="number" id="${id}-exact" aria-label="${t`${control.label.replace(/<[^>]*>/g, "")}, exactly`}" min="${min}" max="${max}" step="${log ? "any" : control.step}">`;
   const [slider, box] = element.querySelectorAll("input");
   slider.addEventListener("input", () => set(value(Number(slider.value))));
   box.addEventListener("change", () => box.value !== "" && set(Number(box.value)));

@@ -1,5 +1,8 @@
 // Figures as files: SVG with its colours inside, PNG, and the data as CSV or JSON; and the address that shows it again.
 import { address } from "./state.js";
+import { t } from "./words.js";
+
+const LINK = t`Link`;
 
 /** The row of buttons under a figure. */
 export function exports(part, figure, now) {
@@ -11,7 +14,7 @@ export function exports(part, figure, now) {
     PNG: async () => save(name("png"), await picture(figure.svg)),
     CSV: () => save(name("csv"), new Blob([csv(part.table(figure.data, now()))], { type: "text/csv" })),
     JSON: () => save(name("json"), new Blob([JSON.stringify(figure.data, null, 1)], { type: "application/json" })),
-    Link: (button) => copy(button),
+    [LINK]: (button) => copy(button),
   };
   for (const [label, action] of Object.entries(actions)) {
     if (label === "CSV" && !part.table) continue;
@@ -19,7 +22,7 @@ export function exports(part, figure, now) {
     const button = document.createElement("button");
     button.type = "button";
     button.textContent = label;
-    button.dataset.export = label.toLowerCase();
+    button.dataset.export = label === LINK ? "link" : label.toLowerCase();
     button.addEventListener("click", () => figure.data && action(button));
     row.append(button);
   }
@@ -39,11 +42,11 @@ async function copy(button) {
   history.replaceState(null, "", url);
   try {
     await navigator.clipboard.writeText(url);
-    button.textContent = "Copied";
+    button.textContent = t`Copied`;
   } catch {
-    button.textContent = "In the address bar";
+    button.textContent = t`In the address bar`;
   }
-  setTimeout(() => (button.textContent = "Link"), 1500);
+  setTimeout(() => (button.textContent = LINK), 1500);
 }
 
 /** Lines of values with commas between them. */

@@ -1,11 +1,20 @@
 // The page: its parts in the order in which they teach, and the list of contents.
-import { ask, mount } from "./part.js";
+import { ask, stops } from "./ask.js";
+import { mount } from "./part.js";
 import { parts } from "./parts/all.js";
 import { goTo, held, listen, watch } from "./place.js";
 import { state } from "./state.js";
+import { offer } from "./tour.js";
+import { LANGUAGES, language, say, t } from "./words.js";
 
 const contents = document.querySelector("#contents");
 const main = document.querySelector("#main");
+
+// The words that are in the page before its parts are.
+document.documentElement.lang = { en: "en", zh: "zh-CN" }[language];
+for (const element of document.querySelectorAll("[data-say]")) element.innerHTML = say(element.innerHTML);
+document.title = document.querySelector("h1").textContent;
+document.body.dataset.drop = t`Drop a config.json`;
 
 // Parts that show what the program was given are functions of it, and are left out if it was given nothing.
 const exhibits = await ask("exhibits", {}).catch(() => ({}));
@@ -55,4 +64,32 @@ const follow = () => {
 };
 addEventListener("hashchange", follow);
 follow();
+
+// Ways through the page, and the other language. All of the page is in one language, so another loads it anew: its state is in
+// the address, and so is the language, for whoever is sent a link.
+const ways = document.createElement("p");
+ways.className = "ways";
+offer(ways);
+for (const [code, name] of Object.entries(LANGUAGES).filter(([code]) => code !== language)) {
+  const button = document.createElement("button");
+  Object.assign(button, { type: "button", className: "button", lang: code, textContent: name });
+  button.dataset.language = code;
+  button.addEventListener("click", () => state.set({ lang: code }));
+  ways.append(button);
+}
+document.querySelector("header").append(ways);
+if (stops) {
+  const note = document.createElement("p");
+  note.className = "soft";
+  note.innerHTML = t`This is a copy of the page without its program: it has answers for the usual settings and for stops of the sliders. For any others, and for a model of your own, run <code>roformer explore</code>.`;
+  ways.before(note);
+}
+state.set({ lang: language });
+state.listen((keys) => {
+  if (!keys.has("lang") || state.get("lang") === language) return;
+  // Another address in the same window may name none.
+  if (!Object.hasOwn(LANGUAGES, state.get("lang") ?? "")) return state.set({ lang: language });
+  state.write();
+  location.reload();
+});
 document.documentElement.dataset.isReady = true;

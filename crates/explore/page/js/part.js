@@ -4,7 +4,7 @@
 //   id, title      its place in the address and its heading
 //   text           HTML: the idea, in a few sentences; elements with data-value="name" show a value
 //   controls       { name: control }, see controls.js
-//   route          what it asks of the server: /api/<route>, with ask(state) as the query (all controls if there is none)
+//   route          what it asks of the server, api/<route>, with ask(state) as the query (all controls if there is none)
 //   load           async (state) => data, instead of route, for a part that asks in a way of its own
 //   draw           (data, state, width) => { height, content }: SVG as text, drawn anew for every change
 //   formula        (data, state) => MathML, see math.js
@@ -16,10 +16,12 @@
 //   describe       (data, state) => the figure in one sentence, for those who do not see it
 //   play           { control, rate }: a button that moves a control by so much a second
 //   setup          (section, { state, set }) => for what only this part has
+import { ask, Unanswered } from "./ask.js";
 import { build, keyOf, read } from "./controls.js";
 import { exports } from "./export.js";
 import { Figure } from "./figure.js";
 import { state } from "./state.js";
+import { t } from "./words.js";
 
 /** The element of a part. It asks for its figure when it comes near the window. */
 export function mount(part) {
@@ -59,6 +61,15 @@ export function mount(part) {
     find(".alert").hidden = false;
     find(".alert").textContent = message;
   };
+  // In a page that has answers for single changes, the way on is to change nothing else.
+  let moved = null;
+  const leaveOthers = () => {
+    const back = document.createElement("button");
+    Object.assign(back, { type: "button", className: "button", textContent: t`Set the other controls back` });
+    const others = names.filter((name) => keyOf(part, name) !== moved);
+    back.addEventListener("click", () => set(Object.fromEntries(others.map((name) => [name, part.controls[name].value]))));
+    find(".alert").append(document.createElement("br"), back);
+  };
   section.show = show;
   section.refuse = refuse;
 
@@ -80,6 +91,7 @@ export function mount(part) {
         if (data) show(data, state);
       } catch (error) {
         refuse(error.message);
+        if (error instanceof Unanswered && names.length) leaveOthers();
       }
     } while (isStale);
     isAsking = false;
@@ -100,26 +112,14 @@ export function mount(part) {
   );
   near.observe(section);
   state.listen((changed) => {
-    if (![...changed].some((key) => keys.has(key))) return;
+    const own = [...changed].filter((key) => keys.has(key));
+    if (!own.length) return;
+    moved = own.at(-1);
     section.isSettled = false;
     if (section.isNear) refresh();
   });
   figure.onResize = () => figure.data && figure.show(figure.data, now());
   return section;
-}
-
-/** The server's answer, or its refusal as an error. */
-export async function ask(route, query, options) {
-  if (!route) return {};
-  let response;
-  try {
-    response = await fetch(`/api/${route}?${new URLSearchParams(query)}`, options);
-  } catch {
-    throw new Error("The program that serves this page does not answer. Is it still running?");
-  }
-  const data = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Error(data.error ?? `The server answered ${response.status}.`);
-  return data;
 }
 
 /** A button that moves a control as time passes. With reduced motion it moves in single steps, once a second. */
@@ -131,7 +131,7 @@ function player(part, now, set) {
   button.type = "button";
   button.className = "play";
   let started = null; // [time, value]
-  const label = () => (button.textContent = started ? "❚❚ Pause" : "▶ Play");
+  const label = () => (button.textContent = started ? t`❚❚ Pause` : t`▶ Play`);
   const step = (time) => {
     if (!started) return;
     started[0] ??= time;

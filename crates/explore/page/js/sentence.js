@@ -1,26 +1,25 @@
 // Sentences: their words, and matrices of words against words.
+import { ask } from "./ask.js";
 import { heat } from "./chart.js";
-import { group, label, rect } from "./svg.js";
+import { group, label, rect, widest } from "./svg.js";
 
-/** The words of a sentence. */
-export const split = (text) => text.trim().split(/\s+/).filter(Boolean);
+/** The words of sentences without spaces, as the server has cut them. */
+const cuts = new Map();
+
+/** The words of a sentence; of one that is not cut yet, what stands between spaces. */
+export const split = (text) => cuts.get(text) ?? text.trim().split(/\s+/).filter(Boolean);
+
+/** The words of a sentence, where Chinese is among them after the server has cut it; its refusal is an error. */
+export async function cut(text) {
+  if (/\p{Script=Han}/u.test(text) && !cuts.has(text)) cuts.set(text, (await ask("words", { text })).words);
+  return split(text);
+}
 
 /** A word, cut where it would be too long for a label. */
 export const shorten = (word, most = 10) => ([...word].length > most ? `${[...word].slice(0, most - 1).join("")}…` : word);
 
 /** A colour for each word; the same one for the same word. */
 export const looks = (words) => words.map((word) => words.indexOf(word) % 8);
-
-const pen = document.createElement("canvas").getContext("2d");
-
-/** Pixels across that text takes in a figure. */
-export function measure(text, size = 12.5, weight = 400) {
-  pen.font = `${weight} ${size}px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif`;
-  return pen.measureText(text).width;
-}
-
-/** The most pixels across that any of these takes. */
-export const widest = (texts, size, weight) => Math.max(0, ...texts.map((text) => measure(text, size, weight)));
 
 /** Text in the colour of a series. */
 export const coloured = (series, x, y, words, attributes = {}) => group({ class: `s${series}` }, label(x, y, words, { style: "fill: var(--c); font-weight: 600", ...attributes }));

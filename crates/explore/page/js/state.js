@@ -19,12 +19,11 @@ function read() {
 }
 
 let writing = 0;
+const put = () => history.replaceState(null, "", address());
 function write() {
   // Browsers count changes of the address: one after the last of many is enough.
   clearTimeout(writing);
-  writing = setTimeout(() => {
-    history.replaceState(null, "", address());
-  }, 150);
+  writing = setTimeout(put, 150);
 }
 
 /** The address of the page as it is now. */
@@ -52,6 +51,8 @@ export const state = {
     if (changed.length) write();
     announce(changed.map(([key]) => key));
   },
+  /** Writes the address at once, for a page that is about to be left. */
+  write: put,
   /** Calls with the set of changed keys after every change. */
   listen(listener) {
     listeners.add(listener);

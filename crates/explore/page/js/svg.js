@@ -52,3 +52,14 @@ export function arc(cx, cy, r, from, to, attributes = {}) {
   const d = `M${at(from)}A${px(r)} ${px(r)} 0 ${turn > Math.PI ? 1 : 0} ${to > from ? 0 : 1} ${at(to)}`;
   return tag("path", { d, fill: "none", ...attributes });
 }
+
+const pen = document.createElement("canvas").getContext("2d");
+
+/** Pixels across that text takes in a figure. */
+export function measure(text, size = 12.5, weight = 400) {
+  pen.font = `${weight} ${size}px ${getComputedStyle(document.body).fontFamily}`;
+  return pen.measureText(text).width;
+}
+
+/** The most pixels across that any of these takes. */
+export const widest = (texts, size, weight) => Math.max(0, ...texts.map((text) => measure(text, size, weight)));

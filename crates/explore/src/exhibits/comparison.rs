@@ -1,7 +1,9 @@
 //! A comparison of encodings that was run: its curves, with their spread over seeds.
 
 use crate::error::{Error, Result};
+use lab::report::stored;
 use lab::results::{Results, RunResult, TaskResult};
+use roformer::language::Language;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -76,15 +78,14 @@ impl Comparison {
         self.results.tasks.iter().map(|task| task.name.clone()).collect()
     }
 
-    /// The curves of a task.
-    pub fn curves(&self, ask: &Ask) -> Result<Curves> {
+    /// The curves of a task; what it isolates is said in a language.
+    pub fn curves(&self, ask: &Ask, language: Language) -> Result<Curves> {
         let is_asked = |task: &&TaskResult| ask.task.is_empty() || task.name == ask.task;
         let Some(task) = self.results.tasks.iter().find(is_asked) else {
-            return Err(Error::new(format!(
-                "task is {:?}; expected one of {}",
-                ask.task,
-                self.tasks().join(", ")
-            )));
+            return Err(Error::refused(
+                format!("task is {:?}; expected one of {}", ask.task, self.tasks().join(", ")),
+                format!("task 是 {:?}；应为 {} 之一", ask.task, self.tasks().join("、")),
+            ));
         };
         let encodings = self.results.plan.encodings.iter().map(|encoding| {
             let runs = || task.runs.iter().filter(|run| run.encoding == encoding.label && !run.is_again);
@@ -103,7 +104,7 @@ impl Comparison {
         });
         Ok(Curves {
             task: task.name.clone(),
-            isolates: task.isolates.clone(),
+            isolates: stored(language, &task.isolates),
             is_language: task.is_language,
             train_length: task.train_length,
             seeds: self.results.plan.seeds.len(),

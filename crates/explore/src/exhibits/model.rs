@@ -134,10 +134,10 @@ impl Model {
     /// Runs the model on a text, unless it was the last.
     fn look(&self, text: &str) -> Result<Arc<Looked>> {
         if text.len() > MAX_TEXT {
-            return Err(Error::new(format!(
-                "the text has {} bytes; expected at most {MAX_TEXT}",
-                text.len()
-            )));
+            return Err(Error::refused(
+                format!("the text has {} bytes; expected at most {MAX_TEXT}", text.len()),
+                format!("文本有 {} 字节；最多 {MAX_TEXT} 字节", text.len()),
+            ));
         }
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(looked) = last.as_ref().filter(|looked| looked.text == text) {
@@ -147,7 +147,10 @@ impl Model {
         let ids = &encoding.ids;
         if ids.is_empty() || ids.len() > MAX_TOKENS {
             let count = ids.len();
-            return Err(Error::new(format!("the text has {count} tokens; expected 1 to {MAX_TOKENS}")));
+            return Err(Error::refused(
+                format!("the text has {count} tokens; expected 1 to {MAX_TOKENS}"),
+                format!("文本有 {count} 个 token；应为 1 到 {MAX_TOKENS} 个"),
+            ));
         }
         self.watched.take();
         self.model.forward(&Input { ids, batch: 1, token_types: None, mask: None })?;

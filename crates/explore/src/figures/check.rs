@@ -17,7 +17,10 @@ pub fn within<T: PartialOrd + Display>(name: &str, value: T, limits: RangeInclus
         return Ok(value);
     }
     let (low, high) = limits.into_inner();
-    Err(Error::new(format!("{name} is {value}; expected a number from {low} to {high}")))
+    Err(Error::refused(
+        format!("{name} is {value}; expected a number from {low} to {high}"),
+        format!("{name} 是 {value}；应为 {low} 到 {high} 之间的数"),
+    ))
 }
 
 /// The rope with this many features per head and this base, everything else as usual.

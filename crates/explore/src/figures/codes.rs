@@ -79,9 +79,10 @@ pub fn codes(ask: &Ask) -> Result<Codes> {
     let position = within("position", ask.position, 0..=length - 1)?;
     let width = within("width", ask.width, 2..=MOST_FEATURES)?;
     if !width.is_multiple_of(2) {
-        return Err(Error::new(format!(
-            "width is {width}; expected an even number: a sine and a cosine per pair"
-        )));
+        return Err(Error::refused(
+            format!("width is {width}; expected an even number: a sine and a cosine per pair"),
+            format!("width 是 {width}；应为偶数：每对一个正弦、一个余弦"),
+        ));
     }
     let digits = usize::BITS - (length - 1).leading_zeros();
     let scalar: Vec<f64> = (0..length).map(|m| m as f64 / length as f64).collect();

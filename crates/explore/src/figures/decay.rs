@@ -216,11 +216,14 @@ fn random(ask: &Ask, reach: f64, at: f64) -> Result<Decay> {
 fn own(ask: &Ask, reach: f64, at: f64) -> Result<Decay> {
     let (q, k) = (&ask.q.0, &ask.k.0);
     if q.len() != k.len() || q.len() % 2 != 0 || !(2..=64).contains(&q.len()) {
-        return Err(Error::new(format!(
-            "q has {} numbers and k has {}; expected the same count, two for each pair, at most 64",
-            q.len(),
-            k.len()
-        )));
+        return Err(Error::refused(
+            format!(
+                "q has {} numbers and k has {}; expected the same count, two for each pair, at most 64",
+                q.len(),
+                k.len()
+            ),
+            format!("q 有 {} 个数，k 有 {} 个；两者应一样多，每对两个，最多 64 个", q.len(), k.len()),
+        ));
     }
     for &number in q.iter().chain(k) {
         within("a feature of q or k", number, -100.0..=100.0)?;

@@ -110,8 +110,8 @@ pub fn extension(ask: &Ask) -> Result<Extension> {
         ("longrope", "LongRoPE", Schedule::LongRope(long)),
         ("llama3", "Llama 3", Schedule::Llama3(llama)),
     ];
-    let seen =
-        Seen::new(&plain, None, Some(length)).ok_or_else(|| Error::new("the trained length is missing"))?;
+    let seen = Seen::new(&plain, None, Some(length))
+        .ok_or_else(|| Error::refused("the trained length is missing", "缺少训练长度"))?;
     let rope = |schedule: Schedule| Rope::builder(ask.dim).base(ask.base).schedule(schedule).build();
     let methods = rules.into_iter().map(|(key, name, schedule)| {
         let rope = rope(schedule)?;
@@ -170,10 +170,13 @@ fn divisors(powers: &[f64], stretch: f64, pairs: usize) -> Result<Vec<f64>> {
     for (index, &power) in powers.iter().enumerate() {
         check::within("a power", power, 0.0..=MAX_POWER)?;
         if index > 0 && power < powers[index - 1] {
-            return Err(Error::new(format!(
-                "powers falls from {} to {power}; expected powers that never fall from a pair to the next",
-                powers[index - 1]
-            )));
+            return Err(Error::refused(
+                format!(
+                    "powers falls from {} to {power}; expected powers that never fall from a pair to the next",
+                    powers[index - 1]
+                ),
+                format!("powers 从 {} 降到 {power}；从一对到下一对应不减小", powers[index - 1]),
+            ));
         }
     }
     let power = |pair: usize| {

@@ -3,6 +3,7 @@
 use super::check;
 use crate::error::{Error, Result};
 use roformer::inspect::{Report, object};
+use roformer::language::Language;
 use rope::{HfConfig, HfOptions, Pairing};
 use serde::{Deserialize, Serialize};
 
@@ -39,24 +40,32 @@ pub struct Inspection {
     pub sums: Vec<Option<Sum>>,
 }
 
-/// What the configuration in these bytes does.
-pub fn inspect(ask: &Ask, config: &[u8]) -> Result<Inspection> {
+/// What the configuration in these bytes does; the verdict is said in a language.
+pub fn inspect(ask: &Ask, config: &[u8], language: Language) -> Result<Inspection> {
     let context = ask.context.map(|context| check::within("context", context, 1..=1 << 40)).transpose()?;
     let pairing = ask.pairing.as_deref().filter(|name| !name.is_empty());
     let pairing = pairing.map(|name| name.parse::<Pairing>()).transpose()?;
     if config.is_empty() {
-        return Err(Error::new("the file is empty; expected a Hugging Face config.json"));
+        return Err(Error::refused(
+            "the file is empty; expected a Hugging Face config.json",
+            "文件是空的；应为 Hugging Face 的 config.json",
+        ));
     }
     let config = HfConfig::read(config, &HfOptions { pairing, ..HfOptions::default() })?;
     let ropes = || config.layers.iter().filter_map(|layer| layer.rope.as_ref());
     let pairs: usize = ropes().map(|rope| rope.pairs()).sum();
     if pairs > MAX_PAIRS {
-        return Err(Error::new(format!(
-            "the configuration has {pairs} pairs over all its layer types; the page shows at most {MAX_PAIRS}, \
-             `roformer inspect` all of them"
-        )));
+        return Err(Error::refused(
+            format!(
+                "the configuration has {pairs} pairs over all its layer types; the page shows at most {MAX_PAIRS}, \
+                 `roformer inspect` all of them"
+            ),
+            format!(
+                "这份配置所有层类型共有 {pairs} 对；本页最多显示 {MAX_PAIRS} 对，`roformer inspect` 可以显示全部"
+            ),
+        ));
     }
-    let report = Report::new(&config, context);
+    let report = Report::in_language(language, &config, context);
     let sums = report.layers.iter().map(|layer| layer.turning.as_ref().and_then(sum)).collect();
     Ok(Inspection { object: object(&config, context), report, sums })
 }
@@ -121,7 +130,7 @@ mod tests {
     #[test]
     fn examples_are_read_and_drawn() {
         for example in EXAMPLES {
-            let shown = inspect(&ask(65_536), example.text.as_bytes()).unwrap();
+            let shown = inspect(&ask(65_536), example.text.as_bytes(), Language::English).unwrap();
             assert_eq!(shown.sums.len(), shown.report.layers.len());
             for (layer, sum) in shown.report.layers.iter().zip(&shown.sums) {
                 let (turning, sum) = (layer.turning.as_ref().unwrap(), sum.as_ref().unwrap());
@@ -134,7 +143,7 @@ mod tests {
 
     #[test]
     fn the_known_values_of_llama_3() {
-        let shown = inspect(&Ask::default(), EXAMPLES[0].text.as_bytes()).unwrap();
+        let shown = inspect(&Ask::default(), EXAMPLES[0].text.as_bytes(), Language::English).unwrap();
         let turning = shown.report.layers[0].turning.as_ref().unwrap();
         let training = turning.training.as_ref().unwrap();
         assert_eq!((training.length, training.never_turned, training.negative), (8192, 29, Some(85_133)));
@@ -144,7 +153,7 @@ mod tests {
 
     #[test]
     fn hostile_files_are_refused_by_name() {
-        let refused = |ask: &Ask, file: &[u8]| inspect(ask, file).unwrap_err().to_string();
+        let refused = |ask: &Ask, file: &[u8]| inspect(ask, file, Language::English).unwrap_err().to_string();
         let default = Ask::default();
         assert!(refused(&default, b"").contains("empty"));
         assert!(refused(&default, b"\x00\xff\xfe").contains("not a configuration"));
@@ -176,7 +185,9 @@ mod tests {
     fn the_pairing_can_be_said() {
         let unknown = br#"{"model_type": "mystery", "head_dim": 8}"#;
         let features = |ask: &Ask| {
-            inspect(ask, unknown).unwrap().report.layers[0].turning.as_ref().unwrap().pairs[1].features
+            inspect(ask, unknown, Language::English).unwrap().report.layers[0].turning.as_ref().unwrap().pairs
+                [1]
+            .features
         };
         assert_eq!(features(&Ask::default()), None);
         let said = |name: &str| Ask { pairing: Some(name.into()), ..Ask::default() };
@@ -191,7 +202,7 @@ mod tests {
             r#"{"model_type": "bloom", "alibi": true}"#,
         ] {
             for ask in [Ask::default(), ask(1), ask(2), ask(1 << 40)] {
-                inspect(&ask, file.as_bytes()).unwrap();
+                inspect(&ask, file.as_bytes(), Language::Chinese).unwrap();
             }
         }
     }

@@ -136,7 +136,7 @@ fn weights([qn, kn, qd, kd]: [&[f64]; 4], query: usize) -> Result<Weights> {
         (0..TOKENS * TOKENS).map(|place| if place % (TOKENS + 1) == 0 { 1.0 } else { 0.0 }).collect();
     let mut out = vec![0.0; v.len()];
     let options = Options { eps: 0.0, ..Options::default() };
-    let no_memory = || Error::new("there is not enough memory for the example");
+    let no_memory = || Error::refused("there is not enough memory for the example", "内存不够计算这个例子");
     let mut workspace = Workspace::new().ok_or_else(no_memory)?;
     if !attend(&shape, &Inputs { qn, kn, qd, kd, v: &v }, &options, &mut out, &mut workspace) {
         return Err(no_memory());

@@ -15,7 +15,7 @@ pub mod order;
 pub mod pairing;
 pub mod precision;
 pub mod receptive;
-mod sentence;
+pub mod sentence;
 pub mod similarity;
 pub mod terms;
 pub mod tokens;

@@ -92,11 +92,13 @@ fn permutation(places: &List, count: usize) -> Result<Vec<usize>> {
     };
     let taken: Option<Vec<usize>> = places.0.iter().map(&mut take).collect();
     taken.filter(|taken| taken.len() == count).ok_or_else(|| {
-        Error::new(format!(
-            "places is {:?}; expected each number from 0 to {} once, a place for every word",
-            places.0,
-            count - 1
-        ))
+        let (places, last) = (&places.0, count - 1);
+        Error::refused(
+            format!(
+                "places is {places:?}; expected each number from 0 to {last} once, a place for every word"
+            ),
+            format!("places 是 {places:?}；应为 0 到 {last} 各一次，每个词一个位置"),
+        )
     })
 }
 
@@ -145,7 +147,11 @@ fn attended(is_causal: bool, q: &[f64], k: &[f64], v: &[f64]) -> Result<Vec<f64>
     let is_done = Workspace::new().is_some_and(|workspace| {
         attend(&shape, (heads(q), heads(k), heads(v)), &mask, None, &mut out, &workspace)
     });
-    if is_done { Ok(out) } else { Err(Error::new("there is not enough memory for this sentence")) }
+    if is_done {
+        Ok(out)
+    } else {
+        Err(Error::refused("there is not enough memory for this sentence", "内存不够计算这个句子"))
+    }
 }
 
 #[cfg(test)]

@@ -74,12 +74,16 @@ pub fn pairing(ask: &Ask) -> Result<Pairings> {
     let (List(q), List(k)) = (&ask.q, &ask.k);
     let dim = q.len();
     if !(4..=16).contains(&dim) || dim % 2 != 0 {
-        return Err(Error::new(format!(
-            "the query has {dim} features; expected an even number from 4 to 16"
-        )));
+        return Err(Error::refused(
+            format!("the query has {dim} features; expected an even number from 4 to 16"),
+            format!("查询有 {dim} 维；应为 4 到 16 之间的偶数"),
+        ));
     }
     if k.len() != dim {
-        return Err(Error::new(format!("the key has {} features; expected {dim}, as the query", k.len())));
+        return Err(Error::refused(
+            format!("the key has {} features; expected {dim}, as the query", k.len()),
+            format!("键有 {} 维；应与查询一样，{dim} 维", k.len()),
+        ));
     }
     for &value in q.iter().chain(k) {
         check::within("a feature", value, -1000.0..=1000.0)?;

@@ -4,6 +4,7 @@ use super::check;
 use crate::error::{Error, Result};
 use roformer::graph::mix;
 use roformer::ops::linear;
+use serde::{Deserialize, Serialize};
 
 /// Features of a word. No fewer than [`MOST`], so that a value can tell which word it came from.
 pub const FEATURES: usize = 16;
@@ -19,15 +20,47 @@ pub const VALUE: u64 = 3;
 /// The most bytes of a sentence.
 const LONGEST: usize = 400;
 
-/// The words of a sentence.
+/// A sentence.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Ask {
+    /// The sentence.
+    pub text: String,
+}
+
+impl Default for Ask {
+    fn default() -> Self {
+        Ask { text: "我爱你".into() }
+    }
+}
+
+/// What a sentence is cut into.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cut {
+    /// Its words.
+    pub words: Vec<String>,
+}
+
+/// The words of a sentence, as the other figures see them.
+pub fn cut(ask: &Ask) -> Result<Cut> {
+    Ok(Cut { words: words(&ask.text)? })
+}
+
+/// The words of a sentence: what stands between spaces, and Chinese by jieba's dictionary.
 pub fn words(text: &str) -> Result<Vec<String>> {
     if text.len() > LONGEST {
-        return Err(Error::new(format!("the sentence has {} bytes; expected at most {LONGEST}", text.len())));
+        return Err(Error::refused(
+            format!("the sentence has {} bytes; expected at most {LONGEST}", text.len()),
+            format!("句子有 {} 字节；最多 {LONGEST} 字节", text.len()),
+        ));
     }
-    let words: Vec<String> = text.split_whitespace().map(str::to_string).collect();
+    let words: Vec<String> = roformer::tokenizer::words(text).into_iter().map(str::to_string).collect();
     match words.len() {
         1..=MOST => Ok(words),
-        count => Err(Error::new(format!("the sentence has {count} words; expected 1 to {MOST}"))),
+        count => Err(Error::refused(
+            format!("the sentence has {count} words; expected 1 to {MOST}"),
+            format!("句子有 {count} 个词；应为 1 到 {MOST} 个"),
+        )),
     }
 }
 
@@ -74,6 +107,15 @@ mod tests {
         assert_eq!(vectors[0], vectors[3]);
         assert_ne!(vectors[1], vectors[4]);
         assert!(vectors.iter().flatten().all(|x| x.is_finite()));
+    }
+
+    #[test]
+    fn chinese_is_cut_into_words() {
+        let cut = |text: &str| cut(&Ask { text: text.into() }).unwrap().words;
+        assert_eq!(cut("我爱你"), ["我", "爱", "你"]);
+        assert_eq!(cut("你爱我"), ["你", "爱", "我"]);
+        assert_eq!(cut("RoFormer 用旋转位置编码"), ["RoFormer", "用", "旋转", "位置", "编码"]);
+        assert_eq!(cut("the dog, 狗"), ["the", "dog,", "狗"]);
     }
 
     #[test]

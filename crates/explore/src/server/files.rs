@@ -9,62 +9,88 @@ macro_rules! files {
     ($($path:literal)*) => { &[$(($path, include_str!(concat!("../../page/", $path)))),*] };
 }
 
-/// All files, with the charts' own style sheet, so that colours are said once.
-pub const FILES: &[(&str, &str)] = files![
+/// All files of `page/`.
+const FILES: &[(&str, &str)] = files![
     "index.html"
     "style.css"
-    "js/main.js"
-    "js/state.js"
+    "js/ask.js"
+    "js/chart.js"
     "js/controls.js"
+    "js/export.js"
+    "js/figure.js"
+    "js/format.js"
+    "js/main.js"
+    "js/math.js"
     "js/part.js"
     "js/place.js"
-    "js/figure.js"
-    "js/export.js"
-    "js/format.js"
-    "js/math.js"
-    "js/svg.js"
-    "js/chart.js"
     "js/sentence.js"
-    "js/parts/lengths.js"
+    "js/state.js"
+    "js/svg.js"
+    "js/tour.js"
+    "js/words.js"
+    "js/words/zh.js"
+    "js/words/zh/biases.js"
+    "js/words/zh/clocks.js"
+    "js/words/zh/codes.js"
+    "js/words/zh/comparison.js"
+    "js/words/zh/complex.js"
+    "js/words/zh/decay.js"
+    "js/words/zh/extension.js"
+    "js/words/zh/inspect.js"
+    "js/words/zh/linear.js"
+    "js/words/zh/model.js"
+    "js/words/zh/order.js"
+    "js/words/zh/page.js"
+    "js/words/zh/pairing.js"
+    "js/words/zh/precision.js"
+    "js/words/zh/receptive.js"
+    "js/words/zh/similarity.js"
+    "js/words/zh/terms.js"
+    "js/words/zh/tokens.js"
+    "js/words/zh/tour.js"
+    "js/words/zh/turning.js"
     "js/parts/all.js"
-    "js/parts/order.js"
-    "js/parts/order/moves.js"
-    "js/parts/codes.js"
-    "js/parts/terms.js"
-    "js/parts/complex.js"
-    "js/parts/tokens.js"
-    "js/parts/turning.js"
+    "js/parts/biases.js"
     "js/parts/clocks.js"
-    "js/parts/pairing.js"
+    "js/parts/codes.js"
+    "js/parts/comparison.js"
+    "js/parts/complex.js"
     "js/parts/decay.js"
     "js/parts/decay/about.js"
     "js/parts/decay/arrange.js"
     "js/parts/decay/cursor.js"
     "js/parts/decay/hands.js"
     "js/parts/decay/kept.js"
-    "js/parts/similarity.js"
-    "js/parts/biases.js"
-    "js/parts/linear.js"
-    "js/parts/receptive.js"
     "js/parts/extension.js"
     "js/parts/extension/chart.js"
     "js/parts/extension/methods.js"
-    "js/parts/precision.js"
     "js/parts/inspect.js"
     "js/parts/inspect/chart.js"
     "js/parts/inspect/source.js"
     "js/parts/inspect/verdict.js"
+    "js/parts/lengths.js"
+    "js/parts/linear.js"
     "js/parts/model.js"
-    "js/parts/comparison.js"
+    "js/parts/order.js"
+    "js/parts/order/moves.js"
+    "js/parts/pairing.js"
+    "js/parts/precision.js"
+    "js/parts/receptive.js"
+    "js/parts/similarity.js"
+    "js/parts/terms.js"
+    "js/parts/tokens.js"
+    "js/parts/turning.js"
 ];
+
+/// All files, with the charts' own style sheet, so that colours are said once.
+pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FILES.iter().copied().chain([("chart.css", lab::chart::STYLE)])
+}
 
 /// The file at a path of the address.
 pub fn find(path: &str) -> Option<Response> {
     let path = if path == "/" { "index.html" } else { path.strip_prefix('/')? };
-    let text = match path {
-        "chart.css" => lab::chart::STYLE,
-        _ => FILES.iter().find(|(name, _)| *name == path)?.1,
-    };
+    let text = all().find(|(name, _)| *name == path)?.1;
     let kind = match path.rsplit_once('.')?.1 {
         "html" => "text/html; charset=utf-8",
         "css" => "text/css; charset=utf-8",

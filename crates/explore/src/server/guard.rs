@@ -2,6 +2,8 @@
 //! that was made to point to this machine.
 
 use super::answer::refusal;
+use super::language::accepted;
+use crate::error::Error;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
@@ -25,19 +27,28 @@ impl Guard {
     }
 
     /// Why a request with these headers is refused.
-    fn refuses(&self, headers: &HeaderMap) -> Option<&'static str> {
+    fn refuses(&self, headers: &HeaderMap) -> Option<(&'static str, &'static str)> {
         let mut hosts = headers.get_all(header::HOST).iter();
         let (Some(host), None) = (hosts.next().and_then(|host| host.to_str().ok()), hosts.next()) else {
-            return Some("the header Host is missing, doubled or unreadable");
+            return Some((
+                "the header Host is missing, doubled or unreadable",
+                "请求头 Host 缺失、重复或无法读取",
+            ));
         };
         let host = short(host);
         if !self.hosts.is_empty() && !self.hosts.iter().any(|own| own.eq_ignore_ascii_case(host)) {
-            return Some("this server answers to localhost alone; the header Host names another");
+            return Some((
+                "this server answers to localhost alone; the header Host names another",
+                "本服务器只应答 localhost；请求头 Host 是别的名字",
+            ));
         }
         for origin in headers.get_all(header::ORIGIN) {
             let own = origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://"));
             if !own.is_some_and(|own| short(own).eq_ignore_ascii_case(host)) {
-                return Some("this server answers to its own page alone; the header Origin names another");
+                return Some((
+                    "this server answers to its own page alone; the header Origin names another",
+                    "本服务器只应答自己的网页；请求头 Origin 是别的网页",
+                ));
             }
         }
         None
@@ -64,7 +75,10 @@ const HEADERS: [(HeaderName, &str); 4] = [
 /// Lets a request through, or not.
 pub async fn check(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let mut response = match guard.refuses(request.headers()) {
-        Some(reason) => refusal(StatusCode::FORBIDDEN, reason),
+        Some((english, chinese)) => {
+            let language = accepted(request.headers());
+            refusal(StatusCode::FORBIDDEN, &Error::refused(english, chinese), language)
+        }
         None => next.run(request).await,
     };
     for (name, value) in HEADERS {

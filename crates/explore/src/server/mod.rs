@@ -1,11 +1,12 @@
 //! The server of the page: on this machine alone, unless it is told otherwise.
 
-mod answer;
-mod config;
+pub(crate) mod answer;
+pub(crate) mod config;
 mod connection;
-mod files;
+pub(crate) mod files;
 mod guard;
-mod routes;
+mod language;
+pub(crate) mod routes;
 
 use crate::exhibits::Exhibits;
 use axum::middleware;

@@ -171,7 +171,7 @@ impl Chromium {
     /// Goes to a part, as a link does, and waits until it shows what was asked last.
     pub fn part(&mut self, id: &str) {
         self.eval(&format!(
-            "import('/js/place.js').then(({{ goTo }}) => goTo(document.getElementById('{id}')))"
+            "import(new URL('js/place.js', document.baseURI)).then(({{ goTo }}) => goTo(document.getElementById('{id}')))"
         ));
         self.settle(id);
     }
@@ -226,7 +226,7 @@ impl Chromium {
     /// Opens the address that the page has come to, as a link would be.
     pub fn reopen(&mut self, part: &str) {
         self.wait_for(
-            "import('/js/state.js').then(({ address }) => location.pathname + location.hash === address())",
+            "import(new URL('js/state.js', document.baseURI)).then(({ address }) => location.pathname + location.hash === address())",
         );
         let address = self.eval("location.href");
         self.open(address.as_str().unwrap());

@@ -7,8 +7,10 @@ mod codes;
 mod complex;
 mod decay;
 mod exhibits;
+mod exported;
 mod extension;
 mod inspect;
+mod language;
 mod linear;
 mod order;
 mod pairing;
@@ -20,6 +22,7 @@ mod similarity;
 mod speed;
 mod terms;
 mod tokens;
+mod tour;
 mod turning;
 mod whole;
 

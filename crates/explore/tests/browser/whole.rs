@@ -4,7 +4,7 @@ use super::chromium::{Chromium, DESK, NIGHT, PHONE};
 use super::page;
 use serde_json::{Value, json};
 
-fn parts(browser: &mut Chromium) -> Vec<String> {
+pub fn parts(browser: &mut Chromium) -> Vec<String> {
     let parts = browser.eval("[...document.querySelectorAll('section.part')].map((part) => part.id)");
     parts.as_array().unwrap().iter().map(|part| part.as_str().unwrap().to_string()).collect()
 }
@@ -65,6 +65,21 @@ fn every_figure_can_be_saved() {
     browser.is_content(&url);
 }
 
+/// Goes to a part and asserts that nothing is wider than the window, and that no text of a figure lies outside its drawing.
+pub fn fits(browser: &mut Chromium, part: &str, name: &str) {
+    browser.part(part);
+    let wide = browser.eval("document.documentElement.scrollWidth - innerWidth");
+    assert!(wide.as_f64().unwrap() <= 0.0, "{part} on {name}: {wide} pixels too wide");
+    let outside = browser.eval(&format!(
+        "(() => {{ const svg = document.querySelector('#{part} svg.chart'); const box = svg.getBoundingClientRect();
+          return [...svg.querySelectorAll('text')].filter((text) => {{ const b = text.getBoundingClientRect();
+            return b.width && (b.left < box.left - 3 || b.right > box.right + 3 || b.top < box.top - 3 || b.bottom > box.bottom + 3); }})
+          .map((text) => text.textContent); }})()"
+    ));
+    assert_eq!(outside, json!([]), "{part} on {name}");
+    browser.screenshot(&format!("{part}-{name}"));
+}
+
 #[test]
 fn every_part_fits_every_window() {
     let Some((mut browser, url)) = page() else { return };
@@ -72,18 +87,7 @@ fn every_part_fits_every_window() {
     for (name, looks) in [("desk", DESK), ("night", NIGHT), ("phone", PHONE)] {
         browser.looks(looks);
         for part in &parts {
-            browser.part(part);
-            // Nothing is wider than the window, and no text of a figure lies outside its drawing.
-            let wide = browser.eval("document.documentElement.scrollWidth - innerWidth");
-            assert!(wide.as_f64().unwrap() <= 0.0, "{part} on {name}: {wide} pixels too wide");
-            let outside = browser.eval(&format!(
-                "(() => {{ const svg = document.querySelector('#{part} svg.chart'); const box = svg.getBoundingClientRect();
-                  return [...svg.querySelectorAll('text')].filter((text) => {{ const b = text.getBoundingClientRect();
-                    return b.width && (b.left < box.left - 3 || b.right > box.right + 3 || b.top < box.top - 3 || b.bottom > box.bottom + 3); }})
-                  .map((text) => text.textContent); }})()"
-            ));
-            assert_eq!(outside, json!([]), "{part} on {name}");
-            browser.screenshot(&format!("{part}-{name}"));
+            fits(&mut browser, part, name);
         }
     }
     browser.is_content(&url);

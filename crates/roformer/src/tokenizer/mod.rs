@@ -45,6 +45,7 @@ pub use encoding::Encoding;
 pub(crate) use hand_over::template;
 pub use hand_over::{FILES, kept};
 pub use unknown::Unknown;
+pub use words::words;
 pub(crate) use words::{cut_at_chinese, is_chinese, is_whole, jieba_words, word_starts};
 
 use crate::error::{Error, Result};

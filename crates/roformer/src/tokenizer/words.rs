@@ -59,6 +59,35 @@ pub(crate) fn jieba_words(text: &str) -> impl Iterator<Item = &str> {
     dictionary().cut(text, false).into_iter().map(|word| word.word)
 }
 
+/// The words of a text where no vocabulary says what one is: what stands between whitespace, and of Chinese the words of jieba's
+/// dictionary. What the dictionary lists as a phrase is cut at its characters, as [`super::Tokenizer`] does with what its
+/// vocabulary lacks.
+///
+/// ```
+/// use roformer::tokenizer::words;
+///
+/// assert_eq!(words("我爱你"), ["我", "爱", "你"]);
+/// assert_eq!(words("旋转位置编码 in RoFormer"), ["旋转", "位置", "编码", "in", "RoFormer"]);
+/// ```
+pub fn words(text: &str) -> Vec<&str> {
+    /// Phrases in common use, by the dictionary's tags.
+    const PHRASE: &str = "l";
+    let mut words = Vec::new();
+    for part in text.split_whitespace() {
+        if !part.chars().any(is_chinese) {
+            words.push(part);
+            continue;
+        }
+        for tagged in dictionary().tag(part, false) {
+            match tagged.tag {
+                PHRASE => words.extend(cut_at_chinese(tagged.word).into_iter().map(|at| &tagged.word[at])),
+                _ => words.push(tagged.word),
+            }
+        }
+    }
+    words
+}
+
 /// The Chinese characters of a word, and what stands between them and whitespace: byte offsets.
 pub(crate) fn cut_at_chinese(word: &str) -> Vec<std::ops::Range<usize>> {
     let (mut parts, mut start) = (Vec::new(), 0);

@@ -6,14 +6,15 @@ import { frac, i, lines, look, n, o, row, root, sub, text as words } from "../ma
 import { circle, group, label, line } from "../svg.js";
 import { tall } from "./decay/about.js";
 import { kept } from "./decay/kept.js";
+import { listed, t } from "../words.js";
 
 const NAMES = {
-  t5: ["T5", "+ number of the bucket"],
-  alibi: ["ALiBi", "− slope × distance"],
-  kerple: ["KERPLE", "− log of the distance"],
-  shaw: ["Shaw", "+ query · vector"],
-  alike: ["rotary, alike", "part of the score left"],
-  random: ["rotary, random", "the score"],
+  t5: ["T5", t`+ number of the bucket`],
+  alibi: ["ALiBi", t`− slope × distance`],
+  kerple: ["KERPLE", t`− log of the distance`],
+  shaw: ["Shaw", t`+ query · vector`],
+  alike: [t`rotary, alike`, t`part of the score left`],
+  random: [t`rotary, random`, t`the score`],
 };
 
 /** Where the pictures stand. */
@@ -38,8 +39,8 @@ const within = ({ m, n, length, ...rest }) => ({ m: clamp(m, length), n: clamp(n
 
 export default {
   id: "biases",
-  title: "Adding to the score, or turning",
-  text: `<p>Other encodings leave q and k alone and change the score of each query m with each key n. Each picture shows by how much,
+  title: t`Adding to the score, or turning`,
+  text: t`<p>Other encodings leave q and k alone and change the score of each query m with each key n. Each picture shows by how much,
     for every query (down) and key (across). All depend on m − n alone, so each is made of diagonals. Blue adds, orange takes away. Drag the cross.</p>
     <p><strong>T5</strong> sorts distances into buckets and adds one learned number for each; far distances share wide buckets, before
     and after have their own. <strong>ALiBi</strong> takes a fixed slope times the distance off; each head has its slope.
@@ -51,14 +52,14 @@ export default {
     <p class="soft">What a model learns is made up here: T5’s numbers, KERPLE’s r₁ = 1 and r₂ = ½, and the query and key of Shaw and the
     last picture, which are drawn at random and are the same at every position. Shaw’s vectors are sines and cosines, as in NEZHA.</p>`,
   controls: {
-    m: range("query at m", 40, 0, 127),
-    n: range("key at n", 16, 0, 127),
-    head: range("head, of 8 (T5, ALiBi)", 3, 1, 8),
-    reach: range("Shaw’s clip bound k", 12, 1, 32),
+    m: range(t`query at m`, 40, 0, 127),
+    n: range(t`key at n`, 16, 0, 127),
+    head: range(t`head, of 8 (T5, ALiBi)`, 3, 1, 8),
+    reach: range(t`Shaw’s clip bound k`, 12, 1, 32),
     dim: { ...shared.dim },
     base: { ...shared.base },
-    length: range("tokens", 64, 8, 128),
-    seed: range("another query and key (Shaw, rotary)", 2, 1, 99),
+    length: range(t`tokens`, 64, 8, 128),
+    seed: range(t`another query and key (Shaw, rotary)`, 2, 1, 99),
   },
   route: "biases",
   ask: within,
@@ -70,11 +71,11 @@ export default {
     const value = (name, series = 0) => row(o("="), look(series, n(fixed(of(name), 4))));
     return lines(
       [distance, row(o("="), n(data.distance))],
-      [words("T5"), row(sub(i("b"), row(words("bucket "), n(data.bucket))), value("t5"))],
+      [words("T5"), row(sub(i("b"), row(words(t`bucket `), n(data.bucket))), value("t5"))],
       [words("ALiBi"), row(o("−"), sup2(2, head), o("·"), n(Math.abs(data.distance)), value("alibi"))],
       [words("KERPLE"), row(o("−"), n(data.kernel[0]), o("·"), i("ln"), o("("), n(1), o("+"), n(data.kernel[1]), o("·"), n(Math.abs(data.distance)), o(")"), value("kerple"))],
-      [words("Shaw"), tall(frac(row(i("q"), o("·"), sub(i("R"), row(n(data.clipped)))), root(i("d"))), value("shaw"), Math.abs(data.distance) > reach ? words(" (clipped)") : "")],
-      [words("rotary"), tall(frac(n(2), i("d")), o("∑"), i("cos"), o("("), distance, o(")"), sub(i("θ"), i("j")), value("alike"))],
+      [words("Shaw"), tall(frac(row(i("q"), o("·"), sub(i("R"), row(n(data.clipped)))), root(i("d"))), value("shaw"), Math.abs(data.distance) > reach ? words(t` (clipped)`) : "")],
+      [words(t`rotary`), tall(frac(n(2), i("d")), o("∑"), i("cos"), o("("), distance, o(")"), sub(i("θ"), i("j")), value("alike"))],
     );
   },
 
@@ -115,12 +116,12 @@ export default {
     for (const [index, map] of data.maps.entries()) {
       const cell = cellAt(point, at.box(index), state.length, state.length);
       const value = cell && map.values[cell[0] - cell[1] + (map.values.length - 1) / 2];
-      if (Number.isFinite(value)) return `${NAMES[map.name][0]}, query ${cell[0]}, key ${cell[1]}: ${fixed(value, 4)}`;
+      if (Number.isFinite(value)) return t`${NAMES[map.name][0]}, query ${cell[0]}, key ${cell[1]}: ${fixed(value, 4)}`;
     }
     return "";
   },
 
-  html: (data) => `<table><thead><tr><th>at m − n = ${number(data.distance)}</th><th>here</th><th>m and n exchanged</th><th>10 further</th></tr></thead>
+  html: (data) => t`<table><thead><tr><th>at m − n = ${number(data.distance)}</th><th>here</th><th>m and n exchanged</th><th>10 further</th></tr></thead>
     <tbody>${data.maps.map((map) => `<tr><th>${NAMES[map.name][0]}</th><td>${fixed(map.here, 3)}</td><td>${fixed(map.exchanged, 3)}</td><td>${fixed(map.further, 3)}</td></tr>`).join("")}</tbody></table>`,
 
   table: (data) => {
@@ -128,7 +129,7 @@ export default {
     return { columns: ["distance", ...data.maps.map((map) => map.name)], rows: data.maps[0].values.map((_, index) => [index - last, ...data.maps.map((map) => map.values[index])]) };
   },
 
-  describe: (data) => `Six pictures of what encodings do to scores. At distance ${data.distance}: ${data.maps.map((map) => `${NAMES[map.name][0]} ${fixed(map.here, 3)}`).join(", ")}.`,
+  describe: (data) => t`Six pictures of what encodings do to scores. At distance ${data.distance}: ${listed(data.maps.map((map) => `${NAMES[map.name][0]} ${fixed(map.here, 3)}`))}.`,
 };
 
 /** A power of two with a negative exponent. */

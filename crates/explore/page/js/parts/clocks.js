@@ -4,6 +4,7 @@ import { range, shared } from "../controls.js";
 import { count, fixed, number } from "../format.js";
 import { i, lines, look, n, o, row, sub, sup, text } from "../math.js";
 import { circle, group, label, line, px, rect, tag } from "../svg.js";
+import { t } from "../words.js";
 
 const LEFT = 30;
 /** Whole positions of three digits: what a slider can aim at. */
@@ -15,7 +16,7 @@ const tokens = (value) => (value < 1e3 ? number(value) : count(value));
 
 /** Where the clocks hang at a width, as near to the window's shape as whole rows allow. */
 function wall(width, pairs) {
-  const keys = legend([["0 faded", "seen in training"], ["1", "never seen"], ["7", "hand at m"]], 2, 13, width);
+  const keys = legend([["0 faded", t`seen in training`], ["1", t`never seen`], ["7", t`hand at m`]], 2, 13, width);
   const top = keys.height + 8;
   const across = clamp(Math.round((width - LEFT) / clamp(Math.sqrt(((width - LEFT) * Math.min(380, 0.9 * width)) / pairs), 20, 110)), 1, pairs);
   const cell = Math.min(110, (width - LEFT) / across);
@@ -42,12 +43,12 @@ function arc([x, y], radius, from, to) {
 }
 
 const about = (clock, pair, { length }) =>
-  `Pair ${pair}: a turn takes ${tokens(clock.wavelength)} tokens, ${number(clock.turns, 3)} turns within ${count(length)}; the hand is at ${degrees(clock.angle)}${clock.is_beyond ? ", where training never had it" : ""}.`;
+  t`Pair ${pair}: a turn takes ${tokens(clock.wavelength)} tokens, ${number(clock.turns, 3)} turns within ${count(length)}; the hand is at ${degrees(clock.angle)}${clock.is_beyond ? t`, where training never had it` : ""}.`;
 
 export default {
   id: "clocks",
-  title: "A wall of clocks",
-  text: `<p>A whole head is a wall of clocks, one for each pair of features, the fastest first. At position m the hand of pair j
+  title: t`A wall of clocks`,
+  text: t`<p>A whole head is a wall of clocks, one for each pair of features, the fastest first. At position m the hand of pair j
     has turned by m·θ<sub>j</sub>, from the right and anticlockwise. Together the hands tell the position, as the hands for
     seconds, minutes and hours tell the time.</p>
     <p><strong>What the base does.</strong> It makes the slow clocks slow. A turn takes 6.28 tokens for the first pair, whatever
@@ -60,12 +61,12 @@ export default {
     that training never showed, in orange. Nobody has taught the model what those mean.</p>
     <p>Drag across the wall to move the position. <span data-value="about"></span></p>`,
   controls: {
-    position: range("position m", 1000, 1, 4194304, { log: true, round: whole, most: (value) => Math.max(value("length"), value("context")) }),
+    position: range(t`position m`, 1000, 1, 4194304, { log: true, round: whole, most: (value) => Math.max(value("length"), value("context")) }),
     base: { ...shared.base },
     dim: { ...shared.dim },
     length: { ...shared.length },
     context: { ...shared.context },
-    pair: range("look at pair j", 46, 0, 255, { most: (value) => value("dim") / 2 - 1 }),
+    pair: range(t`look at pair j`, 46, 0, 255, { most: (value) => value("dim") / 2 - 1 }),
   },
   route: "clocks",
   ask: ({ dim, base, length, context, position }) => ({ dim, base, length: Math.round(length), context: Math.round(context), position: Math.round(position) }),
@@ -85,13 +86,13 @@ export default {
     const turns = (length * clock.theta) / (2 * Math.PI);
     const further = (context * clock.theta) / (2 * Math.PI);
     const isUnseen = turns < 1 && context > length;
-    const verdict = isUnseen ? "training has not seen all of it" : "training has seen every angle";
+    const verdict = isUnseen ? t`training has not seen all of it` : t`training has seen every angle`;
     const wavelength = row(n(2), i("π"), o("/"), sub(i("θ"), i("j")));
     return lines(
       [wavelength, row(o("="), n(2), i("π"), o("·"), sup(i("base"), row(n(2), i("j"), o("/"), i("d"))))],
-      ["", row(o("="), n(2), i("π"), o("·"), sup(n(base, 6), row(n(2 * pair), o("/"), n(dim))), o("="), n(tokens(clock.wavelength)), text(" tokens"))],
-      [text("trained"), row(o("="), n(count(length)), o("/"), n(tokens(clock.wavelength)), o("="), n(turns, 3), text(" turns"))],
-      [text("target"), row(o("="), n(count(context)), o("/"), n(tokens(clock.wavelength)), o("="), isUnseen ? look(1, n(further, 3)) : n(further, 3), text(" turns"))],
+      ["", row(o("="), n(2), i("π"), o("·"), sup(n(base, 6), row(n(2 * pair), o("/"), n(dim))), o("="), n(tokens(clock.wavelength)), text(t` tokens`))],
+      [text(t`trained`), row(o("="), n(count(length)), o("/"), n(tokens(clock.wavelength)), o("="), n(turns, 3), text(t` turns`))],
+      [text(t`target`), row(o("="), n(count(context)), o("/"), n(tokens(clock.wavelength)), o("="), isUnseen ? look(1, n(further, 3)) : n(further, 3), text(t` turns`))],
       ["", text(verdict)],
     );
   },
@@ -121,8 +122,8 @@ export default {
       group({ class: "faded" }, line(place(1), y, trained, y, { class: "line", style: bar })),
       target > trained ? group({ class: "s1" }, line(trained, y, target, y, { class: "line", style: bar })) : "",
       mark(place(1), "1", 22),
-      mark(trained, `trained length ${count(state.length)}`, 22),
-      mark(target, `target length ${count(state.context)}`, 40),
+      mark(trained, t`trained length ${count(state.length)}`, 22),
+      mark(target, t`target length ${count(state.context)}`, 40),
       rect(LEFT - 10, y - 16, width - LEFT, 32, { fill: "transparent", class: "handle", "data-drag": "position", style: "touch-action: pan-y" }),
       group({ class: "s7 handle", "data-drag": "position" }, circle(here, y, 8, { class: "knob" }), label(clamp(here, 60, width - 60), y - 15, `m = ${count(state.position)}`, { anchor: "middle", class: "strong" })),
     );
@@ -175,5 +176,5 @@ export default {
   }),
 
   describe: (data, { length, context, position }) =>
-    `${data.clocks.length} clocks, one per pair, at position ${position}. ${data.never_turning} never complete a turn within ${length} tokens; ${data.unseen} reach unseen angles within ${context}; ${data.beyond} stand at one now. The last hand is at ${fixed(data.clocks.at(-1).angle, 3)} radians.`,
+    t`${data.clocks.length} clocks, one per pair, at position ${position}. ${data.never_turning} never complete a turn within ${length} tokens; ${data.unseen} reach unseen angles within ${context}; ${data.beyond} stand at one now. The last hand is at ${fixed(data.clocks.at(-1).angle, 3)} radians.`,
 };

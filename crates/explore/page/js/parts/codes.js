@@ -3,8 +3,9 @@ import { frame, series } from "../chart.js";
 import { choice, range } from "../controls.js";
 import { fixed, number } from "../format.js";
 import { frac, i, lines, look, n, o, root, row, sub, sum, sup, text } from "../math.js";
-import { coloured, measure } from "../sentence.js";
-import { circle, group, label, line, polyline, rect } from "../svg.js";
+import { coloured } from "../sentence.js";
+import { circle, group, label, line, measure, polyline, rect } from "../svg.js";
+import { t } from "../words.js";
 
 /** The colours of the codes. */
 const LOOK = { scalar: 4, integer: 6, binary: 1, sinusoidal: 0, cosine: 5 };
@@ -37,8 +38,8 @@ const digits = (code) => [...code].reverse().join("");
 
 export default {
   id: "codes",
-  title: "How to write down a position",
-  text: `<p>A model needs a code for each position, and there are simple ones. The <em>share</em> m/L stays between 0 and 1, but a
+  title: t`How to write down a position`,
+  text: t`<p>A model needs a code for each position, and there are simple ones. The <em>share</em> m/L stays between 0 and 1, but a
     step of one word is 1/L: it depends on the length. Position <output data-value="m"></output> is
     <output data-value="share"></output> in a text of <output data-value="length"></output> words and
     <output data-value="half"></output> in one of <output data-value="double"></output>.</p>
@@ -51,10 +52,10 @@ export default {
     <output data-value="factor"></output>. From any position to the next the code moves equally far:
     <output class="big" data-value="step"></output>.</p>`,
   controls: {
-    m: range("position m", 7, 0, 63),
-    length: range("length L", 16, 4, 64),
-    width: range("features of the sinusoidal code, d", 26, 2, 32, { step: 2 }),
-    curve: choice("compare", "step", [["step", "each position with the next"], ["from", "position m with all"]]),
+    m: range(t`position m`, 7, 0, 63, { param: "position" }),
+    length: range(t`length L`, 16, 4, 64),
+    width: range(t`features of the sinusoidal code, d`, 26, 2, 32, { step: 2 }),
+    curve: choice(t`compare`, "step", [["step", t`each position with the next`], ["from", t`position m with all`]]),
   },
   route: "codes",
   ask: ({ m, length, width }) => ({ position: clamp(m, length), length, width }),
@@ -74,8 +75,8 @@ export default {
       double: String(2 * length),
       from: String(from),
       to: String(from + 1),
-      flips: `${flips} of ${data.binary[0].length} digits`,
-      far: Math.abs(far - m) > 1 ? `, and from ${m} to ${far} a single one` : "",
+      flips: t`${flips} of ${data.binary[0].length} digits`,
+      far: Math.abs(far - m) > 1 ? t`, and from ${m} to ${far} a single one` : "",
       factor: data.omega.length > 1 ? number(data.omega[0] / data.omega[1], 3) : "–",
       step: number(data.steps.sinusoidal[from]),
     };
@@ -144,16 +145,16 @@ export default {
         ground(band) +
           group({ class: `s${LOOK.cosine}` }, polyline(points(data.waves[pair].cos), { style: "stroke-width: 1" })) +
           group({ class: `s${LOOK.sinusoidal}` }, polyline(points(data.waves[pair].sin)), circle(place(m), middle - sin * (band.height / 2 - 3), 4.5, { class: "dot" })) +
-          name(middle, `pair ${pair}`) +
+          name(middle, t`pair ${pair}`) +
           value(middle, width < 480 ? fixed(sin, 2) : `${fixed(sin, 2)}, ${fixed(cos, 2)}`, LOOK.sinusoidal),
       );
     });
     content.push(
       line(place(m), 44, place(m), at.chart - 10, { class: "level" }),
-      heading(rows.scalarAt, "share of the length, m/L"),
-      heading(rows.integerAt, "the number, m"),
-      heading(rows.binaryAt, "its binary digits"),
-      heading(rows.sinusoidalAt, width < 480 ? "sines, cosines (thin)" : `sines, and cosines (thin), of the first ${rows.waves.length} of ${data.omega.length} pairs`),
+      heading(rows.scalarAt, t`share of the length, m/L`),
+      heading(rows.integerAt, t`the number, m`),
+      heading(rows.binaryAt, t`its binary digits`),
+      heading(rows.sinusoidalAt, width < 480 ? t`sines, cosines (thin)` : t`sines, and cosines (thin), of the first ${rows.waves.length} of ${data.omega.length} pairs`),
       ruler(at, length, m),
       distances(data, at, m, curve, width),
     );
@@ -166,7 +167,7 @@ export default {
     const at = layout(data, width);
     const m = at.invert(point.x);
     if (m < 0 || m >= data.scalar.length || point.y > at.chart) return;
-    return `position ${m}: share ${number(data.scalar[m])}, digits ${digits(data.binary[m])}, first sine ${fixed(data.sinusoidal[m][0], 3)}`;
+    return t`position ${m}: share ${number(data.scalar[m])}, digits ${digits(data.binary[m])}, first sine ${fixed(data.sinusoidal[m][0], 3)}`;
   },
 
   setup(section, { now, set }) {
@@ -182,7 +183,7 @@ export default {
 
   describe(data, state) {
     const m = clamp(state.m, data.scalar.length);
-    return `Four codes of the positions 0 to ${data.scalar.length - 1}. Position ${m} has the share ${number(data.scalar[m])} and the digits ${digits(data.binary[m])}.`;
+    return t`Four codes of the positions 0 to ${data.scalar.length - 1}. Position ${m} has the share ${number(data.scalar[m])} and the digits ${digits(data.binary[m])}.`;
   },
 };
 
@@ -211,7 +212,7 @@ function distances(data, at, m, curve, width) {
   const isStep = curve === "step";
   const of = isStep ? data.steps : data.distances;
   const shown = isStep ? ["scalar", "integer", "binary", "sinusoidal"] : ["binary", "sinusoidal"];
-  const names = { scalar: "share", integer: "number", binary: "digits", sinusoidal: width < 480 ? "sines" : "sines, cosines" };
+  const names = { scalar: t`share`, integer: t`number`, binary: t`digits`, sinusoidal: width < 480 ? t`sines` : t`sines, cosines` };
   const top = Math.max(...shown.flatMap((name) => of[name])) * 1.08;
   let left = 0;
   const legend = shown.map((name) => {
@@ -220,13 +221,13 @@ function distances(data, at, m, curve, width) {
     left += measure(names[name]) + 33;
     return drawn;
   });
-  const x = { domain: [0, length - 1], label: isStep ? "position" : "other position" };
+  const x = { domain: [0, length - 1], label: isStep ? t`position` : t`other position` };
   const chart = frame({ x, y: { domain: [0, top] }, width, height: 148, left: at.left, right: at.right, top: 8 });
   const points = (values) => values.map((value, position) => [isStep ? position + 0.5 : position, value]);
   const marked = isStep ? Math.min(m, length - 2) : m;
   const dot = (name) => circle(chart.x(points(of[name])[marked][0]), chart.y(of[name][marked]), 4.5, { class: "dot" });
   const lines = shown.map((name) => series(chart, points(of[name]), LOOK[name]));
   const dots = shown.map((name) => group({ class: `s${LOOK[name]}` }, dot(name)));
-  const title = isStep ? "how far each code moves with a step" : `how far each code is from that of ${m}`;
+  const title = isStep ? t`how far each code moves with a step` : t`how far each code is from that of ${m}`;
   return label(0, at.chart + 12, title, { class: "heading" }) + legend.join("") + group({ transform: `translate(0 ${at.chart + 42})` }, chart.axes, lines, dots);
 }

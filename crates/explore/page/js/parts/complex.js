@@ -4,6 +4,7 @@ import { fixed, number } from "../format.js";
 import { angle as bracket, i, lines, look, matrix, n, o, paren, row, sup, text } from "../math.js";
 import { coloured } from "../sentence.js";
 import { arc, arrow, circle, group, label, line, px as pixel, tag } from "../svg.js";
+import { t } from "../words.js";
 
 /** How far the plane reaches, and how far z and k may go. */
 const [REACH, LIMIT] = [2.4, 1.6];
@@ -32,8 +33,8 @@ function numberAt(point, width) {
 
 export default {
   id: "complex",
-  title: "A complex number is a rotation",
-  text: `<p>Two features of a query are a point (x, y) of the plane, or one complex number z = x + iy. Drag <em>z</em>, or drag what it
+  title: t`A complex number is a rotation`,
+  text: t`<p>Two features of a query are a point (x, y) of the plane, or one complex number z = x + iy. Drag <em>z</em>, or drag what it
     becomes when it is multiplied by e<sup>iθ</sup> = cos θ + i sin θ: <strong>a turn by θ that keeps the length.</strong> A
     matrix does the same to the pair (x, y), and that is all that rotary embedding does to a pair of features.</p>
     <p>By length and angle, z = r (cos φ + i sin φ) with r = <output data-value="radius"></output> and
@@ -45,11 +46,11 @@ export default {
     inner product ⟨z, k⟩ = <output class="big" data-value="inner"></output>. With e<sup>imθ</sup> in z and e<sup>inθ</sup> in k,
     what is left of both turns is e<sup>i(m−n)θ</sup>.</p>`,
   controls: {
-    x: range("real part of z, x", 1.5, -LIMIT, LIMIT, { step: 0.01 }),
-    y: range("imaginary part of z, y", 0.5, -LIMIT, LIMIT, { step: 0.01 }),
-    degrees: range("angle θ, in degrees", 50, -180, 180),
-    u: range("real part of k", 0.5, -LIMIT, LIMIT, { step: 0.01 }),
-    v: range("imaginary part of k", -1, -LIMIT, LIMIT, { step: 0.01 }),
+    x: range(t`real part of z, x`, 1.5, -LIMIT, LIMIT, { step: 0.01 }),
+    y: range(t`imaginary part of z, y`, 0.5, -LIMIT, LIMIT, { step: 0.01 }),
+    degrees: range(t`angle θ, in degrees`, 50, -180, 180),
+    u: range(t`real part of k`, 0.5, -LIMIT, LIMIT, { step: 0.01 }),
+    v: range(t`imaginary part of k`, -1, -LIMIT, LIMIT, { step: 0.01 }),
   },
   route: "complex",
   play: { control: "degrees", rate: 45 },
@@ -57,7 +58,7 @@ export default {
   values: (data) => ({
     radius: number(data.radius),
     phase: `${fixed(degrees(data.phase), 1)}°`,
-    arctangent: data.arctangent === null ? "nothing, as x is 0" : `${fixed(degrees(data.arctangent), 1)}°`,
+    arctangent: data.arctangent === null ? t`nothing, as x is 0` : `${fixed(degrees(data.arctangent), 1)}°`,
     determinant: number(data.determinant),
     inner: fixed(data.inner, 4),
   }),
@@ -166,8 +167,8 @@ export default {
   }),
 
   describe: (data, { x, y, degrees }) =>
-    `The plane with z = ${number(x)} + ${number(y)}i, z turned by ${degrees} degrees to ${fixed(data.turned[0], 3)} + ${fixed(data.turned[1], 3)}i, ` +
-    `and k. Beside it the unit square, which z as a matrix makes ${number(data.determinant)} times as large.`,
+    t`The plane with z = ${number(x)} + ${number(y)}i, z turned by ${degrees} degrees to ${fixed(data.turned[0], 3)} + ${fixed(data.turned[1], 3)}i, ` +
+    t`and k. Beside it the unit square, which z as a matrix makes ${number(data.determinant)} times as large.`,
 };
 
 /** The unit square and what the matrix of z makes of it. */
@@ -182,8 +183,8 @@ function area(data, { left, top, side }) {
   const at = ([a, b]) => [origin[0] + a * unit, origin[1] - b * unit];
   const shape = (points, attributes) => tag("polygon", { points: points.map((point) => at(point).map(pixel).join(",")).join(" "), ...attributes });
   return [
-    label(left, top + 12, "the unit square under z", { class: "heading" }),
-    label(left, top + 28, `area ${number(data.determinant)} = |z|²`),
+    label(left, top + 12, t`the unit square under z`, { class: "heading" }),
+    label(left, top + 28, t`area ${number(data.determinant)} = |z|²`),
     shape([[0, 0], [1, 0], [1, 1], [0, 1]], { fill: "none", class: "axis", "stroke-dasharray": "3 3" }),
     group({ class: `s${Z}` }, shape(corners, { class: "band" }), shape(corners, { class: "line" })),
     arrow(...origin, ...at([x, y]), { class: `arrow s${Z}` }),

@@ -2,11 +2,12 @@
 import { frame, legend, series } from "../chart.js";
 import { choice, range, shared, words } from "../controls.js";
 import { count, fixed, number } from "../format.js";
-import { circle, group, label, line, polyline, rect } from "../svg.js";
+import { circle, group, label, line, measure, polyline, rect } from "../svg.js";
 import { about, CONTROLS, CURVES, digitsOf, formula } from "./decay/about.js";
 import { arrange } from "./decay/arrange.js";
 import { cursor, nearest } from "./decay/cursor.js";
 import { drags, hands } from "./decay/hands.js";
+import { t } from "../words.js";
 
 const heightOf = (width) => (width < 480 ? 290 : 350);
 
@@ -15,10 +16,10 @@ function chartOf(data, { reach }, width) {
   // Room for the numbers beside dots at the very top and bottom.
   const [low, high] = data.limits;
   const room = (high - low) * 0.13;
-  return frame({ x: { domain: [0, reach], label: "distance Δ = m − n" }, y: { domain: [low < 0 ? low - room : low, high + room] }, width, height: heightOf(width), top: 46, right: 24 });
+  return frame({ x: { domain: [0, reach], label: t`distance Δ = m − n` }, y: { domain: [low < 0 ? low - room : low, high + room] }, width, height: heightOf(width), top: 46, right: 24 });
 }
 
-const NAMES = { bound: "bound", ones: "score", random: "expected score", own: "score", three: "S(Δ)", one: "score" };
+const NAMES = { bound: t`bound`, ones: t`score`, random: t`expected score`, own: t`score`, three: "S(Δ)", one: t`score` };
 // Which marks have their numbers beside them in the figure; all are in the table below it.
 const NAMED = {
   bound: () => false,
@@ -31,24 +32,24 @@ const REACH = { bound: 1000, ones: 2000, random: 1000, own: 1000, three: 400, on
 
 const part = {
   id: "decay",
-  title: "Does attention fade with distance?",
-  text: `<p>The RoFormer paper shows that a bound on the score falls as the distance grows, and calls it long-term decay. It is often
+  title: t`Does attention fade with distance?`,
+  text: t`<p>The RoFormer paper shows that a bound on the score falls as the distance grows, and calls it long-term decay. It is often
     retold as “the farther, the lower”. That is more than the paper says. Choose a curve, and drag the line along it.</p>
     <p data-value="about"></p>
     <p>At Δ = <output data-value="at"></output> the curve is at <output class="big" data-value="value"></output>.</p>`,
   controls: {
-    curve: choice("curve", "bound", CURVES),
-    at: range("distance, Δ", 50, 0, 1000),
-    reach: range("last distance shown", 1000, 10, 100000, { log: true, round: (value) => Math.round(Number(value.toPrecision(2))) }),
+    curve: choice(t`curve`, "bound", CURVES),
+    at: range(t`distance, Δ`, 50, 0, 1000),
+    reach: range(t`last distance shown`, 1000, 10, 100000, { log: true, round: (value) => Math.round(Number(value.toPrecision(2))) }),
     dim: { ...shared.dim },
     base: { ...shared.base },
-    share: range("common mean of q and k", 0, 0, 1, { step: 0.05 }),
-    seed: range("other examples", 1, 1, 99),
-    q: words("q, two numbers per pair", "0.9,0.4,0.2,1,-0.6,0.8,1,0.1,0.7,-0.7,0.5,0.9"),
-    k: words("k, two numbers per pair", "0.5,-0.8,1,0.3,0.9,0.2,-0.3,0.9,0.8,0.4,1,-0.2"),
-    aim: range("a distance to peak at, r", 200, 0, 1000),
-    theta: range("frequency θ", 0.1, 0.001, 3, { log: true }),
-    phase: range("phase of the key, φ", 0, -3.1, 3.1, { step: 0.1 }),
+    share: range(t`common mean of q and k`, 0, 0, 1, { step: 0.05 }),
+    seed: range(t`other examples`, 1, 1, 99),
+    q: words(t`q, two numbers per pair`, "0.9,0.4,0.2,1,-0.6,0.8,1,0.1,0.7,-0.7,0.5,0.9"),
+    k: words(t`k, two numbers per pair`, "0.5,-0.8,1,0.3,0.9,0.2,-0.3,0.9,0.8,0.4,1,-0.2"),
+    aim: range(t`a distance to peak at, r`, 200, 0, 1000),
+    theta: range(t`frequency θ`, 0.1, 0.001, 3, { log: true }),
+    phase: range(t`phase of the key, φ`, 0, -3.1, 3.1, { step: 0.1 }),
   },
   route: "decay",
 
@@ -60,7 +61,7 @@ const part = {
     const { curve, at, reach } = state;
     const points = (values) => data.distances.map((distance, index) => [distance, values[index]]);
     const isUsual = data.usual && curve !== "own";
-    const names = legend(curve === "random" ? [[0, "expected"], [4, "examples"]] : isUsual ? [[0, `base ${number(state.base)}`], ["7 faded", "base 10 000", "4 4"]] : [[0, NAMES[curve]]], 2, 14, width);
+    const names = legend(curve === "random" ? [[0, t`expected`], [4, t`examples`]] : isUsual ? [[0, t`base ${number(state.base)}`], ["7 faded", t`base 10 000`, "4 4"]] : [[0, NAMES[curve]]], 2, 14, width);
     const behind = [];
     if (curve === "one") {
       const [left, right] = [-1, 1].map((side) => Math.min(reach, Math.max(0, data.marks[0].distance + (side * Math.PI) / 2 / data.theta[0])));
@@ -107,7 +108,7 @@ const part = {
     button.type = "button";
     button.className = "button";
     button.dataset.action = "aim";
-    button.textContent = "Make it peak there";
+    button.textContent = t`Make it peak there`;
     button.addEventListener("click", () => {
       // Four digits turn a hand by less than can be seen, and keep the address short.
       const { aimed } = section.figure.data ?? {};
@@ -129,7 +130,7 @@ const part = {
     rows: data.distances.map((distance, index) => [distance, ...data.lines.map((values) => values[index]), ...(data.usual ? [data.usual[index]] : [])]),
   }),
 
-  describe: (data, { curve, at, reach }) => `${NAMES[curve]} against the distance from 0 to ${reach}. At ${at} it is ${fixed(data.value, 4)}.`,
+  describe: (data, { curve, at, reach }) => t`${NAMES[curve]} against the distance from 0 to ${reach}. At ${at} it is ${fixed(data.value, 4)}.`,
 };
 
 /** Dots at the distances that are worth a look, with their numbers where there is room. */
@@ -141,7 +142,7 @@ function marked(data, { reach, curve, at }, chart) {
     const isNamed = NAMED[curve]?.({ distance, value }, data) ?? true;
     const [x, y] = [chart.x(distance), chart.y(value)];
     const text = `${distance % 1 ? number(distance) : count(distance)}: ${number(value, value > 2.99 && value < 3 ? 6 : 3)}`;
-    const wide = 6.8 * text.length;
+    const wide = measure(text) + 2;
     const left = Math.min(Math.max(x - wide / 2, chart.left), chart.right - wide);
     // Below the curves where it crosses zero, beside the dot elsewhere.
     const top = curve === "ones" ? chart.bottom - 8 : value > (data.limits[0] + data.limits[1]) / 2 ? y - 10 : y + 20;

@@ -4,6 +4,7 @@ import { count, number } from "../format.js";
 import { state as page } from "../state.js";
 import { ABOUT, formula, HIGHEST, METHODS, POWERS } from "./extension/methods.js";
 import { drawChart, geometry, pairAt, powerAt } from "./extension/chart.js";
+import { t } from "../words.js";
 
 const chosen = (data, state) => data.methods.find(({ key }) => key === state.method) ?? data.methods[0];
 const powers = (state) => POWERS.map(([name]) => state[name]);
@@ -18,8 +19,8 @@ function push(state, index, value) {
 
 export default {
   id: "extension",
-  title: "Reaching further than training",
-  text: `<p>Each pair of features is a hand of a clock. A full turn takes it 2π/θ tokens, its <em>wavelength</em>: about 6 tokens for
+  title: t`Reaching further than training`,
+  text: t`<p>Each pair of features is a hand of a clock. A full turn takes it 2π/θ tokens, its <em>wavelength</em>: about 6 tokens for
     the fastest pair, <output data-value="slowest"></output> for the slowest. Training on <output data-value="length"></output> tokens
     showed the model every angle of the fast pairs. But <output data-value="never"></output> of <output data-value="pairs"></output>
     pairs never came round once: of their circle the model knows only a part.</p>
@@ -37,13 +38,13 @@ export default {
     for long texts, if the model is trained with it. Changed afterwards it moves every angle but those of pair 0, which is what
     NTK-aware does on purpose.</p>`,
   controls: {
-    method: choice("method", "yarn", METHODS.map(([key, name]) => [key, name])),
-    ratio: toggle("show the difference to plain RoPE, θ/θ′", false),
+    method: choice(t`method`, "yarn", METHODS.map(([key, name]) => [key, name])),
+    ratio: toggle(t`show the difference to plain RoPE, θ/θ′`, false),
     length: { ...shared.length },
     context: { ...shared.context },
     base: { ...shared.base },
     dim: { ...shared.dim },
-    ...Object.fromEntries(POWERS.map(([name, where, value]) => [name, range(`slower by s to the power, at ${where}`, value, 0, HIGHEST, { step: 0.01 })])),
+    ...Object.fromEntries(POWERS.map(([name, where, value]) => [name, range(t`slower by s to the power, at ${where}`, value, 0, HIGHEST, { step: 0.01 })])),
   },
   route: "extension",
   ask: (state) => ({ dim: state.dim, base: state.base, length: state.length, context: state.context, powers: rising(powers(state)).join(",") }),
@@ -76,7 +77,7 @@ export default {
       const name = METHODS.find(([key]) => key === method.key)[1];
       return `<tr><th scope="row">${isChosen ? `<strong>${name}</strong>` : name}</th>${cells.map((cell) => `<td>${cell}</td>`).join("")}</tr>`;
     };
-    return `<table><thead><tr><th scope="col">method</th><th scope="col">unseen pairs</th><th scope="col">unchanged pairs</th>
+    return t`<table><thead><tr><th scope="col">method</th><th scope="col">unseen pairs</th><th scope="col">unchanged pairs</th>
       <th scope="col">neighbours closer by</th><th scope="col">attention factor</th></tr></thead><tbody>${data.methods.map(row).join("")}</tbody></table>`;
   },
 
@@ -95,9 +96,9 @@ export default {
     if (pair === null) return null;
     const method = chosen(data, state);
     const [wavelength, slower] = [method.wavelength[pair], method.slowdown[pair]];
-    const turns = (length, wavelength) => `${number(length / wavelength, 3)} turns`;
-    const changed = Math.abs(slower - 1) < 1e-9 ? "as in plain RoPE" : `${number(slower, 3)} times slower than in plain RoPE`;
-    return `Pair ${pair}: a turn takes ${number(wavelength, 4)} tokens, ${changed}; ${turns(state.length, data.methods[0].wavelength[pair])} in training, ${turns(state.context, wavelength)} at the target.`;
+    const turns = (length, wavelength) => t`${number(length / wavelength, 3)} turns`;
+    const changed = Math.abs(slower - 1) < 1e-9 ? t`as in plain RoPE` : t`${number(slower, 3)} times slower than in plain RoPE`;
+    return t`Pair ${pair}: a turn takes ${number(wavelength, 4)} tokens, ${changed}; ${turns(state.length, data.methods[0].wavelength[pair])} in training, ${turns(state.context, wavelength)} at the target.`;
   },
 
   setup(section, { now, set }) {
@@ -121,7 +122,7 @@ export default {
 
   describe(data, state) {
     const method = chosen(data, state);
-    return `The wavelength of each of ${method.wavelength.length} pairs under seven methods, against the trained length ${state.length} and the target length ${state.context}. Under ${method.name}, ${method.unseen} pairs reach angles never seen in training.`;
+    return t`The wavelength of each of ${method.wavelength.length} pairs under seven methods, against the trained length ${state.length} and the target length ${state.context}. Under ${METHODS.find(([key]) => key === method.key)[1]}, ${method.unseen} pairs reach angles never seen in training.`;
   },
 };
 

@@ -2,12 +2,13 @@
 import { choice, range, shared } from "../controls.js";
 import { count, escape, number } from "../format.js";
 import { frac, i, lines, look, n, o, row, sub, text } from "../math.js";
-import { ask } from "../part.js";
+import { ask } from "../ask.js";
 import { goTo } from "../place.js";
 import { state as page } from "../state.js";
 import { about, drawAll, pairOfFeature, wordsAt } from "./inspect/chart.js";
 import { bring, current, fileOf, hold, KEYS, showExample, textOf } from "./inspect/source.js";
 import { verdict } from "./inspect/verdict.js";
+import { t } from "../words.js";
 
 // Whether nobody has asked for a certain place of the page.
 const isFresh = !location.hash;
@@ -19,8 +20,8 @@ const chosen = (data, state) => Math.min(state.pair, turningOf(data).pairs.lengt
 
 export default {
   id: "inspect",
-  title: "Your own model",
-  text: `<p>All that was shown so far follows from a few numbers in a model’s <code>config.json</code>. <strong>Drop one anywhere on this
+  title: t`Your own model`,
+  text: t`<p>All that was shown so far follows from a few numbers in a model’s <code>config.json</code>. <strong>Drop one anywhere on this
     page</strong>, paste it, or choose it. It goes to the program that serves this page and no further.</p>
     <div class="take">
       <label class="button">Choose a file<input type="file" id="inspect-file" accept=".json,application/json"></label>
@@ -33,8 +34,8 @@ export default {
     tokens can score below unlike ones.</p>`,
   controls: {
     context: { ...shared.context },
-    pair: range("pair j", 0, 0, 255),
-    pairing: choice("pairing", "", [["", "as the file says"], ["interleaved", "interleaved"], ["half", "half"], ["interleaved_to_half", "interleaved to half"]]),
+    pair: range(t`pair j`, 0, 0, 255),
+    pairing: choice(t`pairing`, "", [["", t`as the file says`], ["interleaved", t`interleaved`], ["half", t`half`], ["interleaved_to_half", t`interleaved to half`]]),
   },
 
   async load(state) {
@@ -44,7 +45,7 @@ export default {
     return { ...answer, source, layer: Math.max(0, layer) };
   },
 
-  values: (data, state) => ({ name: data.source.name, about: turningOf(data) ? `${about(turningOf(data), chosen(data, state))}.` : "" }),
+  values: (data, state) => ({ name: data.source.name, about: turningOf(data) ? t`${about(turningOf(data), chosen(data, state))}.` : "" }),
 
   formula(data, state) {
     const turning = turningOf(data);
@@ -53,10 +54,10 @@ export default {
     const { theta, wavelength, turns } = turning.pairs[pair];
     const of = (name) => sub(i(name), n(pair));
     const rows = [
-      [of("θ"), row(o("="), look(0, n(theta, 6)), text(" radians per token"))],
-      [of("λ"), row(o("="), frac(row(n(2), i("π")), of("θ")), o("="), look(0, n(wavelength ?? Infinity, 5)), text(" tokens per turn"))],
+      [of("θ"), row(o("="), look(0, n(theta, 6)), text(t` radians per token`))],
+      [of("λ"), row(o("="), frac(row(n(2), i("π")), of("θ")), o("="), look(0, n(wavelength ?? Infinity, 5)), text(t` tokens per turn`))],
     ];
-    if (turns !== null) rows.push([text("turns"), row(o("="), frac(n(turning.length), of("λ")), o("="), look(0, n(turns, 4)))]);
+    if (turns !== null) rows.push([text(t`turns`), row(o("="), frac(n(turning.length), of("λ")), o("="), look(0, n(turns, 4)))]);
     return lines(...rows);
   },
 
@@ -77,9 +78,8 @@ export default {
 
   describe(data) {
     const turning = turningOf(data);
-    if (!turning) return "Layers without rotary embedding.";
-    const training = turning.training ? ` ${turning.training.findings.slice(0, 2).join("; ")}.` : "";
-    return `Rule ${turning.rule}. ${turning.head}.${training}`;
+    if (!turning) return t`Layers without rotary embedding.`;
+    return t`The wavelengths of ${turning.pairs.length} pairs with base ${number(turning.base, 9)}, and what training has seen of each.`;
   },
 
   setup(section, { now, refresh }) {
@@ -97,12 +97,12 @@ export default {
       complaint = null;
       try {
         const text = await reading;
-        if (!text.trim()) throw new Error("there is nothing in it; expected a Hugging Face config.json");
+        if (!text.trim()) throw new Error(t`there is nothing in it; expected a Hugging Face config.json`);
         await inspect(text, now());
         await hold(name, text);
         await refresh();
       } catch (error) {
-        complain(error.message.startsWith(name) ? error.message : `${name}: ${error.message}`);
+        complain(error.message.startsWith(name) ? error.message : t`${name}: ${error.message}`);
       }
     };
     drops(take, complain, section);
@@ -114,7 +114,7 @@ export default {
     find("#inspect-paste").addEventListener("input", ({ target }) => {
       const words = target.value;
       target.value = "";
-      if (words.trim()) take("what was pasted", Promise.resolve(words));
+      if (words.trim()) take(t`what was pasted`, Promise.resolve(words));
     });
 
     // Examples; and what the program was started with, which is looked at first.
@@ -136,7 +136,7 @@ export default {
     const layers = document.createElement("div");
     layers.className = "choices layers";
     layers.setAttribute("role", "group");
-    layers.setAttribute("aria-label", "layer type");
+    layers.setAttribute("aria-label", t`layer type`);
     find(".drawing").before(layers);
     layers.addEventListener("click", ({ target }) => target.dataset.layer !== undefined && page.set({ "inspect.layer": target.dataset.layer }));
     const figure = section.figure;
@@ -157,8 +157,8 @@ export default {
     everywhere.type = "button";
     everywhere.className = "button";
     everywhere.id = "inspect-everywhere";
-    everywhere.textContent = "Show it on the whole page";
-    everywhere.title = "Sets base, features, trained and target length everywhere to those of this configuration";
+    everywhere.textContent = t`Show it on the whole page`;
+    everywhere.title = t`Sets base, features, trained and target length everywhere to those of this configuration`;
     everywhere.addEventListener("click", () => figure.data && showEverywhere(figure.data, section));
     find(".controls").append(everywhere);
 
@@ -167,12 +167,12 @@ export default {
       if (target.dataset.copy === undefined) return;
       try {
         await navigator.clipboard.writeText(target.parentElement.querySelector("pre").textContent);
-        target.textContent = "Copied";
+        target.textContent = t`Copied`;
       } catch {
         getSelection().selectAllChildren(target.parentElement.querySelector("pre"));
-        target.textContent = "Selected";
+        target.textContent = t`Selected`;
       }
-      setTimeout(() => (target.textContent = "Copy"), 1500);
+      setTimeout(() => (target.textContent = t`Copy`), 1500);
     });
   },
 };
@@ -197,7 +197,7 @@ function drops(take, complain, section) {
       const file = fileOf(event.dataTransfer);
       const words = event.dataTransfer.getData("text/plain");
       if (file) take(file.name, textOf(file));
-      else take("what was dropped", Promise.resolve(words));
+      else take(t`what was dropped`, Promise.resolve(words));
     } catch (error) {
       complain(error.message);
     }
@@ -206,19 +206,19 @@ function drops(take, complain, section) {
     const words = event.clipboardData?.getData("text/plain") ?? "";
     if (isField(event.target) || !words.trim().startsWith("{")) return;
     goTo(section);
-    take("what was pasted", Promise.resolve(words));
+    take(t`what was pasted`, Promise.resolve(words));
   });
 }
 
 /** Sets the controls that all parts share; what a part cannot show is said. */
 function showEverywhere(data, section) {
   const turning = turningOf(data);
-  if (!turning) return section.refuse("These layers have no rotary embedding to show elsewhere.");
+  if (!turning) return section.refuse(t`These layers have no rotary embedding to show elsewhere.`);
   const values = { base: turning.base, dim: turning.rotary_dim, length: turning.training?.length, context: turning.length };
   for (const [name, value] of Object.entries(values)) {
     const { label, min, max } = shared[name];
     if (value !== undefined && value !== null && !(value >= min && value <= max)) {
-      return section.refuse(`The other parts show a ${label} from ${count(min)} to ${count(max)}; here it is ${number(value)}.`);
+      return section.refuse(t`The other parts show a ${label} from ${count(min)} to ${count(max)}; here it is ${number(value)}.`);
     }
   }
   page.set(Object.fromEntries(Object.entries(values).filter(([, value]) => value ?? false).map(([name, value]) => [name, String(value)])));

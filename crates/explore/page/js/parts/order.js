@@ -1,13 +1,17 @@
 // A sentence whose words change places: without positions attention gives every word the output that it had.
 import { cellAt, heat } from "../chart.js";
+import { ask } from "../ask.js";
 import { choice, toggle, words as phrase } from "../controls.js";
 import { number } from "../format.js";
 import { frac, i, lines, look, matrix, n, o, paren, root, row, sub, sup, text } from "../math.js";
-import { coloured, head, looks, map, measure, shorten, split, widest } from "../sentence.js";
-import { group, label, rect } from "../svg.js";
+import { coloured, cut, head, looks, map, shorten, split } from "../sentence.js";
+import { group, label, measure, rect, widest } from "../svg.js";
 import { moves } from "./order/moves.js";
+import { t } from "../words.js";
 
-const TEXT = "the dog bites the old man";
+const TEXT = t`the dog bites the old man`;
+/** Two words that have changed places. */
+const PLACES = t`0,5,2,3,4,1`;
 /** A change below this is rounding: outputs are about 1, and each is a sum of a dozen products. */
 const ROUNDING = 1e-12;
 
@@ -67,8 +71,8 @@ function layout(data, width) {
 
 export default {
   id: "order",
-  title: "Without positions there is no order",
-  text: `<p>In attention every word looks at every word. The one that looks has a query q, the one looked at a key k, and their
+  title: t`Without positions there is no order`,
+  text: t`<p>In attention every word looks at every word. The one that looks has a query q, the one looked at a key k, and their
     product is the score. Both are made of the word’s own vector, and that is the same wherever the word stands.</p>
     <p>Drag a word to another place. The matrix of scores QKᵀ does change, but only as a table that is sorted anew: it becomes
     P·QKᵀ·Pᵀ, its rows and columns moved. <strong>Every word gets the very same output.</strong> That a dog bites a man or a man
@@ -78,21 +82,24 @@ export default {
     <p>A <em>causal mask</em>, under which a word sees only itself and what stands before it, breaks this symmetry alone, without
     any code of positions. <em>Rotary embedding</em> breaks it too: it turns queries and keys by their places.</p>`,
   controls: {
-    text: phrase("sentence, up to 12 words", TEXT, { longest: 120 }),
-    places: phrase("places", "0,5,2,3,4,1"),
-    causal: toggle("causal mask", false),
-    rotary: toggle("rotary embedding", false),
-    shown: choice("show", "scores", [["scores", "scores QKᵀ/√d"], ["weights", "attention weights"]]),
+    text: phrase(t`sentence, up to 12 words`, TEXT, { longest: 120 }),
+    places: phrase(t`places`, PLACES),
+    causal: toggle(t`causal mask`, false),
+    rotary: toggle(t`rotary embedding`, false),
+    shown: choice(t`show`, "scores", [["scores", t`scores QKᵀ/√d`], ["weights", t`attention weights`]]),
   },
-  route: "order",
-  ask: (state) => ({ text: state.text, places: placesOf(state).join(","), causal: state.causal, rotary: state.rotary }),
+  async load(state) {
+    // How many places there are is known when the words are.
+    await cut(state.text);
+    return ask("order", { text: state.text, places: placesOf(state).join(","), causal: state.causal, rotary: state.rotary });
+  },
 
   values(data, { causal, rotary }) {
     const isSame = data.largest_change < ROUNDING;
-    const seen = rotary ? ": words see others than before, at other distances" : ": words see others than before";
-    const other = causal ? seen : ": scores now depend on distances";
-    const same = isMoved(data.places) ? ", which is rounding" : ": no word has moved";
-    return { same: isSame ? "yes" : "no", largest: number(data.largest_change, 3), reason: isSame ? same : other };
+    const seen = rotary ? t`: words see others than before, at other distances` : t`: words see others than before`;
+    const other = causal ? seen : t`: scores now depend on distances`;
+    const same = isMoved(data.places) ? t`, which is rounding` : t`: no word has moved`;
+    return { same: isSame ? t`yes` : t`no`, largest: number(data.largest_change, 3), reason: isSame ? same : other };
   },
 
   formula(data, { causal, rotary }) {
@@ -129,11 +136,11 @@ export default {
     const drawn = both.map((values, index) => {
       const names = (index ? data.places : data.words.map((_, word) => word)).map((word) => [at.names[word], colours[word]]);
       const { x, y } = at.maps[index];
-      const title = label(x - at.left, y - at.above + 12, index ? "as it stands now" : "as written", { class: "heading" });
+      const title = label(x - at.left, y - at.above + 12, index ? t`as it stands now` : t`as written`, { class: "heading" });
       return title + map(values, { x, y, cell: at.cell, rows: names, columns: names, low: shown === "scores" ? -reach : 0, high: reach });
     });
-    const shades = width < 480 ? "Blue +, orange −." : "Blue is positive, orange negative.";
-    const key = label(0, at.outputs - 61, `Rows look at columns. ${shown === "scores" ? shades : "Deep is much, pale is little."}`);
+    const shades = width < 480 ? t`Blue +, orange −.` : t`Blue is positive, orange negative.`;
+    const key = label(0, at.outputs - 61, t`Rows look at columns. ${shown === "scores" ? shades : t`Deep is much, pale is little.`}`);
     return { height: at.height, content: tokens.join("") + drawn.join("") + key + outputs(data, at, width) };
   },
 
@@ -155,8 +162,8 @@ export default {
       const attention = index ? data.now : data.written;
       const [from, to] = cell.map((place) => data.words[index ? data.places[place] : place]);
       const score = attention.scores[cell[0]][cell[1]];
-      if (score === null) return `“${from}” does not see “${to}”`;
-      return `“${from}” looks at “${to}”: score ${number(score)}, weight ${number(attention.weights[cell[0]][cell[1]])}`;
+      if (score === null) return t`“${from}” does not see “${to}”`;
+      return t`“${from}” looks at “${to}”: score ${number(score)}, weight ${number(attention.weights[cell[0]][cell[1]])}`;
     }
   },
 
@@ -172,8 +179,8 @@ export default {
   },
 
   describe: (data) =>
-    `Attention scores of a sentence as written and as it stands now: ${data.places.map((word) => data.words[word]).join(" ")}. ` +
-    `The largest change of any word’s output is ${number(data.largest_change, 3)}.`,
+    t`Attention scores of a sentence as written and as it stands now: ${data.places.map((word) => data.words[word]).join(" ")}. ` +
+    t`The largest change of any word’s output is ${number(data.largest_change, 3)}.`,
 };
 
 /** The outputs word by word, as written and now, and how far they differ. */
@@ -192,10 +199,10 @@ function outputs(data, at, width) {
     return coloured(colours[word], at.left - 7, y, name, { anchor: "end" }) + change;
   };
   return [
-    label(0, at.outputs - 27, "each word’s output", { class: "heading" }),
-    strip(data.written.outputs, at.left, "as written"),
-    strip(now, at.left + wide + 12, "now"),
-    label(end, at.outputs - 8, "change"),
+    label(0, at.outputs - 27, t`each word’s output`, { class: "heading" }),
+    strip(data.written.outputs, at.left, t`as written`),
+    strip(now, at.left + wide + 12, t`now`),
+    label(end, at.outputs - 8, t`change`),
     ...at.names.map(line),
   ].join("");
 }

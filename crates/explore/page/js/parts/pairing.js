@@ -3,6 +3,7 @@ import { presets, range, shared, toggle, words } from "../controls.js";
 import { fixed, number } from "../format.js";
 import { i, lines, look, n, o, row, sub, text } from "../math.js";
 import { circle, group, label, line, rect, tag } from "../svg.js";
+import { t } from "../words.js";
 
 /** The key that every query is scored with, as many of its features as the query has. */
 const KEY = [2, 1, -1, 1, 0.5, -2, 1, 1, -0.5, 1.5, 2, -1, 1, 0.5, -1, 2];
@@ -37,8 +38,8 @@ const origin = (feature, dim) => (feature < dim / 2 ? 2 * feature : 2 * (feature
 
 export default {
   id: "pairing",
-  title: "Which two features form a pair",
-  text: `<p>All that was said holds for any way of choosing the pairs, and models choose differently. With d features:</p>
+  title: t`Which two features form a pair`,
+  text: t`<p>All that was said holds for any way of choosing the pairs, and models choose differently. With d features:</p>
     <p><strong>Interleaved</strong>: neighbours, 2j and 2j+1. The RoFormer paper, GPT-J, GLM, Cohere.<br>
     <strong>Half</strong>: j and j + d/2. GPT-NeoX, Llama, Qwen, MiniMind.<br>
     <strong>Interleaved to half</strong>: neighbours when read, halves when written. DeepSeek, RoFormer_pytorch. Scores are those
@@ -50,10 +51,10 @@ export default {
     <strong>the scores are what they were</strong>. (Llama's own code is interleaved; its weights were permuted for Hugging
     Face.)</p>`,
   controls: {
-    q: words("query, 4 to 16 numbers", "1,2,3,4", { longest: 160 }),
-    m: range("query at m", 2, 0, 64),
-    n: range("key at n", 5, 0, 64),
-    permuted: toggle("permute the weights for half", false),
+    q: words(t`query, 4 to 16 numbers`, "1,2,3,4", { longest: 160 }),
+    m: range(t`query at m`, 2, 0, 64),
+    n: range(t`key at n`, 5, 0, 64),
+    permuted: toggle(t`permute the weights for half`, false),
     base: { ...shared.base },
   },
   route: "pairing",
@@ -61,20 +62,20 @@ export default {
 
   setup(section, { set }) {
     const eight = "1,2,3,4,5,6,7,8";
-    presets(section, "queries to try", [["1, 2, 3, 4", { q: "1,2,3,4" }], ["1, 0, 0, 1", { q: "1,0,0,1" }], ["1 to 8", { q: eight }], ["16 features", { q: `${eight},8,7,6,5,4,3,2,1` }]], set);
+    presets(section, t`queries to try`, [["1, 2, 3, 4", { q: "1,2,3,4" }], ["1, 0, 0, 1", { q: "1,0,0,1" }], [t`1 to 8`, { q: eight }], [t`16 features`, { q: `${eight},8,7,6,5,4,3,2,1` }]], set);
   },
 
   values: (data) => ({
-    verdict: data.is_alike ? "The query here is such a vector." : "The query here is not such a vector: the results differ.",
+    verdict: data.is_alike ? t`The query here is such a vector.` : t`The query here is not such a vector: the results differ.`,
   }),
 
   formula(data, { m, permuted }) {
     const right = permuted ? data.permuted : data.half;
     const line = (name, { pairs: [[a, b]], q, turned }) => [text(name), row(o("("), look(0, sub(i("x"), n(a)), o(","), sub(i("x"), n(b))), o(")"), o("="), n(vector([q[a], q[b]])), o("→"), n(vector([turned[a], turned[b]])))];
     return lines(
-      [text("pair 0"), row(text("turned by "), i("m"), sub(i("θ"), n(0)), o("="), n(m), o("·"), n(data.theta[0]), o("="), n(m * data.theta[0]))],
-      line("interleaved", data.interleaved),
-      line(permuted ? "half, permuted" : "half", right),
+      [text(t`pair 0`), row(text(t`turned by `), i("m"), sub(i("θ"), n(0)), o("="), n(m), o("·"), n(data.theta[0]), o("="), n(m * data.theta[0]))],
+      line(t`interleaved`, data.interleaved),
+      line(permuted ? t`half, permuted` : t`half`, right),
     );
   },
 
@@ -82,11 +83,11 @@ export default {
     const { interleaved, half, mixed, permuted } = data.scores;
     const dim = data.interleaved.q.length;
     const isRight = (score) => Math.abs(score - interleaved) < 1e-9;
-    const line = (what, name, score) => `<tr><td>${what}</td><td><output data-value="${name}">${fixed(score, 4)}</output></td><td>${isRight(score) ? "✓ as trained" : "✗ another score"}</td></tr>`;
-    return `<p class="soft">Weights trained interleaved, a query at ${m}, the key ${vector(KEY.slice(0, dim))} at ${n}:</p>
+    const line = (what, name, score) => `<tr><td>${what}</td><td><output data-value="${name}">${fixed(score, 4)}</output></td><td>${isRight(score) ? t`✓ as trained` : t`✗ another score`}</td></tr>`;
+    return t`<p class="soft">Weights trained interleaved, a query at ${m}, the key ${vector(KEY.slice(0, dim))} at ${n}:</p>
       <table><thead><tr><th>run as</th><th>score</th><th></th></tr></thead><tbody>
-      ${line("interleaved", "interleaved", interleaved)}${line("half, with the same weights", "half", half)}
-      ${line("query interleaved, key half", "mixed", mixed)}${line("half, with permuted weights", "permuted", permuted)}</tbody></table>`;
+      ${line(t`interleaved`, "interleaved", interleaved)}${line(t`half, with the same weights`, "half", half)}
+      ${line(t`query interleaved, key half`, "mixed", mixed)}${line(t`half, with permuted weights`, "permuted", permuted)}</tbody></table>`;
   },
 
   draw(data, { permuted, m }, width) {
@@ -94,10 +95,10 @@ export default {
     const at = layout(width, dim);
     const most = reach(data);
     const panels = [
-      { name: "interleaved: 2j, 2j+1", layout: data.interleaved, from: (feature) => feature },
+      { name: t`interleaved: 2j, 2j+1`, layout: data.interleaved, from: (feature) => feature },
       permuted
-        ? { name: "half, weights permuted", layout: data.permuted, from: (feature) => origin(feature, dim) }
-        : { name: "half: j, j+d/2", layout: data.half, from: (feature) => feature },
+        ? { name: t`half, weights permuted`, layout: data.permuted, from: (feature) => origin(feature, dim) }
+        : { name: t`half: j, j+d/2`, layout: data.half, from: (feature) => feature },
     ];
     const content = panels.map(({ name, layout: { pairs, q, turned }, from }, index) => {
       const { x, y } = at.panel(index);
@@ -127,7 +128,7 @@ export default {
         axis(at.zero),
         bars(q, at.zero, true),
         features,
-        label(0, at.heading, `turned, at m = ${m}`, { class: "name" }),
+        label(0, at.heading, t`turned, at m = ${m}`, { class: "name" }),
         axis(at.zeroTurned),
         bars(turned, at.zeroTurned, false),
       );
@@ -160,7 +161,7 @@ export default {
       const { pairs, q, turned } = data[name];
       const pair = pairs.findIndex((features) => features.includes(feature));
       const other = pairs[pair].find((partner) => partner !== feature);
-      return `Feature ${feature} forms pair ${pair} with feature ${other}: ${number(q[feature])}, turned ${number(turned[feature])}.`;
+      return t`Feature ${feature} forms pair ${pair} with feature ${other}: ${number(q[feature])}, turned ${number(turned[feature])}.`;
     }
   },
 
@@ -170,5 +171,5 @@ export default {
   }),
 
   describe: (data, { permuted }) =>
-    `A query ${vector(data.interleaved.q)} under two pairings. Interleaved it becomes ${vector(data.interleaved.turned)}, half${permuted ? " with permuted weights" : ""} ${vector((permuted ? data.permuted : data.half).turned)}.`,
+    t`A query ${vector(data.interleaved.q)} under two pairings. Interleaved it becomes ${vector(data.interleaved.turned)}, half${permuted ? t` with permuted weights` : ""} ${vector((permuted ? data.permuted : data.half).turned)}.`,
 };

@@ -4,6 +4,7 @@ import { presets, range, shared } from "../controls.js";
 import { count, fixed, number } from "../format.js";
 import { i, lines, look, n, o, row, sub, text } from "../math.js";
 import { arc, arrow, circle, group, label, line, px, rect, tag } from "../svg.js";
+import { t } from "../words.js";
 
 const FURTHEST = 1e8;
 /** Errors below this are drawn at it. */
@@ -20,7 +21,7 @@ function layout(width, pairs) {
   const dials = [width / 4, (3 * width) / 4].map((x) => ({ x, y: 34 + size / 2 }));
   const top = size + 92;
   const chart = frame({
-    x: { domain: [-0.5, pairs - 0.5], label: "pair", ticks: pairs < 8 ? Array.from({ length: pairs }, (_, pair) => pair) : undefined },
+    x: { domain: [-0.5, pairs - 0.5], label: t`pair`, ticks: pairs < 8 ? Array.from({ length: pairs }, (_, pair) => pair) : undefined },
     y: { domain: [FLOOR, 4], log: true, ticks: [1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 1].map((value) => [value, number(value)]) },
     width,
     height: 250,
@@ -32,8 +33,8 @@ function layout(width, pairs) {
 
 export default {
   id: "precision",
-  title: "How exact is an angle?",
-  text: `<p>Far into a text the product m·θ is a large number, and only what is left after whole turns counts. A number of 32 bits
+  title: t`How exact is an angle?`,
+  text: t`<p>Far into a text the product m·θ is a large number, and only what is left after whole turns counts. A number of 32 bits
     (f32) keeps about seven digits in all: near a million, neighbours are 0.06 apart. Hugging Face's decoders form their angles
     that way.</p>
     <p>At position <output data-value="position"></output> such angles are off by up to <output class="big" data-value="single"></output>
@@ -45,8 +46,8 @@ export default {
     within 0.51·2<sup>−24</sup>, about <output data-value="bound"></output>, at every position: frequencies are kept in two 64-bit
     parts, the angle is formed from both, and each cosine is rounded once.</p>`,
   controls: {
-    position: range("position m", 1000000, 1, FURTHEST, { log: true, round: (value) => Math.round(Number(value.toPrecision(3))) }),
-    pair: range("pair j", 1, 0, 255, { most: (value) => value("dim") / 2 - 1 }),
+    position: range(t`position m`, 1000000, 1, FURTHEST, { log: true, round: (value) => Math.round(Number(value.toPrecision(3))) }),
+    pair: range(t`pair j`, 1, 0, 255, { most: (value) => value("dim") / 2 - 1 }),
     base: { ...shared.base },
     dim: { ...shared.dim },
   },
@@ -55,14 +56,14 @@ export default {
 
   setup(section, { set }) {
     const to = (position) => [count(position), { position }];
-    presets(section, "positions to try", [to(256), to(257), to(4096), to(131071), to(1000000), to(16777217)], set);
+    presets(section, t`positions to try`, [to(256), to(257), to(4096), to(131071), to(1000000), to(16777217)], set);
   },
 
   values: (data, { position }) => ({
     position: count(position),
     single: number(data.largest[0], 2),
     rounded: count(data.rounded),
-    shared: data.shared === 1 ? "this position alone" : `${count(data.shared)} positions in a row`,
+    shared: data.shared === 1 ? t`this position alone` : t`${count(data.shared)} positions in a row`,
     tables: number(data.tables, 2),
     bound: number(data.bound, 3),
   }),
@@ -70,10 +71,10 @@ export default {
   formula(data, { position, pair }) {
     const { theta, angles } = data.pairs[pair];
     const line = (name, series, m, angle) => [look(series, text(name)), row(n(m), o("·"), n(theta, 7), o("="), look(series, n(fixed(angle, 4))))];
-    const error = (name, series, way) => [look(series, text(name)), row(text("off by "), look(series, n(off(data.pairs[pair], way), 3)), text(" radians"))];
+    const error = (name, series, way) => [look(series, text(name)), row(text(t`off by `), look(series, n(off(data.pairs[pair], way), 3)), text(t` radians`))];
     return lines(
       ["", row(i("m"), o("·"), sub(i("θ"), i("j")))],
-      line("exact", EXACT, count(position), angles[0]),
+      line(t`exact`, EXACT, count(position), angles[0]),
       line("f32", SINGLE, count(position), angles[1]),
       line("bf16", BF16, count(data.rounded), angles[2]),
       error("f32", SINGLE, 1),
@@ -111,7 +112,7 @@ export default {
     const thick = `stroke-width: ${width < 500 || data.pairs.length > 100 ? 4 : 5.6}`;
     const dot = (error, index) => `M${px(chart.x(index))} ${px(chart.y(Math.max(FLOOR, error)))}h0`;
     const dots = (which, series) => group({ class: `s${series}` }, tag("path", { d: data.pairs.map(({ errors }, index) => dot(errors[which], index)).join(""), class: "line", style: thick }));
-    const names = legend([[BF16, "positions in bf16"], [SINGLE, "angles in f32"], [TABLES, "the tables here"]], 2, at.top - 4, width);
+    const names = legend([[BF16, t`positions in bf16`], [SINGLE, t`angles in f32`], [TABLES, t`the tables here`]], 2, at.top - 4, width);
     const shift = names.height - 18;
     const bound = chart.y(data.bound);
     const errors = group(
@@ -128,14 +129,14 @@ export default {
     return {
       height: at.height + shift,
       content:
-        label(dial.x, 14, `pair ${index}, as it turned`, { anchor: "middle", class: "name" }) +
+        label(dial.x, 14, t`pair ${index}, as it turned`, { anchor: "middle", class: "name" }) +
         circle(dial.x, dial.y, at.radius, { class: "dial" }) +
         hand(2, BF16, 0.8) +
         hand(0, EXACT, 1) +
         hand(1, SINGLE, 0.9) +
-        label(lens.x, 14, `under the lens: ± ${number(half, 1)} rad`, { anchor: "middle", class: "name" }) +
+        label(lens.x, 14, t`under the lens: ± ${number(half, 1)} rad`, { anchor: "middle", class: "name" }) +
         magnified +
-        label(2, at.top - 26, "error of the cosine or sine, whichever is larger", { class: "name" }) +
+        label(2, at.top - 26, t`error of the cosine or sine, whichever is larger`, { class: "name" }) +
         names.content +
         errors,
     };
@@ -153,7 +154,7 @@ export default {
     const index = Math.round(chart.x.invert(point.x));
     const pair = data.pairs[index];
     if (!pair || point.y < top) return "";
-    return `Pair ${index}: f32 is off by ${number(off(pair, 1), 3)} rad (${degrees(off(pair, 1))}), bf16 by ${number(off(pair, 2), 3)} rad.`;
+    return t`Pair ${index}: f32 is off by ${number(off(pair, 1), 3)} rad (${degrees(off(pair, 1))}), bf16 by ${number(off(pair, 2), 3)} rad.`;
   },
 
   table: (data) => ({
@@ -162,5 +163,5 @@ export default {
   }),
 
   describe: (data, { position, pair }) =>
-    `The hands of pair ${pair} at position ${position}: f32 is off by ${number(off(data.pairs[pair], 1), 3)} radians, a position in bf16 by ${number(off(data.pairs[pair], 2), 3)}. Below, the errors of all pairs; the tables here are within ${number(data.tables, 2)}.`,
+    t`The hands of pair ${pair} at position ${position}: f32 is off by ${number(off(data.pairs[pair], 1), 3)} radians, a position in bf16 by ${number(off(data.pairs[pair], 2), 3)}. Below, the errors of all pairs; the tables here are within ${number(data.tables, 2)}.`,
 };

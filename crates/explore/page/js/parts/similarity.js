@@ -5,6 +5,7 @@ import { count, fixed, number } from "../format.js";
 import { i, lines, look, n, o, row, sub, sum, text as words } from "../math.js";
 import { circle, group, label, line, polyline, rect } from "../svg.js";
 import { kept } from "./decay/kept.js";
+import { t } from "../words.js";
 
 /** Where the two pictures stand: side by side where there is room. */
 function layout(width, length) {
@@ -29,8 +30,8 @@ const ticksOf = (count) => ticks([0, count - 1], false, 4).filter(Number.isInteg
 
 export default {
   id: "similarity",
-  title: "How alike are two positions?",
-  text: `<p>Before rotary embedding there were sinusoidal codes: each position has a vector of sines and cosines, with the same frequencies
+  title: t`How alike are two positions?`,
+  text: t`<p>Before rotary embedding there were sinusoidal codes: each position has a vector of sines and cosines, with the same frequencies
     that rotary embedding has, and it is added to the vector of the word there. The first picture shows the codes, a row for each
     position.</p>
     <p>The second one multiplies every code with every other. Along each diagonal all values are the same: <strong>the product
@@ -41,10 +42,10 @@ export default {
     as far away on the other side. And it does not tend to zero, as is often said: far away it keeps swinging, by
     ±<output data-value="level"></output> (the root mean square beyond Δ = 50 000; in the long run √d/2).</p>`,
   controls: {
-    m: range("position m", 50, 0, 95),
-    n: range("position n", 20, 0, 95),
-    dim: range("features of a code, d", 128, 2, 128, { step: 2 }),
-    length: range("positions shown", 80, 8, 96),
+    m: range(t`position m`, 50, 0, 95),
+    n: range(t`position n`, 20, 0, 95),
+    dim: range(t`features of a code, d`, 128, 2, 128, { step: 2 }),
+    length: range(t`positions shown`, 80, 8, 96),
   },
   route: "similarity",
   // Positions beyond the last one shown stand on it.
@@ -60,9 +61,9 @@ export default {
     const p = (...index) => sub(i("p"), row(...index));
     return lines(
       [row(p(i("m")), o("·"), p(i("n"))), row(o("="), sum(i("j")), i("cos"), o("("), i("m"), o("−"), i("n"), o(")"), sub(i("θ"), i("j")))],
-      [row(p(n(m)), o("·"), p(n(other))), row(o("="), look(0, n(fixed(data.product, 4))), words(" at "), i("m"), o("−"), i("n"), o("="), n(m - other))],
-      [row(p(n(m)), o("·"), p(n(2 * m - other))), row(o("="), look(0, n(fixed(data.mirrored, 4))), words(" at "), n(other - m))],
-      [row(p(n(m + 1)), o("·"), p(n(other + 1))), row(o("="), look(0, n(fixed(data.moved, 4))), words(" both moved"))],
+      [row(p(n(m)), o("·"), p(n(other))), row(o("="), look(0, n(fixed(data.product, 4))), words(t` at `), i("m"), o("−"), i("n"), o("="), n(m - other))],
+      [row(p(n(m)), o("·"), p(n(2 * m - other))), row(o("="), look(0, n(fixed(data.mirrored, 4))), words(t` at `), i("m"), o("−"), i("n"), o("="), n(other - m))],
+      [row(p(n(m + 1)), o("·"), p(n(other + 1))), row(o("="), look(0, n(fixed(data.moved, 4))), words(t` both moved`))],
     );
   },
 
@@ -87,15 +88,15 @@ export default {
       height: at.height,
       content: group(
         {},
-        down(codes, "the codes"),
-        across(codes, features, state.dim, "feature →"),
-        label(codes.x, codes.y - 9, "position ↓"),
+        down(codes, t`the codes`),
+        across(codes, features, state.dim, t`feature →`),
+        label(codes.x, codes.y - 9, t`position ↓`),
         codesDrawn(key, data, codes),
         row("m", m, 7),
         row("n", n, 3),
-        down(products, "their inner products"),
-        across(products, ticksOf(length), length, "position n →"),
-        label(products.x, products.y - 9, "position m ↓"),
+        down(products, t`their inner products`),
+        across(products, ticksOf(length), length, t`position n →`),
+        label(products.x, products.y - 9, t`position m ↓`),
         group({ class: "handle", "data-drag": "cell" }, productsDrawn(key, data, products), polyline(ends.map(([x, y]) => [products.x + x * cell, products.y + y * cell]), { class: "axis", "stroke-dasharray": "5 4" }), line(products.x, cy, products.x + products.width, cy), line(cx, products.y, cx, products.y + products.height), group({ class: "s7" }, circle(cx, cy, 7, { class: "knob" }))),
         far(data, at.chart, width, pairs, Math.abs(m - n)),
       ),
@@ -115,7 +116,7 @@ export default {
   hover(point, { state, data, width }) {
     const { codes, products } = layout(width, state.length);
     const code = cellAt(point, codes, state.length, state.dim);
-    if (code && data.codes[code[0]]) return `position ${code[0]}, feature ${code[1]}: ${fixed(data.codes[code[0]][code[1]], 3)}`;
+    if (code && data.codes[code[0]]) return t`position ${code[0]}, feature ${code[1]}: ${fixed(data.codes[code[0]][code[1]], 3)}`;
     const cell = cellAt(point, products, state.length, state.length);
     return cell ? `m = ${cell[0]}, n = ${cell[1]}: ${fixed(data.products[Math.abs(cell[0] - cell[1])], 4)}` : "";
   },
@@ -127,7 +128,7 @@ export default {
 
   describe: (data, state) => {
     const { m, n } = within(state);
-    return `Sinusoidal codes as a picture, the matrix of their inner products, and the product against the distance. Positions ${m} and ${n}: ${fixed(data.product, 3)}.`;
+    return t`Sinusoidal codes as a picture, the matrix of their inner products, and the product against the distance. Positions ${m} and ${n}: ${fixed(data.product, 3)}.`;
   },
 };
 
@@ -138,17 +139,17 @@ const within = ({ m, n, length }) => ({ m: clamp(m, length), n: clamp(n, length)
 function far(data, top, width, pairs, distance) {
   const powers = [1, 100, 10000, 1000000].map((tick) => [tick, count(tick)]);
   const low = Math.min(...data.far_products, -1.5 * data.level);
-  const chart = frame({ x: { domain: [1, 1e6], log: true, label: "distance |m − n|", ticks: powers }, y: { domain: [low * 1.05, pairs * 1.04] }, width, height: 190, left: 44, right: 32, top: 10 });
+  const chart = frame({ x: { domain: [1, 1e6], log: true, label: t`distance |m − n|`, ticks: powers }, y: { domain: [low * 1.05, pairs * 1.04] }, width, height: 190, left: 44, right: 32, top: 10 });
   const points = data.far.map((far, index) => [chart.x(far), chart.y(data.far_products[index])]);
   const level = [1, -1].map((sign) => line(chart.x(5e4), chart.y(sign * data.level), chart.right, chart.y(sign * data.level), { class: "level" }));
   return group(
     { transform: `translate(0 ${top + 30})` },
-    label(2, -12, "as far as a million", { class: "heading" }),
+    label(2, -12, t`as far as a million`, { class: "heading" }),
     chart.axes,
     line(chart.left, chart.y(0), chart.right, chart.y(0)),
     group({ class: "s0" }, polyline(points)),
     level,
-    label(chart.right, -12, `dotted: ± ${fixed(data.level, 2)}`, { anchor: "end" }),
+    label(chart.right, -12, t`dotted: ± ${fixed(data.level, 2)}`, { anchor: "end" }),
     distance ? group({ class: "s7" }, circle(chart.x(distance), chart.y(data.product), 6, { class: "knob" })) : "",
   );
 }

@@ -2,16 +2,17 @@
 import { choice, range, words as phrase } from "../controls.js";
 import { fixed, number } from "../format.js";
 import { i, lines, look, n, o, paren, row, sub, subsup, sup, text } from "../math.js";
-import { coloured, looks, map, measure, shorten, split, widest } from "../sentence.js";
-import { group, label, rect } from "../svg.js";
+import { coloured, cut, looks, map, shorten } from "../sentence.js";
+import { group, label, measure, rect, widest } from "../svg.js";
+import { listed, t } from "../words.js";
 
 /** The terms in the order of the formula: [field, name, colour]; the score is their sum. */
 const TERMS = [
-  ["content_content", "word–word", 2],
-  ["content_position", "word–place", 3],
-  ["position_content", "place–word", 4],
-  ["position_position", "place–place", 6],
-  ["score", "score, the sum", 7],
+  ["content_content", t`word–word`, 2],
+  ["content_position", t`word–place`, 3],
+  ["position_content", t`place–word`, 4],
+  ["position_position", t`place–place`, 6],
+  ["score", t`score, the sum`, 7],
 ];
 
 const [x, p, W, T] = [i("x"), i("p"), i("W"), o("⊤")];
@@ -24,42 +25,45 @@ const end = row(subsup(W, i("K"), T), subsup(x, key, T));
 /** What becomes of the four terms elsewhere: kept, replaced or left out, in a sentence and as a formula. */
 const MODELS = {
   added: {
-    name: "Added codes",
+    name: t`Added codes`,
     fate: ["kept", "kept", "kept", "kept"],
-    about: "as in the Transformer of 2017 and in BERT: all four terms, with codes of absolute positions.",
+    about: t`as in the Transformer of 2017 and in BERT: all four terms, with codes of absolute positions.`,
     formula: [],
   },
   shaw: {
     name: "Shaw",
-    fate: ["kept", "replaced", "left out", "left out"],
-    about: "keeps word–word; in word–place the code becomes a learned vector for the distance, clipped; the query’s place goes, and with it the last two. Values get such vectors too.",
+    fate: ["kept", "replaced", "dropped", "dropped"],
+    about: t`keeps word–word; in word–place the code becomes a learned vector for the distance, clipped; the query’s place goes, and with it the last two. Values get such vectors too.`,
     formula: [row(words, o("+"), query)],
   },
   xlnet: {
     name: "XLNet",
     fate: ["kept", "replaced", "replaced", "replaced"],
-    about: "has all four, as Transformer-XL: the key’s place becomes sines and cosines of the distance with a projection of their own, the query’s place two learned vectors u and v.",
+    about: t`has all four, as Transformer-XL: the key’s place becomes sines and cosines of the distance with a projection of their own, the query’s place two learned vectors u and v.`,
     formula: [row(words, o("+"), query), row(o("+"), i("u"), end, o("+"), i("v"), subsup(i("R"), apart, T))],
   },
   t5: {
     name: "T5",
-    fate: ["kept", "left out", "left out", "replaced"],
-    about: "keeps word–word; place–place becomes one learned number for each head and bucket of distances; the mixed terms go.",
+    fate: ["kept", "dropped", "dropped", "replaced"],
+    about: t`keeps word–word; place–place becomes one learned number for each head and bucket of distances; the mixed terms go.`,
     formula: [row(words, o("+"), sub(i("b"), apart))],
   },
   deberta: {
     name: "DeBERTa",
-    fate: ["kept", "replaced", "replaced", "left out"],
-    about: "keeps word–word; both mixed terms, with learned vectors for the clipped distance in place of codes; place–place goes.",
+    fate: ["kept", "replaced", "replaced", "dropped"],
+    about: t`keeps word–word; both mixed terms, with learned vectors for the clipped distance in place of codes; place–place goes.`,
     formula: [row(words, o("+"), query), row(o("+"), subsup(i("R"), row(key, o("−"), m), o("′")), end)],
   },
   rotary: {
-    name: "Rotary",
-    fate: ["replaced", "left out", "left out", "left out"],
-    about: "adds no code at all: a rotation by the distance stands in the middle of word–word.",
+    name: t`Rotary`,
+    fate: ["replaced", "dropped", "dropped", "dropped"],
+    about: t`adds no code at all: a rotation by the distance stands in the middle of word–word.`,
     formula: [row(sub(x, m), sub(W, i("Q")), sub(i("R"), row(key, o("−"), m)), end)],
   },
 };
+
+/** What a term that is not kept shows in its place. */
+const FATES = { replaced: t`replaced`, dropped: t`left out` };
 
 /** Where the words of the sentence are written, above the matrices. */
 function sentence(words, width) {
@@ -103,8 +107,8 @@ const chosen = (data, state) => [clamp(state.m, data.words.length), clamp(state.
 
 export default {
   id: "terms",
-  title: "What adding a code does to a score",
-  text: `<p>The first Transformer adds to each word x the code p of its place, and compares the sums. What stands between a query
+  title: t`What adding a code does to a score`,
+  text: t`<p>The first Transformer adds to each word x the code p of its place, and compares the sums. What stands between a query
     and a key is one matrix W, made of both projections. Multiply (x + p) W (x + p)ᵀ out, and a score is
     <strong>four terms</strong>: how a word fits a word, a word a place, a place a word, and a place a place.</p>
     <p>Drag the marked cell. <output data-value="query"></output> at place <output data-value="m"></output> looks at
@@ -114,12 +118,12 @@ export default {
     for special ones such as the identity does it depend on m − n alone. Later models keep some of the terms and put the distance
     into others.</p>`,
   controls: {
-    text: phrase("sentence, up to 12 words", "the dog bites the old man", { longest: 120 }),
-    m: range("query at m", 1, 0, 11),
-    n: range("key at n", 5, 0, 11),
-    strength: range("strength of the codes", 1, 0, 2, { step: 0.05 }),
-    between: choice("W", "random", [["random", "random, as before training"], ["identity", "identity"]]),
-    model: choice("what others keep", "added", Object.entries(MODELS).map(([value, { name }]) => [value, name])),
+    text: phrase(t`sentence, up to 12 words`, t`the dog bites the old man`, { longest: 120 }),
+    m: range(t`query at m`, 1, 0, 11),
+    n: range(t`key at n`, 5, 0, 11),
+    strength: range(t`strength of the codes`, 1, 0, 2, { step: 0.05 }),
+    between: choice("W", "random", [["random", t`random, as before training`], ["identity", t`identity`]]),
+    model: choice(t`what others keep`, "added", Object.entries(MODELS).map(([value, { name }]) => [value, name])),
   },
   route: "terms",
   ask: ({ text, between, strength }) => ({ text, between, strength }),
@@ -140,10 +144,10 @@ export default {
       [sub(i("s"), row(m, key)), row(o("="), a, o("+"), b)],
       ["", row(o("+"), c, o("+"), d)],
       ["", row(o("="), ...TERMS.slice(0, 4).map(value))],
-      ["", row(o("="), look(7, n(fixed(data.score[at][other], 3))), text(" at "), m, o("="), n(at), o(","), key, o("="), n(other))],
+      ["", row(o("="), look(7, n(fixed(data.score[at][other], 3))), text(t` at `), m, o("="), n(at), o(","), key, o("="), n(other))],
     );
     const { name, formula } = MODELS[state.model];
-    return formula.length ? lines([own], [text(`${name}:`)], ...formula.map((line) => [line])) : own;
+    return formula.length ? lines([own], [text(t`${name}:`)], ...formula.map((line) => [line])) : own;
   },
 
   draw(data, state, width) {
@@ -165,14 +169,14 @@ export default {
       const drawn = map(data[field], { x, y, cell, rows: numbers(cell, 13), columns: numbers(cell, wide), low: -reach, high: reach });
       if (what === "kept") return title + drawn + marker;
       const half = (count * cell) / 2;
-      const said = label(x + half, y + half + 4, what, { anchor: "middle", class: "strong" });
+      const said = label(x + half, y + half + 4, FATES[what], { anchor: "middle", class: "strong" });
       return title + group({ opacity: what === "replaced" ? 0.35 : 0.12 }, drawn) + said + marker;
     });
     const words = sentence(data.words, width).map(({ x, y, name }, place) => {
       const role = [place === at ? "q" : "", place === other ? "k" : ""].filter(Boolean).join(", ");
       return coloured(colours[place], x, y, name) + label(x, y + 15, role ? `${place} ${role}` : place, role ? { class: "strong" } : {});
     });
-    const key = label(boxes[4].x, boxes[4].y + count * boxes[4].cell + 17, "blue is positive, orange negative");
+    const key = label(boxes[4].x, boxes[4].y + count * boxes[4].cell + 17, t`blue is positive, orange negative`);
     return { height, content: words.join("") + maps.join("") + key };
   },
 
@@ -192,7 +196,7 @@ export default {
       const [m, n] = [Math.floor((point.y - y) / cell), Math.floor((point.x - x) / cell)];
       if (m < 0 || m >= count || n < 0 || n >= count) continue;
       const [field, name] = TERMS[index];
-      return `${name}, “${data.words[m]}” at ${m} and “${data.words[n]}” at ${n}: ${number(data[field][m][n])}`;
+      return t`${name}, “${data.words[m]}” at ${m} and “${data.words[n]}” at ${n}: ${number(data[field][m][n])}`;
     }
   },
 
@@ -203,12 +207,15 @@ export default {
 
   setup(section, { now, set }) {
     // No place lies beyond the sentence.
-    const keep = () => {
+    const keep = async () => {
       const { text, m, n } = now();
-      const last = Math.max(0, split(text).length - 1);
+      const words = await cut(text).catch(() => []);
+      if (now().text !== text) return;
+      const last = Math.max(0, words.length - 1);
       if (m > last || n > last) set({ m: Math.min(m, last), n: Math.min(n, last) });
     };
     for (const event of ["input", "change"]) section.querySelector(".controls").addEventListener(event, keep);
+    keep();
   },
 
   table: (data) => ({
@@ -218,6 +225,6 @@ export default {
 
   describe(data, state) {
     const [m, n] = chosen(data, state);
-    return `Four matrices of words against words and their sum. At query ${m} and key ${n}: ${TERMS.map(([field, name]) => `${name} ${fixed(data[field][m][n], 3)}`).join(", ")}.`;
+    return t`Four matrices of words against words and their sum. At query ${m} and key ${n}: ${listed(TERMS.map(([field, name]) => `${name} ${fixed(data[field][m][n], 3)}`))}.`;
   },
 };

@@ -3,6 +3,7 @@ import { range, shared, toggle } from "../controls.js";
 import { fixed, number } from "../format.js";
 import { angle, i, lines, look, n, o, row, sub, subsup, sum, sup, text as words } from "../math.js";
 import { arrow, circle, group, label, line, rect } from "../svg.js";
+import { t } from "../words.js";
 
 const LAST = 40;
 
@@ -21,20 +22,20 @@ const clamp = (position) => Math.max(0, Math.min(LAST, position));
 
 export default {
   id: "tokens",
-  title: "Only the distance counts",
-  text: `<p>A rotary embedding turns the query at position m by m·θ and the key at position n by n·θ, pair of features by pair of
+  title: t`Only the distance counts`,
+  text: t`<p>A rotary embedding turns the query at position m by m·θ and the key at position n by n·θ, pair of features by pair of
     features, each pair with its own θ. The score is the product of the two turned vectors.</p>
     <p>Drag the query or the key: the score changes. Drag the bar between them: both turn, by the same angle, and the angle
     between them stays: of the turns e<sup>imθ</sup> and e<sup>−inθ</sup>, e<sup>i(m−n)θ</sup> is left. <strong>So the score depends on m − n alone.</strong></p>
     <p>Score: <output class="big" data-value="score"></output> at distance <output data-value="distance"></output>;
     without positions <output data-value="unturned"></output>.</p>`,
   controls: {
-    m: range("query at m", 12, 0, LAST),
-    n: range("key at n", 7, 0, LAST),
-    tied: toggle("move both together", false),
-    dim: { ...range("features, d", 8, 2, 16, { step: 2 }) },
+    m: range(t`query at m`, 12, 0, LAST),
+    n: range(t`key at n`, 7, 0, LAST),
+    tied: toggle(t`move both together`, false),
+    dim: { ...range(t`features, d`, 8, 2, 16, { step: 2 }) },
     base: { ...shared.base },
-    seed: range("another query and key", 1, 1, 99),
+    seed: range(t`another query and key`, 1, 1, 99),
   },
   route: "tokens",
   ask: ({ m, n, dim, base, seed }) => ({ m, n, dim, base, seed }),
@@ -51,7 +52,7 @@ export default {
         row(angle(sub(i("R"), i("m")), i("q"), o(","), sub(i("R"), i("n")), i("k"))),
         row(o("="), sum(i("j")), words("Re"), o("["), sub(i("q"), i("j")), subsup(i("k"), i("j"), o("*")), sup(i("e"), row(i("i"), o("("), i("m"), o("−"), i("n"), o(")"), sub(i("θ"), i("j")))), o("]")),
       ],
-      ["", row(o("="), look(0, n(data.score, 6)), words(" at "), i("m"), o("−"), i("n"), o("="), n(m), o("−"), n(key), o("="), n(data.distance))],
+      ["", row(o("="), look(0, n(data.score, 6)), words(t` at `), i("m"), o("−"), i("n"), o("="), n(m), o("−"), n(key), o("="), n(data.distance))],
     ),
 
   draw(data, { m, n }, width) {
@@ -72,7 +73,7 @@ export default {
       const y = ruler + 56 + Math.floor(index / at.across) * (at.size + 22) + at.radius;
       const longest = Math.max(Math.hypot(...pair.q), Math.hypot(...pair.k), 1e-9);
       const hand = ([a, b], series) => arrow(x, y, x + (a / longest) * at.radius, y - (b / longest) * at.radius, { class: `arrow s${series}` });
-      return group({}, circle(x, y, at.radius, { class: "dial" }), hand(pair.q_turned, 0), hand(pair.k_turned, 1), label(x, y + at.radius + 16, `pair ${index}: ${fixed(pair.score, 2)}`, { anchor: "middle" }));
+      return group({}, circle(x, y, at.radius, { class: "dial" }), hand(pair.q_turned, 0), hand(pair.k_turned, 1), label(x, y + at.radius + 16, t`pair ${index}: ${fixed(pair.score, 2)}`, { anchor: "middle" }));
     });
     return {
       height: ruler + 60 + at.rows * (at.size + 22) - 16,
@@ -108,7 +109,7 @@ export default {
     rows: data.pairs.map((pair, index) => [index, pair.theta, ...pair.q, ...pair.q_turned, ...pair.k, ...pair.k_turned, pair.score]),
   }),
 
-  describe: (data, { m, n }) => `A query at ${m} and a key at ${n} on a ruler, and each pair of their features as two hands of a clock. Score ${fixed(data.score, 4)}.`,
+  describe: (data, { m, n }) => t`A query at ${m} and a key at ${n} on a ruler, and each pair of their features as two hands of a clock. Score ${fixed(data.score, 4)}.`,
 };
 
 /** One token moves; the other goes along if they are tied. */

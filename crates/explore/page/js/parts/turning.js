@@ -4,6 +4,7 @@ import { range, shared } from "../controls.js";
 import { count, fixed, number } from "../format.js";
 import { i, lines, look, matrix, n, o, row, sub, sup, text } from "../math.js";
 import { arrow, circle, group, label, line, rect } from "../svg.js";
+import { t } from "../words.js";
 
 const LAST = 128;
 /** Earlier positions that stay on the circle, fading. */
@@ -20,7 +21,7 @@ function layout(width, { x0, x1 }) {
   const centre = { x: isWide ? size / 2 : width / 2, y: 24 + size / 2 };
   const [left, top] = isWide ? [size + 20, 0] : [0, size + 44];
   const chart = frame({
-    x: { domain: [0, LAST], label: "position" },
+    x: { domain: [0, LAST], label: t`position` },
     y: { domain: [-reach, reach], ticks: [-1, 0, 1] },
     width: width - left,
     height: size + 48,
@@ -34,8 +35,8 @@ function layout(width, { x0, x1 }) {
 
 export default {
   id: "turning",
-  title: "A pair of features turns",
-  text: `<p>Take two features of a query or a key, x₀ and x₁, and draw them as one arrow. A rotary embedding turns this arrow by the
+  title: t`A pair of features turns`,
+  text: t`<p>Take two features of a query or a key, x₀ and x₁, and draw them as one arrow. A rotary embedding turns this arrow by the
     angle m·θ when the token stands at position m. The arrow keeps its length, so nothing that the two features say is lost; its
     direction now also tells where the token stands.</p>
     <p>Each pair has its own speed θ<sub>j</sub>. Pair 0 turns by one radian a token: pairs are counted from 0. Every next pair
@@ -45,10 +46,10 @@ export default {
     features, drag across the waves to move the token, or press play and try a fast pair and a slow one. The dots are the
     last ${TRAIL} positions: <strong>a fast pair tells neighbours apart, a slow one tells near from far.</strong></p>`,
   controls: {
-    pair: range("pair j", 8, 0, 255, { most: (value) => value("dim") / 2 - 1 }),
-    position: range("position m", 15, 0, LAST),
-    x0: range("x₀, the first feature", 1, -LONGEST, LONGEST, { step: 0.01 }),
-    x1: range("x₁, the second feature", 0.5, -LONGEST, LONGEST, { step: 0.01 }),
+    pair: range(t`pair j`, 8, 0, 255, { most: (value) => value("dim") / 2 - 1 }),
+    position: range(t`position m`, 15, 0, LAST),
+    x0: range(t`x₀, the first feature`, 1, -LONGEST, LONGEST, { step: 0.01 }),
+    x1: range(t`x₁, the second feature`, 0.5, -LONGEST, LONGEST, { step: 0.01 }),
     base: { ...shared.base },
     dim: { ...shared.dim },
   },
@@ -64,8 +65,8 @@ export default {
   formula: (data, { pair, dim, base, position, x0, x1 }) =>
     lines(
       [sub(i("θ"), i("j")), row(o("="), sup(i("base"), row(o("−"), n(2), i("j"), o("/"), i("d"))), o("="), sup(n(base, 6), row(o("−"), n(2 * pair), o("/"), n(dim))), o("="), n(data.theta))],
-      [row(n(2), i("π"), o("/"), sub(i("θ"), i("j"))), row(o("="), n(tokens(data.wavelength)), text(" tokens for a turn"))],
-      [row(i("m"), sub(i("θ"), i("j"))), row(o("="), n(position), o("·"), n(data.theta), o("="), n(data.angle), text(" radians"))],
+      [row(n(2), i("π"), o("/"), sub(i("θ"), i("j"))), row(o("="), n(tokens(data.wavelength)), text(t` tokens for a turn`))],
+      [row(i("m"), sub(i("θ"), i("j"))), row(o("="), n(position), o("·"), n(data.theta), o("="), n(data.angle), text(t` radians`))],
       [matrix([[look(0, sub(i("y"), n(0)))], [look(1, sub(i("y"), n(1)))]]), row(o("="), matrix([[cosine(""), cosine("−", "sin")], [cosine("", "sin"), cosine("")]]), matrix([[sub(i("x"), n(0))], [sub(i("x"), n(1))]]))],
       ["", row(o("="), matrix([[n(fixed(data.cos, 2)), n(fixed(-data.sin, 2))], [n(fixed(data.sin, 2)), n(fixed(data.cos, 2))]]), matrix([[n(fixed(x0, 2))], [n(fixed(x1, 2))]]), o("="), matrix([[look(0, n(fixed(data.turned[0], 3)))], [look(1, n(fixed(data.turned[1], 3)))]]))],
     ),
@@ -87,7 +88,7 @@ export default {
       line(centre.x - size / 2, centre.y, centre.x + size / 2, centre.y, { class: "grid" }),
       line(centre.x, centre.y - size / 2, centre.x, centre.y + size / 2, { class: "grid" }),
       circle(centre.x, centre.y, Math.hypot(x0, x1) * unit, { class: "dial", "fill-opacity": 0.6 }),
-      label(centre.x, 13, "the pair, at position m", { anchor: "middle", class: "name" }),
+      label(centre.x, 13, t`the pair, at position m`, { anchor: "middle", class: "name" }),
       // What the waves show: the arrow's way to the right, and up.
       line(centre.x, centre.y, tip[0], centre.y, { class: "line s0" }),
       line(tip[0], centre.y, ...tip, { class: "line s1" }),
@@ -101,7 +102,7 @@ export default {
     const first = chart.x(Math.max(0, position - TRAIL));
     const waves = group(
       { transform: `translate(${left} ${top})` },
-      legend([[0, "first feature, y₀"], [1, "second feature, y₁"]], chart.left, 13, width - left).content,
+      legend([[0, t`first feature, y₀`], [1, t`second feature, y₁`]], chart.left, 13, width - left).content,
       rect(first, chart.top, chart.x(position) - first, chart.bottom - chart.top, { class: "range" }),
       chart.axes,
       series(chart, points(data.waves[0]), 0),
@@ -133,7 +134,7 @@ export default {
     rows: Array.from({ length: LAST + 1 }, (_, m) => [m, ...data.waves.map((wave) => wave[(m * (wave.length - 1)) / LAST])]),
   }),
 
-  describe: (data, { pair, position }) => `Pair ${pair} as an arrow, turned by ${number(data.angle)} radians at position ${position}, and its two features as waves against the position, now ${fixed(data.turned[0], 2)} and ${fixed(data.turned[1], 2)}.`,
+  describe: (data, { pair, position }) => t`Pair ${pair} as an arrow, turned by ${number(data.angle)} radians at position ${position}, and its two features as waves against the position, now ${fixed(data.turned[0], 2)} and ${fixed(data.turned[1], 2)}.`,
 };
 
 const tokens = (value) => (value < 1e3 ? number(value) : count(value));

@@ -1,11 +1,11 @@
 // A line across a chart that can be dragged along it, with the value where it stands.
-import { circle, group, label, line, rect } from "../../svg.js";
+import { circle, group, label, line, measure, rect } from "../../svg.js";
 
 /** The line at x with knobs at the given heights, [value, look] each; `words` stand above it. */
 export function cursor(chart, name, at, knobs, words) {
   const x = chart.x(at);
-  // Words stay within the chart: about seven pixels a letter.
-  const half = 3.6 * words.length;
+  // Words stay within the chart.
+  const half = measure(words, 12.5, 600) / 2;
   const middle = Math.min(Math.max(x, chart.left + half), chart.right - half);
   return group(
     { class: "handle", "data-drag": name },

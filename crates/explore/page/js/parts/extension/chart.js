@@ -3,9 +3,10 @@ import { frame, series } from "../../chart.js";
 import { circle, group } from "../../svg.js";
 import { lengthMarks, nameRows, powersOfTen } from "../lengths.js";
 import { HIGHEST, METHODS, POWERS } from "./methods.js";
+import { t } from "../../words.js";
 
 /** What a dot's colour says about its pair at the target. */
-const SEEN = ["saw every angle in training", "saw a part, reaches no more", "reaches angles never seen"];
+const SEEN = [t`saw every angle in training`, t`saw a part, reaches no more`, t`reaches angles never seen`];
 
 /** The frame, below its rows of names. */
 export function geometry(data, state, width) {
@@ -17,8 +18,8 @@ export function geometry(data, state, width) {
   const tall = Math.max(260, Math.min(430, width * 0.62));
   const highest = data.stretch ** HIGHEST;
   const domain = state.ratio ? [0.93, Math.max(1.6, highest * 1.05)] : [4.5, 1.6 * Math.max(plain.at(-1) * highest, state.context, state.length)];
-  const y = state.ratio ? { label: "slower by, θ/θ′" } : { label: "wavelength 2π/θ, tokens", ticks: powersOfTen(domain, tall) };
-  const x = { domain: [-0.5, plain.length - 0.5], label: "pair j, fast to slow" };
+  const y = state.ratio ? { label: t`slower by, θ/θ′` } : { label: t`wavelength 2π/θ, tokens`, ticks: powersOfTen(domain, tall) };
+  const x = { domain: [-0.5, plain.length - 0.5], label: t`pair j, fast to slow` };
   const height = top + tall + 40;
   return { ...frame({ x, y: { ...y, domain, log: true }, width, height, top }), height, names: lines.content + dots.content, pairs: plain.length };
 }

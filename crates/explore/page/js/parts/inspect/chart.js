@@ -1,8 +1,9 @@
 // A configuration drawn: which features form a pair, wavelengths, what training has seen, and the sum of all cosines.
 import { frame, series } from "../../chart.js";
 import { count, number } from "../../format.js";
-import { arc, circle, group, label, line, rect } from "../../svg.js";
+import { arc, circle, group, label, line, measure, rect } from "../../svg.js";
 import { lengthMarks, powersOfTen } from "../lengths.js";
+import { t } from "../../words.js";
 
 const LEFT = 52;
 const RIGHT = 12;
@@ -29,9 +30,9 @@ export function layout(data, width) {
     strip,
     height,
     feature: (width - LEFT - RIGHT) / turning.head_dim,
-    waves: chart({ x: { ...pairs, label: "pair j, fast to slow" }, y: { domain: reach, log: true, ticks: powersOfTen(reach, tall), label: "wavelength 2π/θ, tokens" }, top: waves, height: waves + tall + 40 }),
-    seen: chart({ x: { ...pairs, ticks: [] }, y: { domain: [0, 1], ticks: [[0, "0"], [0.5, "50 %"], [1, "100 %"]], label: "part of the circle seen in training" }, top: seen, height: seen + 64, bottom: 0 }),
-    sums: sum && chart({ x: { domain: [1, Math.max(2, turning.length)], log: true, ticks: powersOfTen([1, Math.max(2, turning.length)], width - LEFT - RIGHT), label: "distance between two tokens" }, y: { domain: [Math.min(-0.2, ...sum.mean), 1.02], label: "mean of all cosines cos Δθ" }, top: sums, height: sums + 150 + 40 }),
+    waves: chart({ x: { ...pairs, label: t`pair j, fast to slow` }, y: { domain: reach, log: true, ticks: powersOfTen(reach, tall), label: t`wavelength 2π/θ, tokens` }, top: waves, height: waves + tall + 40 }),
+    seen: chart({ x: { ...pairs, ticks: [] }, y: { domain: [0, 1], ticks: [[0, "0"], [0.5, "50 %"], [1, "100 %"]], label: t`part of the circle seen in training` }, top: seen, height: seen + 64, bottom: 0 }),
+    sums: sum && chart({ x: { domain: [1, Math.max(2, turning.length)], log: true, ticks: powersOfTen([1, Math.max(2, turning.length)], width - LEFT - RIGHT), label: t`distance between two tokens` }, y: { domain: [Math.min(-0.2, ...sum.mean), 1.02], label: t`mean of all cosines cos Δθ` }, top: sums, height: sums + 150 + 40 }),
   };
 }
 
@@ -40,7 +41,7 @@ const look = (pair) => (pair.is_beyond ? "s1" : pair.seen === null || pair.seen 
 
 export function drawAll(data, state, width) {
   const at = layout(data, width);
-  if (!at.turning) return { height: at.height, content: label(4, 24, "These layers have no rotary embedding.", { class: "name" }) };
+  if (!at.turning) return { height: at.height, content: label(4, 24, t`These layers have no rotary embedding.`, { class: "name" }) };
   const chosen = Math.min(state.pair, at.turning.pairs.length - 1);
   return { height: at.height, content: group({}, drawPairing(at, chosen, width), drawWaves(at, chosen), at.turning.training ? drawSeen(at, chosen) : "", at.sum ? drawSum(at) : "") };
 }
@@ -50,11 +51,11 @@ function drawPairing({ turning, strip, feature }, chosen, width) {
   const { pairs } = turning;
   const { features } = pairs[chosen];
   const place = (index) => LEFT + (index + 0.5) * feature;
-  const words = features ? `pair ${chosen}: features ${features[0]} and ${features[1]}` : "which features form a pair is not known: choose a pairing";
+  const words = features ? t`pair ${chosen}: features ${features[0]} and ${features[1]}` : t`which features form a pair is not known: choose a pairing`;
   const cells = pairs.flatMap(({ features }, pair) => (features ?? []).map((index) => rect(LEFT + index * feature, strip.y, feature + 0.3, strip.height, { class: `cell h${9 - Math.floor((8 * pair) / pairs.length)}` })));
   const between = features && arch(place(features[0]), place(features[1]), strip.y - 3);
   const middle = features ? (place(features[0]) + place(features[1])) / 2 : width / 2;
-  const wide = 3.3 * words.length;
+  const wide = measure(words, 13, 700) / 2;
   const frameOf = (index) => rect(LEFT + index * feature - 1, strip.y - 3, feature + 2, strip.height + 6, { class: "line s1", rx: 1 });
   return group(
     {},
@@ -62,7 +63,7 @@ function drawPairing({ turning, strip, feature }, chosen, width) {
     cells,
     features ? group({ class: "s1" }, between, features.map(frameOf)) : "",
     label(Math.max(wide, Math.min(width - wide, middle)), 16, words, { anchor: "middle", class: "heading" }),
-    label(LEFT, strip.y + strip.height + 18, "feature 0"),
+    label(LEFT, strip.y + strip.height + 18, t`feature 0`),
     label(width - RIGHT, strip.y + strip.height + 18, turning.head_dim - 1, { anchor: "end" }),
     features ? rect(LEFT, strip.y - 6, width - LEFT - RIGHT, strip.height + 12, { fill: "transparent", class: "handle", "data-drag": "feature" }) : "",
   );
@@ -93,7 +94,7 @@ function drawWaves({ waves: chart, turning }, chosen) {
     pairs.map(dot),
     line(chart.x(chosen), chart.top, chart.x(chosen), chart.bottom, { class: "level" }),
     at.wavelength === null ? "" : circle(chart.x(chosen), chart.y(at.wavelength), size + 3, { class: "line s1" }),
-    still ? label(chart.right - 4, chart.top + 14, `${still} pairs stand still`, { anchor: "end", class: "name" }) : "",
+    still ? label(chart.right - 4, chart.top + 14, t`${still} pairs stand still`, { anchor: "end", class: "name" }) : "",
   );
 }
 
@@ -108,7 +109,7 @@ function drawSum({ sums: chart, sum, turning }) {
   const zero = chart.y(0);
   const x = negative && chart.x(negative);
   const isRight = x > (chart.left + chart.right) / 2;
-  const words = negative ? `first negative at distance ${count(negative)}` : `positive up to distance ${count(searched ?? 0)}`;
+  const words = negative ? t`first negative at distance ${count(negative)}` : t`positive up to distance ${count(searched ?? 0)}`;
   return group(
     {},
     chart.axes,
@@ -135,7 +136,7 @@ export function wordsAt(point, data, width) {
   if (at.sum && isIn(at.sums)) {
     const distance = at.sums.x.invert(point.x);
     const index = at.sum.distance.findLastIndex((value) => value <= distance);
-    return index < 0 ? null : `Distance ${count(at.sum.distance[index])}: mean of all cosines ${number(at.sum.mean[index], 3)}`;
+    return index < 0 ? null : t`Distance ${count(at.sum.distance[index])}: mean of all cosines ${number(at.sum.mean[index], 3)}`;
   }
   if (!isIn(at.waves) && !isIn(at.seen)) return null;
   const pair = Math.max(0, Math.min(at.turning.pairs.length - 1, Math.round(at.waves.x.invert(point.x))));
@@ -145,8 +146,8 @@ export function wordsAt(point, data, width) {
 /** One pair in words. */
 export function about({ pairs, length }, pair) {
   const { features, wavelength, turns, seen } = pairs[pair];
-  const words = [features ? `features ${features[0]} and ${features[1]}` : "", wavelength === null ? "stands still" : `a turn takes ${number(wavelength, 4)} tokens`];
-  if (turns !== null) words.push(`${number(turns, 3)} turns in ${count(length)}`);
-  if (seen !== null) words.push(`${number(100 * seen, 3)} % of the circle seen in training`);
-  return `Pair ${pair}: ${words.filter(Boolean).join("; ")}`;
+  const words = [features ? t`features ${features[0]} and ${features[1]}` : "", wavelength === null ? t`stands still` : t`a turn takes ${number(wavelength, 4)} tokens`];
+  if (turns !== null) words.push(t`${number(turns, 3)} turns in ${count(length)}`);
+  if (seen !== null) words.push(t`${number(100 * seen, 3)} % of the circle seen in training`);
+  return t`Pair ${pair}: ${words.filter(Boolean).join(t`; `)}`;
 }

@@ -1,6 +1,7 @@
 // Where a configuration comes from: a file, the clipboard, the address, an example, or the command that serves the page.
-import { ask } from "../../part.js";
+import { ask } from "../../ask.js";
 import { state } from "../../state.js";
+import { t } from "../../words.js";
 
 /** More bytes than a config.json has. */
 export const LARGEST = 16 * 1024 * 1024;
@@ -42,18 +43,18 @@ export function showExample(key) {
 
 /** The text of a file, or an error that says why there is none. */
 export async function textOf(file) {
-  if (file.size > LARGEST) throw new Error(`${file.name} has ${file.size} bytes; a config.json has at most ${LARGEST}. It was not read.`);
+  if (file.size > LARGEST) throw new Error(t`${file.name} has ${file.size} bytes; a config.json has at most ${LARGEST}. It was not read.`);
   let bytes;
   try {
     bytes = await file.arrayBuffer();
   } catch {
-    throw new Error(`${file.name} cannot be read. Is it a folder? Drop the config.json inside it.`);
+    throw new Error(t`${file.name} cannot be read. Is it a folder? Drop the config.json inside it.`);
   }
-  if (bytes.byteLength === 0) throw new Error(`${file.name} is empty; expected a Hugging Face config.json.`);
+  if (bytes.byteLength === 0) throw new Error(t`${file.name} is empty; expected a Hugging Face config.json.`);
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
-    throw new Error(`${file.name} is not a text; expected a Hugging Face config.json.`);
+    throw new Error(t`${file.name} is not a text; expected a Hugging Face config.json.`);
   }
 }
 
@@ -61,10 +62,10 @@ export async function textOf(file) {
 export function fileOf(transfer) {
   const entries = [...(transfer.items ?? [])].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
   const folder = entries.find((entry) => entry.isDirectory);
-  if (folder) throw new Error(`${folder.name} is a folder; drop the config.json inside it.`);
+  if (folder) throw new Error(t`${folder.name} is a folder; drop the config.json inside it.`);
   const files = [...transfer.files];
   const file = files.length > 1 ? files.find(({ name }) => name === "config.json") : files[0];
-  if (!file && files.length > 1) throw new Error(`These are ${files.length} files, none of them called config.json; drop one.`);
+  if (!file && files.length > 1) throw new Error(t`These are ${files.length} files, none of them called config.json; drop one.`);
   return file;
 }
 
@@ -79,25 +80,25 @@ async function pack(text) {
 
 /** The text again. A small address can hold a huge text, so it is counted while it is inflated. */
 async function unpack(packed) {
-  const broken = (why) => new Error(`The configuration in the address cannot be read: ${why}.`);
+  const broken = (why) => new Error(t`The configuration in the address cannot be read: ${why}.`);
   let bytes;
   try {
     bytes = Uint8Array.from(atob(packed.replaceAll("-", "+").replaceAll("_", "/")), (letter) => letter.charCodeAt(0));
   } catch {
-    throw broken("it has characters that do not belong there");
+    throw broken(t`it has characters that do not belong there`);
   }
   const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw")).getReader();
   const chunks = [];
   let size = 0;
   for (;;) {
     const { done, value } = await reader.read().catch(() => {
-      throw broken("it is cut off or damaged");
+      throw broken(t`it is cut off or damaged`);
     });
     if (done) break;
     size += value.length;
     if (size > LARGEST) {
       reader.cancel().catch(() => {});
-      throw broken(`it has more than ${LARGEST} bytes`);
+      throw broken(t`it has more than ${LARGEST} bytes`);
     }
     chunks.push(value);
   }

@@ -1,12 +1,13 @@
 // Words that change places without a pointer: a button for each, and buttons for all at once.
-import { shorten, split } from "../../sentence.js";
+import { cut, shorten, split } from "../../sentence.js";
 import { state } from "../../state.js";
+import { t } from "../../words.js";
 
-const ALL = {
-  Shuffle: shuffled,
-  Reverse: (places) => [...places].reverse(),
-  "As written": (places) => places.map((_, place) => place),
-};
+const ALL = [
+  [t`Shuffle`, shuffled],
+  [t`Reverse`, (places) => [...places].reverse()],
+  [t`As written`, (places) => places.map((_, place) => place)],
+];
 
 /** Puts them where the control of the places is, which itself is not shown. */
 export function moves(section, { now, set }, placesOf, moved) {
@@ -15,13 +16,13 @@ export function moves(section, { now, set }, placesOf, moved) {
   control.querySelector("input").hidden = true;
   control.insertAdjacentHTML(
     "beforeend",
-    `<span class="label" id="order-moves">order: drag words in the figure, or choose one here and press ← or →</span>
+    `<span class="label" id="order-moves">${t`order: drag words in the figure, or choose one here and press ← or →`}</span>
     <div class="choices" role="group" aria-labelledby="order-moves"></div>
-    <div class="choices" style="margin-top: .4rem">${Object.keys(ALL).map((name) => `<button type="button">${name}</button>`).join("")}</div>`,
+    <div class="choices" style="margin-top: .4rem">${ALL.map(([name], index) => `<button type="button" data-move="${index}">${name}</button>`).join("")}</div>`,
   );
   const [words, all] = control.querySelectorAll(".choices");
   all.addEventListener("click", (event) => {
-    const action = ALL[event.target.textContent];
+    const [, action] = ALL[event.target.dataset.move] ?? [];
     if (action) set({ places: action(placesOf(now())).join(",") });
   });
   words.addEventListener("keydown", (event) => {
@@ -33,14 +34,16 @@ export function moves(section, { now, set }, placesOf, moved) {
     const from = places.indexOf(word);
     set({ places: moved(places, from, Math.max(0, Math.min(places.length - 1, from + by))) });
     // The buttons are new ones now.
-    words.querySelector(`[data-word="${word}"]`).focus();
+    shown.then(() => words.querySelector(`[data-word="${word}"]`)?.focus());
   });
-  const show = () => {
-    const text = split(now().text);
+  const show = async () => {
+    // Chinese is cut by the server; what is not a sentence has no buttons.
+    const text = await cut(now().text).catch(() => []);
+    if (text.length !== split(now().text).length) return;
     words.replaceChildren(...placesOf(now()).map((word, place) => button(text[word], word, place)));
   };
-  state.listen((keys) => (keys.has("order.text") || keys.has("order.places")) && show());
-  show();
+  let shown = show();
+  state.listen((keys) => (keys.has("order.text") || keys.has("order.places")) && (shown = show()));
 }
 
 function button(text, word, place) {
@@ -48,7 +51,7 @@ function button(text, word, place) {
   button.type = "button";
   button.textContent = shorten(text, 16);
   button.dataset.word = word;
-  button.setAttribute("aria-label", `${text}, place ${place}; arrow keys move it`);
+  button.setAttribute("aria-label", t`${text}, place ${place}; arrow keys move it`);
   return button;
 }
 
