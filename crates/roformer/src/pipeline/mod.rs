@@ -21,6 +21,7 @@ mod embed;
 mod fill_mask;
 mod generate;
 mod rank;
+mod reader;
 mod sample;
 
 pub use crate::sentence::{Pooling, cosine};
@@ -28,17 +29,17 @@ pub use answer::Answer;
 pub use classify::{Label, TokenLabel};
 pub use embed::{Embed, Prompt};
 pub use fill_mask::Guess;
-pub use generate::{Generate, Paraphrase};
+pub use generate::{Completion, Generate, Paraphrase};
 pub use rank::{Query, Ranked};
+pub use reader::{Pending, Reader};
 
 use crate::error::{Error, Result};
 use crate::hub;
-use crate::model::{HeadKind, Model};
+use crate::model::Model;
 use crate::ops::{Backend, Cpu};
 use crate::sentence::Recipe;
-use crate::tokenizer::{Encoding, Tokenizer, Unknown};
+use crate::tokenizer::{Tokenizer, Unknown};
 use embed::Layer;
-use rayon::prelude::*;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -145,63 +146,6 @@ impl<B: Backend> Pipeline<B> {
     pub fn unknown(&self) -> Unknown {
         let [tokens, unknown] = [0, 1].map(|index: usize| self.seen[index].load(Ordering::Relaxed));
         Unknown { tokens, unknown }
-    }
-
-    /// The tokens of a text, or of two, cut where asked or where the folder says.
-    fn encode(&self, text: &str, pair: Option<&str>) -> Result<Encoding> {
-        self.encode_cut(text, pair, self.max_tokens.or(self.recipe.longest))
-    }
-
-    /// The same, cut to so many tokens.
-    fn encode_cut(&self, text: &str, pair: Option<&str>, most: Option<usize>) -> Result<Encoding> {
-        let encoding = match (pair, most) {
-            (_, Some(tokens)) => self.tokenizer.encode_cut(text, pair, tokens)?,
-            (None, None) => self.tokenizer.encode(text)?,
-            (Some(pair), None) => self.tokenizer.encode_pair(text, pair)?,
-        };
-        if self.max_tokens.is_none() && encoding.len() > MAX_TOKENS {
-            let expected = format!("at most {MAX_TOKENS}; set `max_tokens` to cut longer texts");
-            return Err(Error::input("the number of tokens of a text", encoding.len(), expected));
-        }
-        if encoding.ids.is_empty() {
-            return Err(Error::input("the text", "without tokens", "at least one"));
-        }
-        let mut seen = Unknown::default();
-        let of_text = encoding.ids.iter().zip(&encoding.sequence).filter(|(_, text)| text.is_some());
-        seen.add(of_text.map(|(&id, _)| id), self.tokenizer.unk_id());
-        self.seen[0].fetch_add(seen.tokens, Ordering::Relaxed);
-        self.seen[1].fetch_add(seen.unknown, Ordering::Relaxed);
-        Ok(encoding)
-    }
-
-    /// The tokens of many texts, on all threads.
-    fn encode_all(&self, texts: &[impl AsRef<str> + Sync]) -> Vec<Result<Encoding>> {
-        texts.par_iter().map(|text| self.encode(text.as_ref(), None)).collect()
-    }
-
-    /// The tokens of many pairs.
-    fn encode_pairs(
-        &self,
-        pairs: &[(impl AsRef<str> + Sync, impl AsRef<str> + Sync)],
-    ) -> Vec<Result<Encoding>> {
-        pairs.par_iter().map(|(a, b)| self.encode(a.as_ref(), Some(b.as_ref()))).collect()
-    }
-
-    /// Refuses a task that the model has no head for.
-    fn require(&self, task: &'static str, fits: bool, wanted: &str) -> Result<()> {
-        if fits {
-            return Ok(());
-        }
-        let has = match self.model.head() {
-            HeadKind::None => "no head",
-            HeadKind::MaskedLm => "a masked language model's head",
-            HeadKind::CausalLm => "a causal language model's head",
-            HeadKind::SequenceClassification => "a head that classifies texts",
-            HeadKind::TokenClassification => "a head that classifies tokens",
-            HeadKind::QuestionAnswering => "a head that answers questions",
-            HeadKind::MultipleChoice => "a head for multiple choice",
-        };
-        Err(Error::input(task, format!("asked of a model with {has}"), wanted))
     }
 }
 
