@@ -5,9 +5,6 @@ use crate::error::Result;
 use crate::model::{Call, Input, Output, Scores};
 use crate::ops::Backend;
 
-/// Tokens of a batch. Enough that products run at full speed, few enough that activations stay near the CPU.
-const BATCH_TOKENS: usize = 2048;
-
 /// What the model gave for one text.
 pub struct Row<'a> {
     /// `[length, hidden]`
@@ -43,9 +40,9 @@ impl<B: Backend> Pipeline<B> {
                 true => lengths
                     .take_while(|length| *length == longest)
                     .count()
-                    .min(BATCH_TOKENS / longest.max(1))
+                    .min(self.batch_tokens / longest.max(1))
                     .max(1),
-                false => batch_size(longest, lengths),
+                false => batch_size(self.batch_tokens, longest, lengths),
             };
             let (places, batch): (Vec<usize>, Vec<Pending<T>>) = ready.drain(..count).unzip();
             for (index, result) in places.into_iter().zip(self.batch(batch)) {
@@ -130,12 +127,12 @@ impl<B: Backend> Pipeline<B> {
     }
 }
 
-/// How many of the next texts, from the longest on, run as one batch: at most [`BATCH_TOKENS`], and no text that would be
-/// padded by more than a quarter once there is a fair number of tokens.
-fn batch_size(longest: usize, lengths: impl Iterator<Item = usize>) -> usize {
+/// How many of the next texts, from the longest on, run as one batch: at most `most` tokens, and no text that would be padded by
+/// more than a quarter once there is a fair number of tokens.
+fn batch_size(most: usize, longest: usize, lengths: impl Iterator<Item = usize>) -> usize {
     let fits = |(index, length): &(usize, usize)| {
         let tokens = (index + 1) * longest;
-        *index == 0 || tokens <= BATCH_TOKENS && (4 * length >= 3 * longest || tokens <= BATCH_TOKENS / 4)
+        *index == 0 || tokens <= most && (4 * length >= 3 * longest || tokens <= most / 4)
     };
     lengths.enumerate().take_while(fits).count()
 }

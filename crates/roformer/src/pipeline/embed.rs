@@ -89,7 +89,7 @@ impl<B: Backend> Pipeline<B> {
 
     /// How vectors of this model are compared.
     pub fn similarity_function(&self) -> Similarity {
-        self.recipe.vectors.as_ref().map_or(Similarity::default(), |vectors| vectors.similarity)
+        self.reader().similarity_function()
     }
 
     /// How alike two texts are: their vectors, compared as the folder of the model says, or by their cosine.
@@ -161,6 +161,11 @@ impl<'p> Reader<'p> {
     /// How many numbers a vector has that is made so.
     pub fn dimensions(&self, options: &Embed) -> Result<usize> {
         Ok(self.plan(options)?.0.dimensions)
+    }
+
+    /// How vectors of this model are compared.
+    pub fn similarity_function(&self) -> Similarity {
+        self.recipe.vectors.as_ref().map_or(Similarity::default(), |vectors| vectors.similarity)
     }
 
     /// The tokens of many texts behind a prompt.

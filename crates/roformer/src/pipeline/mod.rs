@@ -23,6 +23,7 @@ mod generate;
 mod rank;
 mod reader;
 mod sample;
+mod spans;
 
 pub use crate::sentence::{Pooling, cosine};
 pub use answer::Answer;
@@ -32,6 +33,7 @@ pub use fill_mask::Guess;
 pub use generate::{Completion, Generate, Paraphrase};
 pub use rank::{Query, Ranked};
 pub use reader::{Pending, Reader};
+pub use spans::{Span, spans};
 
 use crate::error::{Error, Result};
 use crate::hub;
@@ -51,11 +53,16 @@ pub struct Pipeline<B: Backend = Cpu> {
     recipe: Recipe,
     layers: Vec<Layer>,
     max_tokens: Option<usize>,
+    /// Tokens of a batch, padding included.
+    batch_tokens: usize,
     /// Whether each text runs alone.
     is_one_by_one: bool,
     /// Tokens of texts so far, and those of them that are unknown.
     seen: [AtomicU64; 2],
 }
+
+/// Tokens of a batch. Enough that products run at full speed, few enough that activations stay near the CPU.
+const BATCH_TOKENS: usize = 2048;
 
 /// Texts with more tokens are refused unless the caller says where to cut: attention to so many takes hours.
 const MAX_TOKENS: usize = 1 << 16;
@@ -111,14 +118,21 @@ impl<B: Backend> Pipeline<B> {
             return Err(Error::input("the tokenizer's vocabulary", tokens, expected));
         }
         let (recipe, layers) = (Recipe::default(), Vec::new());
-        let (max_tokens, is_one_by_one) = (None, false);
-        Ok(Pipeline { model, tokenizer, recipe, layers, max_tokens, is_one_by_one, seen: Default::default() })
+        let (max_tokens, batch_tokens, is_one_by_one) = (None, BATCH_TOKENS, false);
+        let seen = Default::default();
+        Ok(Pipeline { model, tokenizer, recipe, layers, max_tokens, batch_tokens, is_one_by_one, seen })
     }
 
     /// Cuts texts to this many tokens, `[CLS]` and `[SEP]` included. Without it texts are cut where a folder of
     /// sentence-transformers says so; else nothing is cut, and a text of more than 65,536 tokens is an error.
     pub fn max_tokens(self, tokens: usize) -> Self {
         Pipeline { max_tokens: Some(tokens), ..self }
+    }
+
+    /// Runs texts in batches of at most this many tokens, padding included, which are 2048 otherwise: right for a CPU, and few for a
+    /// large GPU. A single text may have more.
+    pub fn batch_tokens(self, tokens: usize) -> Self {
+        Pipeline { batch_tokens: tokens.max(1), ..self }
     }
 
     /// Runs each text alone, never several at a time. On a GPU, where the order of sums depends on the size of a batch, a text then has the same
