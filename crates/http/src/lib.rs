@@ -1,6 +1,6 @@
 //! A connection of an HTTP server: as long as it asks, cut off when it stalls, and closed so that its last answer arrives.
 //!
-//! What [`explore`](https://docs.rs/roformer-explore) and the inference server have in common.
+//! What the page of `roformer explore` and `roformer serve` have in common.
 
 #![forbid(unsafe_code)]
 

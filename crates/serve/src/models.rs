@@ -7,6 +7,7 @@ use crate::worker::Speed;
 use roformer::model::HeadKind;
 use roformer::pipeline::{Pooling, Reader};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Semaphore;
 
 /// A model to be served: its name, and the devices that it is on.
@@ -26,6 +27,8 @@ pub struct Model {
     pub(crate) speed: Speed,
     /// Texts are written one at a time on each device.
     pub(crate) writers: Arc<Semaphore>,
+    /// Texts that have been written, which tells whose turn it is.
+    written: AtomicUsize,
     /// Unix time.
     pub(crate) created: u64,
 }
@@ -59,6 +62,7 @@ impl Model {
             batch_tokens: BATCH_TOKENS,
             pooling: None,
             writers: Arc::new(Semaphore::new(replicas.len())),
+            written: AtomicUsize::new(0),
             replicas,
             queue: Queue::default(),
             speed: Speed::default(),
@@ -88,6 +92,11 @@ impl Model {
 
     pub(crate) fn reader(&self) -> Reader<'_> {
         self.replicas[0].reader()
+    }
+
+    /// The device that writes the next text: each in turn.
+    pub(crate) fn next_writer(&self) -> &Arc<dyn Replica> {
+        &self.replicas[self.written.fetch_add(1, Ordering::Relaxed) % self.replicas.len()]
     }
 
     /// Whether it can do a task.

@@ -73,6 +73,12 @@ impl Kind {
         }
     }
 
+    /// Whether a request is refused so before all of its body has been read.
+    pub fn leaves_body(self) -> bool {
+        let early = [Kind::TooLarge, Kind::TooSlow, Kind::Unauthorized, Kind::NotFound, Kind::Method];
+        early.contains(&self)
+    }
+
     /// The label of `te_request_failure`.
     pub fn metric(self) -> &'static str {
         match self {
@@ -114,7 +120,7 @@ impl Refusal {
         Refusal::new(kind, message)
     }
 
-    pub fn as_openai(self) -> Refusal {
+    pub fn for_openai(self) -> Refusal {
         Refusal { is_openai: true, ..self }
     }
 }

@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-/// What may be set. The defaults are those of text-embeddings-inference where it has the same setting, but for the address: that is
-/// this machine's own, which nobody else reaches.
+/// What may be set. The defaults are those of text-embeddings-inference where it has the same setting, but for two: the address is this
+/// machine's own, which nobody else reaches, and a request may have more than 32 texts.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where to listen.
@@ -44,7 +44,7 @@ impl Default for Settings {
             max_concurrent_requests: 512,
             max_batch_tokens: 16384,
             max_batch_requests: None,
-            max_client_batch_size: 32,
+            max_client_batch_size: 1024,
             payload_limit: 2_000_000,
             auto_truncate: true,
             default_prompt: None,

@@ -106,7 +106,9 @@ fn bodies_are_bounded() {
     let server = Running::start(small, vec![model("tiny-sim")]);
     // A body that is said to be a gigabyte is refused before it comes.
     let head = "POST /embed HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n";
-    server.say(head.as_bytes()).refused(413, "Validation", &["1000 bytes", "--payload-limit"]);
+    let answer = server.say(head.as_bytes());
+    answer.refused(413, "Validation", &["1000 bytes", "--payload-limit"]);
+    assert_eq!(answer.header("connection"), Some("close"));
     // One that does not say is refused when it has come so far.
     let chunk = format!("400\r\n{}\r\n", "x".repeat(0x400));
     let head = "POST /embed HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";

@@ -145,6 +145,7 @@ fn texts_are_labelled_alone_and_in_pairs() {
     let three = server.post("/predict", &json!({"inputs": [[good, bad, good]]}));
     three.refused(422, "Validation", &["3 texts"]);
     assert_eq!(server.post("/", &json!({"inputs": good})).ok(), one);
+    assert_eq!(server.post("/", &json!({"inputs": good, "parameters": {}})).ok(), json!([one]));
     assert!(server.get("/info").ok()["model_type"]["classifier"]["id2label"].is_object());
     server.post("/fill-mask", &json!({"inputs": "今[MASK]"})).refused(424, "Backend", &["fill-mask"]);
 }

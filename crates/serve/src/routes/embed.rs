@@ -92,11 +92,8 @@ pub async fn vectors(
     items: Items,
     options: Options,
 ) -> Result<Answers<Vec<f32>>, Refusal> {
-    let settings = &state.settings;
-    let name = options.prompt_name.or_else(|| settings.default_prompt_name.clone());
-    let text = settings.default_prompt.clone().filter(|_| name.is_none());
-    let Options { normalize, dimensions, cut, .. } = options;
-    let made = Made { pooling: model.pooling, normalize, dimensions, name, text };
+    let Options { normalize, prompt_name, dimensions, cut } = options;
+    let made = Made { pooling: model.pooling, normalize, dimensions, ..Made::new(state, prompt_name) };
     let checked = model.reader().dimensions(&made.embed());
     checked.map_err(|error| Refusal::new(Kind::Validation, error.to_string()))?;
     let (texts, characters) = (items.len(), items.characters());
@@ -110,6 +107,7 @@ pub async fn vectors(
 }
 
 /// How vectors are made, with nothing borrowed, to wait for a thread that reads.
+#[derive(Default)]
 struct Made {
     pooling: Option<Pooling>,
     normalize: bool,
@@ -119,6 +117,14 @@ struct Made {
 }
 
 impl Made {
+    /// With the prompt that a request names, else the server's.
+    fn new(state: &Shared, prompt_name: Option<String>) -> Made {
+        let settings = &state.settings;
+        let name = prompt_name.or_else(|| settings.default_prompt_name.clone());
+        let text = settings.default_prompt.clone().filter(|_| name.is_none());
+        Made { name, text, ..Made::default() }
+    }
+
     fn embed(&self) -> Embed<'_> {
         let prompt = match (&self.name, &self.text) {
             (Some(name), _) => Prompt::Named(name),
@@ -143,12 +149,9 @@ pub async fn embed_all(
     let (count, characters) = (texts.len(), characters(&texts));
     let cut = truncation_direction.cut(truncate);
     let ask = Ask { asker, model, group: Group::Embed, cut, texts: count, characters };
-    let Answers { items, cost } = state
-        .answer(ask, move |reader| {
-            let prompt = prompt_name.as_deref().map_or(Prompt::Usual, Prompt::Named);
-            reader.embed_tokens_all(&texts, prompt)
-        })
-        .await?;
+    let made = Made::new(&state, prompt_name);
+    let Answers { items, cost } =
+        state.answer(ask, move |reader| reader.embed_tokens_all(&texts, made.embed().prompt)).await?;
     answer(&items, Some(&cost))
 }
 

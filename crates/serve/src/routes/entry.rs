@@ -30,6 +30,9 @@ pub async fn enter(State(state): State<Shared>, asker: Asker, mut request: Reque
     request.extensions_mut().insert(began);
     let (method, path) = (request.method().clone(), request.uri().path().to_string());
     let origin = allowed(request.headers(), &state.settings.cors_allow_origin);
+    let has_body = request.headers().contains_key(header::TRANSFER_ENCODING)
+        || request.headers().get(header::CONTENT_LENGTH).is_some_and(|length| length != "0");
+    let mut is_left = false;
     let is_question =
         method == Method::OPTIONS && request.headers().contains_key("access-control-request-method");
     let mut response = match &origin {
@@ -37,19 +40,24 @@ pub async fn enter(State(state): State<Shared>, asker: Asker, mut request: Reque
         _ => Caught(Box::pin(next.run(request))).await,
     };
     if let Some(refusal) = response.extensions_mut().remove::<Refusal>() {
+        is_left = has_body && refusal.kind.leaves_body();
         state.metrics.refused(refusal.kind.metric());
         tracing::debug!(%method, path, "refused: {}", refusal.message);
         if path.starts_with("/v1/") || path.starts_with("/v2/") || path == "/embeddings" {
-            response = refusal.as_openai().into_response();
+            response = refusal.for_openai().into_response();
         }
     }
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if is_left {
+        // What is left of the body ends the connection; whoever would ask again on it is told.
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     if let Some(origin) = origin {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.append(header::VARY, HeaderValue::from_static("origin"));
     }
-    let (status, ms) = (response.status().as_u16(), began.elapsed().as_secs_f64() * 1e3);
+    let (status, ms) = (response.status().as_u16(), began.elapsed().as_micros() as f64 / 1e3);
     tracing::info!(client = %asker.client, %method, path, status, ms, "request");
     response
 }

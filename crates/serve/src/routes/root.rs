@@ -7,13 +7,13 @@ use crate::models::Task;
 use crate::refusal::Refusal;
 use axum::extract::State;
 use axum::response::Response;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Tells by the form of the body which task it is; where several are left, by what the model does.
 pub async fn any(
     State(state): State<Shared>,
     asker: Asker,
-    Json(body): Json<Value>,
+    Json(mut body): Json<Value>,
 ) -> Result<Response, Refusal> {
     let inputs = &body["inputs"];
     let shared = State(state.clone());
@@ -39,6 +39,10 @@ pub async fn any(
         return extra::classify_tokens(shared, asker, Json(from_value(body)?)).await;
     }
     if model.can(Task::Predict) {
+        if body.get("parameters").is_some() && inputs.is_string() {
+            // `huggingface_hub` sends parameters, and reads a list for each text also where there is one.
+            body["inputs"] = json!([[inputs]]);
+        }
         return tei::predict(shared, asker, Json(from_value(body)?)).await;
     }
     embed::embed(shared, asker, Json(from_value(body)?)).await

@@ -179,7 +179,7 @@ impl Writing {
             if self.echo {
                 let _ = on_text(index, prompt);
             }
-            let replica = &self.model.replicas[0];
+            let replica = self.model.next_writer();
             let done: Completion = replica.complete(prompt, &self.options, &mut |piece| {
                 let (piece, is_over) = shown.push(piece);
                 let flow = if piece.is_empty() { ControlFlow::Continue(()) } else { on_text(index, &piece) };
