@@ -24,8 +24,10 @@ pub struct DeviceOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Dtype {
     Auto,
+    #[value(alias = "float32")]
     F32,
     Tf32,
+    #[value(alias = "bfloat16")]
     Bf16,
     Int8,
 }

@@ -20,6 +20,7 @@ mod long;
 mod model;
 mod plot;
 mod rotate;
+mod serve;
 mod tasks;
 mod terminal;
 mod text;
@@ -60,6 +61,7 @@ enum Command {
     Classify(classify::Arguments),
     Answer(answer::Arguments),
     Generate(generate::Arguments),
+    Serve(Box<serve::Arguments>),
     Train(Box<train::Arguments>),
     Bench(bench::Arguments),
 }
@@ -94,6 +96,7 @@ fn call(command: Command) -> u8 {
         Command::Classify(arguments) => classify::run(arguments),
         Command::Answer(arguments) => answer::run(arguments),
         Command::Generate(arguments) => generate::run(arguments),
+        Command::Serve(arguments) => serve::run(*arguments),
         // The two commands that have another way to end: they can be told to stop, and resumed.
         Command::Train(arguments) => match train::run(*arguments) {
             Ok(code) => return code,

@@ -332,3 +332,63 @@ fn a_decoder_continues_texts() {
     refused(pipeline.paraphrase("w1", 1, &options), &["RoFormer-Sim"]);
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// Texts of several tasks wait together, and each becomes what it is alone, to the bit.
+#[test]
+fn what_was_read_waits_for_any_batch() {
+    let (pipeline, texts) = (open("tiny-mlm"), texts());
+    let reader = pipeline.reader();
+    enum Done {
+        Vector(Vec<f32>),
+        Guesses(Vec<roformer::pipeline::Guess>),
+    }
+    let vectors = reader.embed_all(&texts, Embed::default()).into_iter();
+    let mut pending: Vec<_> = vectors.map(|text| text.map(|text| text.map(Done::Vector))).collect();
+    let masked = "今天[MASK]气很好";
+    let guesses = reader.fill_mask_all(&[masked], 3).into_iter();
+    pending.extend(guesses.map(|text| text.map(|text| text.map(Done::Guesses))));
+    let mut done = pipeline.run_all(pending).into_iter();
+    for text in &texts {
+        let Some(Ok(Done::Vector(vector))) = done.next() else { panic!("no vector of {text}") };
+        assert_eq!(vector, pipeline.embed(text, Embed::default()).unwrap(), "{text}");
+    }
+    let Some(Ok(Done::Guesses(guesses))) = done.next() else { panic!("no guesses") };
+    assert_eq!(guesses, pipeline.fill_mask(masked, 3).unwrap());
+}
+
+#[test]
+fn tokens_are_read_as_a_text_is() {
+    let pipeline = open("tiny-mlm");
+    let reader = pipeline.reader();
+    let text = "今天天气很好，我喜欢北京。";
+    let ids = pipeline.tokenizer().encode(text).unwrap().ids;
+    let vectors = |pending| pipeline.run_all(pending).into_iter().map(Result::unwrap).collect::<Vec<_>>();
+    let whole = pipeline.embed(text, Embed::default()).unwrap();
+    assert_eq!(vectors(reader.embed_ids_all(&[&ids], Embed::default())), [whole]);
+    // The end of a text, in place of its beginning, between the same special tokens.
+    let front = vectors(reader.cut_to(5).cut_in_front().embed_all(&[text], Embed::default()));
+    let kept = [&ids[..1], &ids[ids.len() - 4..]].concat();
+    assert_eq!(front, vectors(reader.embed_ids_all(&[kept], Embed::default())));
+    let tokens = pipeline.embed_tokens_all(&[text], roformer::pipeline::Prompt::Usual).remove(0).unwrap();
+    assert_eq!(tokens.len(), ids.len());
+    let cls = pipeline.embed(text, Embed { pooling: Some(Pooling::Cls), ..Embed::default() }).unwrap();
+    assert_eq!(tokens[0], cls);
+    let refusal = |ids: &[u32]| reader.embed_ids_all(&[ids], Embed::default()).remove(0).map(|_| ());
+    refused(refusal(&[1, 1 << 20]), &["1048576", "vocabulary"]);
+    refused(refusal(&[]), &["without tokens"]);
+    refused(reader.judge_all("a", &["b"]).remove(0).map(|_| ()), &["masked", "cross-encoder"]);
+}
+
+#[test]
+fn a_completion_says_how_many_tokens_it_has() {
+    let pipeline = open("tiny-gpt");
+    let options = Generate { max_tokens: 3, temperature: 0.0, ..Generate::default() };
+    let three = pipeline.complete("今天", &options, |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!((three.tokens, three.has_ended), (3, false));
+    assert_eq!(three.text, pipeline.generate("今天", &options, |_| {}).unwrap());
+    let options = Generate { max_tokens: 200, ..options };
+    let whole = pipeline.complete("今天", &options, |_| ControlFlow::Continue(())).unwrap();
+    assert!(whole.has_ended && whole.tokens < 200, "{whole:?}");
+    let stopped = pipeline.complete("今天", &options, |_| ControlFlow::Break(())).unwrap();
+    assert!(!stopped.has_ended && stopped.tokens < whole.tokens, "{stopped:?}");
+}

@@ -4,6 +4,7 @@ mod attention;
 mod generate;
 mod model;
 mod rope;
+mod serve;
 mod timing;
 mod train;
 
@@ -24,6 +25,7 @@ enum What {
     Train(train::Arguments),
     Generate(generate::Arguments),
     Attention(attention::Arguments),
+    Serve(serve::Arguments),
 }
 
 /// Runs a benchmark.
@@ -34,6 +36,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         What::Train(arguments) => train::run(arguments),
         What::Generate(arguments) => generate::run(arguments),
         What::Attention(arguments) => attention::run(arguments),
+        What::Serve(arguments) => serve::run(arguments),
     }
 }
 

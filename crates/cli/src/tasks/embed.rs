@@ -57,7 +57,7 @@ pub struct Arguments {
 
 /// The library's poolings, by name.
 #[derive(Clone, Copy, ValueEnum)]
-enum How {
+pub enum How {
     /// The vector of the first token, [CLS]
     Cls,
     /// The mean over all tokens
@@ -69,6 +69,7 @@ enum How {
     /// The mean over all tokens, each counted as often as its place says, from one on
     Weighted,
     /// The vector of the last token
+    #[value(alias = "last-token")]
     Last,
     /// The model's own pooler, which RoFormer-Sim has
     Pooler,

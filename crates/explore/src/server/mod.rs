@@ -2,7 +2,6 @@
 
 pub(crate) mod answer;
 pub(crate) mod config;
-mod connection;
 pub(crate) mod files;
 mod guard;
 mod language;
@@ -61,7 +60,8 @@ impl Server {
             loop {
                 match listener.accept().await {
                     Ok((stream, _)) => {
-                        tokio::spawn(connection::serve(stream, router.clone(), self.patience));
+                        let never = std::future::pending();
+                        tokio::spawn(roformer_http::serve(stream, router.clone(), self.patience, never));
                     }
                     // One that broke off at once, or too many at a time: the next may be had in a moment.
                     Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,

@@ -1,10 +1,10 @@
 //! The part of a text that answers a question.
 
-use super::batch::{Row, nowhere};
-use super::{Pipeline, only, softmax};
+use super::{Pending, Pipeline, Reader, only, softmax};
 use crate::error::{Error, Result};
 use crate::model::HeadKind;
 use crate::ops::Backend;
+use rayon::prelude::*;
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,33 +33,40 @@ impl<B: Backend> Pipeline<B> {
         &self,
         questions: &[(impl AsRef<str> + Sync, impl AsRef<str> + Sync)],
     ) -> Vec<Result<Answer>> {
-        let fits = self.model.head() == HeadKind::QuestionAnswering;
-        let encodings = self.encode_pairs(questions).into_iter().map(|encoding| {
+        self.run_all(self.reader().answer_all(questions))
+    }
+}
+
+impl Reader<'_> {
+    /// The answers to many questions, each in its context.
+    pub fn answer_all(
+        &self,
+        questions: &[(impl AsRef<str> + Sync, impl AsRef<str> + Sync)],
+    ) -> Vec<Result<Pending<Answer>>> {
+        let fits = self.head == HeadKind::QuestionAnswering;
+        let read = |question: &str, context: &str| {
             self.require("answer", fits, "one that answers questions (RoFormerForQuestionAnswering)")?;
-            let encoding = encoding?;
-            match encoding.sequence.contains(&Some(1)) {
-                true => Ok(encoding),
-                false => Err(Error::input("the context", "without tokens", "a text that holds the answer")),
+            let encoding = self.encode(question, Some(context))?;
+            if !encoding.sequence.contains(&Some(1)) {
+                return Err(Error::input("the context", "without tokens", "a text that holds the answer"));
             }
-        });
-        let places = self.each(encodings.collect(), nowhere, |encoding, row: Row| {
-            // Only the context can hold the answer.
-            let context: Vec<usize> =
-                (0..encoding.len()).filter(|&token| encoding.sequence[token] == Some(1)).collect();
-            let column = |column: usize| {
-                let mut scores: Vec<f32> =
-                    context.iter().map(|token| row.scores[2 * token + column]).collect();
-                softmax(&mut scores);
-                scores
-            };
-            let (score, first, last) = best_span(&column(0), &column(1));
-            Ok((score, encoding.offsets[context[first]].0, encoding.offsets[context[last]].1))
-        });
-        let answers = places.into_iter().zip(questions).map(|(place, (_, context))| {
-            let (score, start, end) = place?;
-            Ok(Answer { score, text: context.as_ref()[start..end].to_string(), start, end })
-        });
-        answers.collect()
+            let text = context.to_string();
+            Ok(Pending::new(encoding, Vec::new(), move |_, encoding, row| {
+                // Only the context can hold the answer.
+                let context: Vec<usize> =
+                    (0..encoding.len()).filter(|&token| encoding.sequence[token] == Some(1)).collect();
+                let column = |column: usize| {
+                    let mut scores: Vec<f32> =
+                        context.iter().map(|token| row.scores[2 * token + column]).collect();
+                    softmax(&mut scores);
+                    scores
+                };
+                let (score, first, last) = best_span(&column(0), &column(1));
+                let (start, end) = (encoding.offsets[context[first]].0, encoding.offsets[context[last]].1);
+                Ok(Answer { score, text: text[start..end].to_string(), start, end })
+            }))
+        };
+        questions.par_iter().map(|(question, context)| read(question.as_ref(), context.as_ref())).collect()
     }
 }
 

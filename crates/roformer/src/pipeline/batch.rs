@@ -1,16 +1,12 @@
 //! Many texts through the model: sorted by length, in batches, the results in the order of the texts.
 
-use super::Pipeline;
+use super::{Pending, Pipeline};
 use crate::error::Result;
 use crate::model::{Call, Input, Output, Scores};
 use crate::ops::Backend;
-use crate::tokenizer::Encoding;
-
-/// Tokens of a batch. Enough that products run at full speed, few enough that activations stay near the CPU.
-const BATCH_TOKENS: usize = 2048;
 
 /// What the model gave for one text.
-pub(super) struct Row<'a> {
+pub struct Row<'a> {
     /// `[length, hidden]`
     pub hidden: &'a [f32],
     /// `[hidden]`, where there is a pooler.
@@ -19,77 +15,59 @@ pub(super) struct Row<'a> {
     pub scores: &'a [f32],
 }
 
-/// Which tokens of a text a language model scores.
-pub(super) type Places<B> = fn(&Pipeline<B>, &Encoding) -> Vec<usize>;
-
-/// None of them: for tasks that read hidden states alone.
-pub(super) fn nowhere<B: Backend>(_: &Pipeline<B>, _: &Encoding) -> Vec<usize> {
-    Vec::new()
-}
-
 impl<B: Backend> Pipeline<B> {
-    /// Runs texts that could be read and hands what the model gave to `finish`, for each text on its own.
-    pub(super) fn each<R>(
-        &self,
-        encodings: Vec<Result<Encoding>>,
-        places: Places<B>,
-        finish: impl Fn(&Encoding, Row) -> Result<R>,
-    ) -> Vec<Result<R>> {
-        let mut results: Vec<Option<Result<R>>> = Vec::with_capacity(encodings.len());
-        let mut ready = Vec::with_capacity(encodings.len());
-        for (index, encoding) in encodings.into_iter().enumerate() {
-            match encoding {
-                Ok(encoding) => {
-                    ready.push((index, encoding));
+    /// Runs texts that could be read, sorted by length and in batches, and gives an answer for each in the order they came.
+    pub fn run_all<T: 'static>(&self, pending: Vec<Result<Pending<T>>>) -> Vec<Result<T>> {
+        let mut results: Vec<Option<Result<T>>> = Vec::with_capacity(pending.len());
+        let mut ready = Vec::with_capacity(pending.len());
+        for (index, pending) in pending.into_iter().enumerate() {
+            match pending {
+                Ok(pending) => {
+                    ready.push((index, pending));
                     results.push(None);
                 }
                 Err(error) => results.push(Some(Err(error))),
             }
         }
         // The longest first: a batch too large for memory shows at once.
-        ready.sort_by_key(|(_, encoding)| std::cmp::Reverse(encoding.len()));
-        let mut rest = &ready[..];
-        while let Some((_, first)) = rest.first() {
-            let lengths = rest.iter().map(|(_, encoding)| encoding.len());
+        ready.sort_by_key(|(_, pending)| std::cmp::Reverse(pending.tokens()));
+        while let Some((_, first)) = ready.first() {
+            let longest = first.tokens();
+            let lengths = ready.iter().map(|(_, pending)| pending.tokens());
             let count = match self.model.blueprint().depends_on_length() {
                 _ if self.is_one_by_one => 1,
                 // Padding would make a text longer, and another.
                 true => lengths
-                    .take_while(|length| *length == first.len())
+                    .take_while(|length| *length == longest)
                     .count()
-                    .min(BATCH_TOKENS / first.len().max(1))
+                    .min(self.batch_tokens / longest.max(1))
                     .max(1),
-                false => batch_size(first.len(), lengths),
+                false => batch_size(self.batch_tokens, longest, lengths),
             };
-            let (batch, later) = rest.split_at(count);
-            let texts: Vec<&Encoding> = batch.iter().map(|(_, encoding)| encoding).collect();
-            for ((index, _), result) in batch.iter().zip(self.batch(&texts, places, &finish)) {
-                results[*index] = Some(result);
+            let (places, batch): (Vec<usize>, Vec<Pending<T>>) = ready.drain(..count).unzip();
+            for (index, result) in places.into_iter().zip(self.batch(batch)) {
+                results[index] = Some(result);
             }
-            rest = later;
         }
         results.into_iter().flatten().collect()
     }
 
     /// Runs one batch. If it fails, each of its texts alone: one that is too long spoils no other.
-    fn batch<R>(
-        &self,
-        texts: &[&Encoding],
-        places: Places<B>,
-        finish: &impl Fn(&Encoding, Row) -> Result<R>,
-    ) -> Vec<Result<R>> {
-        let length = texts.iter().map(|text| text.len()).max().unwrap_or(0);
-        let scored: Vec<Vec<usize>> = texts.iter().map(|text| places(self, text)).collect();
-        let output = match self.run(texts, &scored, length) {
+    fn batch<T: 'static>(&self, texts: Vec<Pending<T>>) -> Vec<Result<T>> {
+        let length = texts.iter().map(Pending::tokens).max().unwrap_or(0);
+        let output = match self.forward(&texts, length) {
             Ok(output) => output,
             Err(error) if texts.len() == 1 => return vec![Err(error)],
-            Err(_) => return texts.iter().flat_map(|text| self.batch(&[text], places, finish)).collect(),
+            Err(_) => return texts.into_iter().flat_map(|text| self.batch(vec![text])).collect(),
         };
+        let reader = self.reader();
         let hidden = self.model.blueprint().width;
         let logits = output.logits.as_ref();
-        let is_placed = logits.is_some_and(|logits| self.is_language_model() && logits.shape.len() == 2);
+        let is_placed = logits.is_some_and(|logits| reader.is_language_model() && logits.shape.len() == 2);
         let mut at = 0;
-        let rows = texts.iter().zip(&scored).enumerate().map(|(index, (text, places))| {
+        let count = texts.len();
+        let rows = texts.into_iter().enumerate().map(|(index, text)| {
+            let Pending { encoding, places, finish } = text;
             let scores = match logits {
                 None => &[][..],
                 Some(logits) if is_placed => {
@@ -99,29 +77,29 @@ impl<B: Backend> Pipeline<B> {
                     scores
                 }
                 Some(logits) => {
-                    let each = logits.scores.len() / texts.len();
+                    let each = logits.scores.len() / count;
                     let per_token = if logits.shape.len() == 3 { each / length } else { 0 };
-                    let len = if per_token > 0 { text.len() * per_token } else { each };
+                    let len = if per_token > 0 { encoding.len() * per_token } else { each };
                     &logits.scores[index * each..][..len]
                 }
             };
             let row = Row {
-                hidden: &output.last_hidden_state[index * length * hidden..][..text.len() * hidden],
+                hidden: &output.last_hidden_state[index * length * hidden..][..encoding.len() * hidden],
                 pooled: output.pooled.as_ref().map(|pooled| &pooled[index * hidden..][..hidden]),
                 scores,
             };
-            finish(text, row)
+            finish(reader, &encoding, row)
         });
         rows.collect()
     }
 
     /// Runs texts of at most `length` tokens, the shorter ones padded.
-    fn run(&self, texts: &[&Encoding], scored: &[Vec<usize>], length: usize) -> Result<Output<f32>> {
+    fn forward<T>(&self, texts: &[Pending<T>], length: usize) -> Result<Output<f32>> {
         let pad = self.tokenizer.pad_id().unwrap_or(0);
         let mut ids = Vec::with_capacity(texts.len() * length);
         let mut types = Vec::with_capacity(texts.len() * length);
         let mut mask = Vec::with_capacity(texts.len() * length);
-        for text in texts {
+        for Pending { encoding: text, .. } in texts {
             let padding = length - text.len();
             ids.extend(text.ids.iter().copied().chain(std::iter::repeat_n(pad, padding)));
             types.extend(text.token_types.iter().copied().chain(std::iter::repeat_n(0, padding)));
@@ -135,26 +113,26 @@ impl<B: Backend> Pipeline<B> {
             token_types: has_types.then_some(&types[..]),
             mask: is_padded.then_some(&mask[..]),
         };
-        let places: Vec<usize> = scored
+        let places: Vec<usize> = texts
             .iter()
             .enumerate()
-            .flat_map(|(text, places)| places.iter().map(move |place| text * length + place))
+            .flat_map(|(text, pending)| pending.places.iter().map(move |place| text * length + place))
             .collect();
         if self.model.blueprint().encoder.is_some() {
             // What reads a text is the encoder; the decoder writes one.
             return self.model.encode(&input);
         }
-        let scores = if self.is_language_model() { Scores::At(&places) } else { Scores::All };
+        let scores = if self.reader().is_language_model() { Scores::At(&places) } else { Scores::All };
         self.model.call(&input, Call { scores, ..Call::default() })
     }
 }
 
-/// How many of the next texts, from the longest on, run as one batch: at most [`BATCH_TOKENS`], and no text that would be
-/// padded by more than a quarter once there is a fair number of tokens.
-fn batch_size(longest: usize, lengths: impl Iterator<Item = usize>) -> usize {
+/// How many of the next texts, from the longest on, run as one batch: at most `most` tokens, and no text that would be padded by
+/// more than a quarter once there is a fair number of tokens.
+fn batch_size(most: usize, longest: usize, lengths: impl Iterator<Item = usize>) -> usize {
     let fits = |(index, length): &(usize, usize)| {
         let tokens = (index + 1) * longest;
-        *index == 0 || tokens <= BATCH_TOKENS && (4 * length >= 3 * longest || tokens <= BATCH_TOKENS / 4)
+        *index == 0 || tokens <= most && (4 * length >= 3 * longest || tokens <= most / 4)
     };
     lengths.enumerate().take_while(fits).count()
 }

@@ -1,11 +1,13 @@
 //! Vectors of texts, made as the model's folder says.
 
-use super::batch::{Row, nowhere};
-use super::{Pipeline, only};
+use super::batch::Row;
+use super::{Pending, Pipeline, Reader, only};
 use crate::error::{Error, Result};
 use crate::ops::Backend;
 use crate::sentence::{Pooling, Product, Similarity, Step};
 use crate::tokenizer::Encoding;
+use rayon::prelude::*;
+use std::sync::Arc;
 
 /// How texts are embedded. What is not given is as the folder of the model says, if it is one of sentence-transformers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,9 +54,8 @@ impl Layer {
 }
 
 /// What is done with the texts of one call.
-struct Plan<'a> {
+struct Plan {
     poolings: Vec<Pooling>,
-    prompt: &'a str,
     /// Tokens of the prompt that are not pooled.
     skipped: usize,
     dimensions: usize,
@@ -69,109 +70,26 @@ impl<B: Backend> Pipeline<B> {
 
     /// The vectors of many texts.
     pub fn embed_all(&self, texts: &[impl AsRef<str> + Sync], options: Embed) -> Vec<Result<Vec<f32>>> {
-        let Ok(plan) = self.plan(&options) else {
-            // No text can be used, and each has its own error.
-            return texts.iter().map(|_| self.plan(&options).map(|_| Vec::new())).collect();
-        };
-        let encodings = match plan.prompt {
-            "" => self.encode_all(texts),
-            prompt => {
-                let texts: Vec<String> =
-                    texts.iter().map(|text| format!("{prompt}{}", text.as_ref())).collect();
-                self.encode_all(&texts)
-            }
-        };
-        self.each(encodings, nowhere, |_: &Encoding, row: Row| self.vector(&plan, row))
+        self.run_all(self.reader().embed_all(texts, options))
+    }
+
+    /// The vectors of all tokens of many texts, special ones included: the last hidden states as they are.
+    pub fn embed_tokens_all(
+        &self,
+        texts: &[impl AsRef<str> + Sync],
+        prompt: Prompt,
+    ) -> Vec<Result<Vec<Vec<f32>>>> {
+        self.run_all(self.reader().embed_tokens_all(texts, prompt))
     }
 
     /// How many numbers a vector has that is made so.
     pub fn dimensions(&self, options: &Embed) -> Result<usize> {
-        Ok(self.plan(options)?.dimensions)
+        self.reader().dimensions(options)
     }
 
     /// How vectors of this model are compared.
     pub fn similarity_function(&self) -> Similarity {
-        self.recipe.vectors.as_ref().map_or(Similarity::default(), |vectors| vectors.similarity)
-    }
-
-    /// The text of a prompt.
-    pub(super) fn prompt_text<'a>(&'a self, prompt: Prompt<'a>) -> Result<&'a str> {
-        let prompts = &self.recipe.prompts;
-        match prompt {
-            Prompt::Usual => Ok(prompts.usual()),
-            Prompt::Query => Ok(prompts.known("query")),
-            Prompt::Document => Ok(prompts.known("document")),
-            Prompt::Named(name) => prompts.get(name),
-            Prompt::Text(text) => Ok(text),
-        }
-    }
-
-    fn plan<'a>(&'a self, options: &Embed<'a>) -> Result<Plan<'a>> {
-        let vectors = self.recipe.vectors.as_ref();
-        let poolings = match (options.pooling, vectors) {
-            (Some(pooling), _) => vec![pooling],
-            (None, Some(vectors)) => vectors.poolings.clone(),
-            (None, None) if self.model.blueprint().pooler.is_some() => vec![Pooling::Pooler],
-            (None, None) => vec![Pooling::Mean],
-        };
-        let prompt = self.prompt_text(options.prompt)?;
-        let skipped = match vectors {
-            Some(vectors) if !vectors.includes_prompt && !prompt.is_empty() => self.prompt_tokens(prompt)?,
-            _ => 0,
-        };
-        let width = self.width(poolings.len() * self.model.blueprint().width)?;
-        let dimensions = match (options.dimensions, vectors.and_then(|vectors| vectors.dimensions)) {
-            (Some(dimensions), _) if dimensions == 0 || dimensions > width => {
-                let expected = format!("from 1 to {width}, which a vector of this model has");
-                return Err(Error::input("the number of dimensions", dimensions, expected));
-            }
-            (Some(dimensions), _) => dimensions,
-            (None, folder) => folder.map_or(width, |dimensions| dimensions.min(width)),
-        };
-        Ok(Plan { poolings, prompt, skipped, dimensions, normalize: options.normalize })
-    }
-
-    /// How many tokens of a text are those of the prompt before it. What ends a text does not count.
-    fn prompt_tokens(&self, prompt: &str) -> Result<usize> {
-        let encoding = match self.max_tokens.or(self.recipe.longest) {
-            Some(tokens) => self.tokenizer.encode_cut(prompt, None, tokens)?,
-            None => self.tokenizer.encode(prompt)?,
-        };
-        let ends = encoding.ids.last().is_some_and(|&id| self.tokenizer.is_special(id));
-        Ok(encoding.len() - usize::from(ends))
-    }
-
-    /// The numbers of a vector after the modules, from those before them.
-    fn width(&self, mut width: usize) -> Result<usize> {
-        for layer in &self.layers {
-            if let Layer::Dense(dense) = layer {
-                width = dense.width_of(width)?;
-            }
-        }
-        Ok(width)
-    }
-
-    /// The vector of a text, from what the model made of it.
-    fn vector(&self, plan: &Plan, row: Row) -> Result<Vec<f32>> {
-        let mut vector = Vec::new();
-        for &pooling in &plan.poolings {
-            match (pooling, row.pooled) {
-                (Pooling::Pooler, Some(pooled)) => vector.extend_from_slice(pooled),
-                _ => vector.extend(pooling.pool(row.hidden, self.model.blueprint().width, plan.skipped)?),
-            }
-        }
-        for layer in &self.layers {
-            match layer {
-                Layer::Dense(dense) => vector = dense.apply(&vector)?,
-                Layer::Normalize => normalize(&mut vector),
-            }
-        }
-        // Cut after the folder's own scaling and before the caller's: so it is in sentence-transformers.
-        vector.truncate(plan.dimensions);
-        if plan.normalize {
-            normalize(&mut vector);
-        }
-        Ok(vector)
+        self.reader().similarity_function()
     }
 
     /// How alike two texts are: their vectors, compared as the folder of the model says, or by their cosine.
@@ -191,6 +109,167 @@ impl<B: Backend> Pipeline<B> {
         let function = self.similarity_function();
         std::iter::from_fn(pair).map(|(a, b)| Ok(function.of(&a?, &b?))).collect()
     }
+}
+
+impl<'p> Reader<'p> {
+    /// The vectors of many texts.
+    pub fn embed_all(
+        &self,
+        texts: &[impl AsRef<str> + Sync],
+        options: Embed,
+    ) -> Vec<Result<Pending<Vec<f32>>>> {
+        let Ok((plan, prompt)) = self.plan(&options) else {
+            // No text can be used, and each has its own error.
+            return texts.iter().filter_map(|_| self.plan(&options).err()).map(Err).collect();
+        };
+        let plan = Arc::new(plan);
+        let encodings = self.encode_prompted(texts, prompt);
+        encodings.into_iter().map(|encoding| Ok(vector_of(encoding?, plan.clone()))).collect()
+    }
+
+    /// The vectors of many texts that are tokens already, special ones included. No prompt stands before them.
+    pub fn embed_ids_all(
+        &self,
+        texts: &[impl AsRef<[u32]> + Sync],
+        options: Embed,
+    ) -> Vec<Result<Pending<Vec<f32>>>> {
+        let options = Embed { prompt: Prompt::Text(""), ..options };
+        let Ok((plan, _)) = self.plan(&options) else {
+            return texts.iter().filter_map(|_| self.plan(&options).err()).map(Err).collect();
+        };
+        let plan = Arc::new(plan);
+        texts.iter().map(|ids| Ok(vector_of(self.take_ids(ids.as_ref())?, plan.clone()))).collect()
+    }
+
+    /// The vectors of all tokens of many texts, special ones included.
+    pub fn embed_tokens_all(
+        &self,
+        texts: &[impl AsRef<str> + Sync],
+        prompt: Prompt,
+    ) -> Vec<Result<Pending<Vec<Vec<f32>>>>> {
+        let Ok(prompt) = self.prompt_text(prompt) else {
+            return texts.iter().filter_map(|_| self.prompt_text(prompt).err()).map(Err).collect();
+        };
+        let rows = |encoding| {
+            Pending::new(encoding, Vec::new(), |reader: Reader, _, row: Row| {
+                Ok(row.hidden.chunks_exact(reader.blueprint.width).map(<[f32]>::to_vec).collect())
+            })
+        };
+        self.encode_prompted(texts, prompt).into_iter().map(|encoding| encoding.map(rows)).collect()
+    }
+
+    /// How many numbers a vector has that is made so.
+    pub fn dimensions(&self, options: &Embed) -> Result<usize> {
+        Ok(self.plan(options)?.0.dimensions)
+    }
+
+    /// How vectors of this model are compared.
+    pub fn similarity_function(&self) -> Similarity {
+        self.recipe.vectors.as_ref().map_or(Similarity::default(), |vectors| vectors.similarity)
+    }
+
+    /// The tokens of many texts behind a prompt.
+    fn encode_prompted(&self, texts: &[impl AsRef<str> + Sync], prompt: &str) -> Vec<Result<Encoding>> {
+        match prompt {
+            "" => self.encode_all(texts),
+            prompt => {
+                let prompted = |text: &str| self.encode(&format!("{prompt}{text}"), None);
+                texts.par_iter().map(|text| prompted(text.as_ref())).collect()
+            }
+        }
+    }
+
+    /// The text of a prompt.
+    pub(super) fn prompt_text<'a>(&self, prompt: Prompt<'a>) -> Result<&'a str>
+    where
+        'p: 'a,
+    {
+        let prompts = &self.recipe.prompts;
+        match prompt {
+            Prompt::Usual => Ok(prompts.usual()),
+            Prompt::Query => Ok(prompts.known("query")),
+            Prompt::Document => Ok(prompts.known("document")),
+            Prompt::Named(name) => prompts.get(name),
+            Prompt::Text(text) => Ok(text),
+        }
+    }
+
+    /// What is done, and the prompt that stands before the texts.
+    fn plan<'a>(&self, options: &Embed<'a>) -> Result<(Plan, &'a str)>
+    where
+        'p: 'a,
+    {
+        let vectors = self.recipe.vectors.as_ref();
+        let poolings = match (options.pooling, vectors) {
+            (Some(pooling), _) => vec![pooling],
+            (None, Some(vectors)) => vectors.poolings.clone(),
+            (None, None) if self.blueprint.pooler.is_some() => vec![Pooling::Pooler],
+            (None, None) => vec![Pooling::Mean],
+        };
+        let prompt = self.prompt_text(options.prompt)?;
+        let skipped = match vectors {
+            Some(vectors) if !vectors.includes_prompt && !prompt.is_empty() => self.prompt_tokens(prompt)?,
+            _ => 0,
+        };
+        let width = self.width(poolings.len() * self.blueprint.width)?;
+        let dimensions = match (options.dimensions, vectors.and_then(|vectors| vectors.dimensions)) {
+            (Some(dimensions), _) if dimensions == 0 || dimensions > width => {
+                let expected = format!("from 1 to {width}, which a vector of this model has");
+                return Err(Error::input("the number of dimensions", dimensions, expected));
+            }
+            (Some(dimensions), _) => dimensions,
+            (None, folder) => folder.map_or(width, |dimensions| dimensions.min(width)),
+        };
+        Ok((Plan { poolings, skipped, dimensions, normalize: options.normalize }, prompt))
+    }
+
+    /// How many tokens of a text are those of the prompt before it. What ends a text does not count.
+    fn prompt_tokens(&self, prompt: &str) -> Result<usize> {
+        let encoding = match self.max_tokens.or(self.recipe.longest) {
+            Some(tokens) => self.tokenizer.encode_cut(prompt, None, tokens)?,
+            None => self.tokenizer.encode(prompt)?,
+        };
+        let ends = encoding.ids.last().is_some_and(|&id| self.tokenizer.is_special(id));
+        Ok(encoding.len() - usize::from(ends))
+    }
+
+    /// The numbers of a vector after the modules, from those before them.
+    fn width(&self, mut width: usize) -> Result<usize> {
+        for layer in self.layers {
+            if let Layer::Dense(dense) = layer {
+                width = dense.width_of(width)?;
+            }
+        }
+        Ok(width)
+    }
+
+    /// The vector of a text, from what the model made of it.
+    fn vector(&self, plan: &Plan, row: Row) -> Result<Vec<f32>> {
+        let mut vector = Vec::new();
+        for &pooling in &plan.poolings {
+            match (pooling, row.pooled) {
+                (Pooling::Pooler, Some(pooled)) => vector.extend_from_slice(pooled),
+                _ => vector.extend(pooling.pool(row.hidden, self.blueprint.width, plan.skipped)?),
+            }
+        }
+        for layer in self.layers {
+            match layer {
+                Layer::Dense(dense) => vector = dense.apply(&vector)?,
+                Layer::Normalize => normalize(&mut vector),
+            }
+        }
+        // Cut after the folder's own scaling and before the caller's: so it is in sentence-transformers.
+        vector.truncate(plan.dimensions);
+        if plan.normalize {
+            normalize(&mut vector);
+        }
+        Ok(vector)
+    }
+}
+
+/// A text whose vector is asked for.
+fn vector_of(encoding: Encoding, plan: Arc<Plan>) -> Pending<Vec<f32>> {
+    Pending::new(encoding, Vec::new(), move |reader, _, row| reader.vector(&plan, row))
 }
 
 /// Scales a vector to length 1, unless it is zero.

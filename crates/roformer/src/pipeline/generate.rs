@@ -31,6 +31,19 @@ impl Default for Generate {
     }
 }
 
+/// What a model wrote behind a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Completion {
+    /// What is new.
+    pub text: String,
+    /// Tokens that were read.
+    pub prompt_tokens: usize,
+    /// Tokens that were written, without the one that ended the text.
+    pub tokens: usize,
+    /// Whether the text came to its end, rather than to the most tokens or to a caller who wanted no more.
+    pub has_ended: bool,
+}
+
 /// A text that says the same.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Paraphrase {
@@ -67,8 +80,18 @@ impl<B: Backend> Pipeline<B> {
         &self,
         text: &str,
         options: &Generate,
-        mut on_text: impl FnMut(&str) -> ControlFlow<()>,
+        on_text: impl FnMut(&str) -> ControlFlow<()>,
     ) -> Result<String> {
+        Ok(self.complete(text, options, on_text)?.text)
+    }
+
+    /// The same, with how many tokens were read and written.
+    pub fn complete(
+        &self,
+        text: &str,
+        options: &Generate,
+        mut on_text: impl FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Completion> {
         let prompt = self.prompt(text, options)?;
         let mut shown = String::new();
         let mut show = |ids: &[u32], is_last: bool| {
@@ -92,7 +115,10 @@ impl<B: Backend> Pipeline<B> {
             // Whoever listens has all of it then, and nothing is left to be stopped.
             let _ = show(&rows[0], true);
         }
-        Ok(self.tokenizer.decode(&rows[0]))
+        let tokens = rows[0].len();
+        let has_ended = flow.is_continue() && tokens < options.max_tokens;
+        let text = self.tokenizer.decode(&rows[0]);
+        Ok(Completion { text, prompt_tokens: prompt.ids.len(), tokens, has_ended })
     }
 
     /// The same for many texts, without their pieces. Texts of as many tokens are continued together, and one that has come to
@@ -131,8 +157,12 @@ impl<B: Backend> Pipeline<B> {
 
     /// Up to `count` different texts that say the same as this one, the nearest first. For RoFormer-Sim.
     pub fn paraphrase(&self, text: &str, count: usize, options: &Generate) -> Result<Vec<Paraphrase>> {
-        let fits = self.model.blueprint().is_unilm() && self.is_language_model();
-        self.require("paraphrases", fits, "RoFormer-Sim, which has a pooler and a language model's head")?;
+        let fits = self.model.blueprint().is_unilm() && self.reader().is_language_model();
+        self.reader().require(
+            "paraphrases",
+            fits,
+            "RoFormer-Sim, which has a pooler and a language model's head",
+        )?;
         let prompt = self.prompt(text, options)?;
         // As the tokenizer gives it back, so that a sample of it is recognised.
         let original = self.tokenizer.decode(&prompt.ids);
@@ -161,7 +191,7 @@ impl<B: Backend> Pipeline<B> {
         let (model, wanted) =
             (self.model.blueprint(), "RoFormer-Sim, a RoFormerForCausalLM or another causal language model");
         let fits = model.is_unilm() || model.is_causal() && model.head == HeadKind::CausalLm;
-        self.require("generate", fits && self.is_language_model(), wanted)?;
+        self.reader().require("generate", fits && self.reader().is_language_model(), wanted)?;
         let (temperature, top_p) = (options.temperature, options.top_p);
         if !(temperature >= 0.0 && temperature.is_finite()) {
             return Err(Error::input("the temperature", temperature, "a finite number, 0 or more"));
@@ -169,7 +199,7 @@ impl<B: Backend> Pipeline<B> {
         if !(top_p > 0.0 && top_p <= 1.0) {
             return Err(Error::input("top_p", top_p, "more than 0 and at most 1"));
         }
-        let mut prompt = self.encode(text, None)?;
+        let mut prompt = self.reader().encode(text, None)?;
         // What follows a text that goes on stands where its end would be. RoFormer-Sim and encoders read the text to its end.
         let (ends, goes_on) = (self.ends(), !model.is_unilm() && model.encoder.is_none());
         if goes_on && prompt.ids.len() > 1 && ends.contains(&prompt.ids.last().copied()) {

@@ -21,24 +21,27 @@ mod embed;
 mod fill_mask;
 mod generate;
 mod rank;
+mod reader;
 mod sample;
+mod spans;
 
 pub use crate::sentence::{Pooling, cosine};
 pub use answer::Answer;
 pub use classify::{Label, TokenLabel};
 pub use embed::{Embed, Prompt};
 pub use fill_mask::Guess;
-pub use generate::{Generate, Paraphrase};
+pub use generate::{Completion, Generate, Paraphrase};
 pub use rank::{Query, Ranked};
+pub use reader::{Pending, Reader};
+pub use spans::{Span, spans};
 
 use crate::error::{Error, Result};
 use crate::hub;
-use crate::model::{HeadKind, Model};
+use crate::model::Model;
 use crate::ops::{Backend, Cpu};
 use crate::sentence::Recipe;
-use crate::tokenizer::{Encoding, Tokenizer, Unknown};
+use crate::tokenizer::{Tokenizer, Unknown};
 use embed::Layer;
-use rayon::prelude::*;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -50,11 +53,16 @@ pub struct Pipeline<B: Backend = Cpu> {
     recipe: Recipe,
     layers: Vec<Layer>,
     max_tokens: Option<usize>,
+    /// Tokens of a batch, padding included.
+    batch_tokens: usize,
     /// Whether each text runs alone.
     is_one_by_one: bool,
     /// Tokens of texts so far, and those of them that are unknown.
     seen: [AtomicU64; 2],
 }
+
+/// Tokens of a batch. Enough that products run at full speed, few enough that activations stay near the CPU.
+const BATCH_TOKENS: usize = 2048;
 
 /// Texts with more tokens are refused unless the caller says where to cut: attention to so many takes hours.
 const MAX_TOKENS: usize = 1 << 16;
@@ -110,14 +118,21 @@ impl<B: Backend> Pipeline<B> {
             return Err(Error::input("the tokenizer's vocabulary", tokens, expected));
         }
         let (recipe, layers) = (Recipe::default(), Vec::new());
-        let (max_tokens, is_one_by_one) = (None, false);
-        Ok(Pipeline { model, tokenizer, recipe, layers, max_tokens, is_one_by_one, seen: Default::default() })
+        let (max_tokens, batch_tokens, is_one_by_one) = (None, BATCH_TOKENS, false);
+        let seen = Default::default();
+        Ok(Pipeline { model, tokenizer, recipe, layers, max_tokens, batch_tokens, is_one_by_one, seen })
     }
 
     /// Cuts texts to this many tokens, `[CLS]` and `[SEP]` included. Without it texts are cut where a folder of
     /// sentence-transformers says so; else nothing is cut, and a text of more than 65,536 tokens is an error.
     pub fn max_tokens(self, tokens: usize) -> Self {
         Pipeline { max_tokens: Some(tokens), ..self }
+    }
+
+    /// Runs texts in batches of at most this many tokens, padding included, which are 2048 otherwise: right for a CPU, and few for a
+    /// large GPU. A single text may have more.
+    pub fn batch_tokens(self, tokens: usize) -> Self {
+        Pipeline { batch_tokens: tokens.max(1), ..self }
     }
 
     /// Runs each text alone, never several at a time. On a GPU, where the order of sums depends on the size of a batch, a text then has the same
@@ -145,63 +160,6 @@ impl<B: Backend> Pipeline<B> {
     pub fn unknown(&self) -> Unknown {
         let [tokens, unknown] = [0, 1].map(|index: usize| self.seen[index].load(Ordering::Relaxed));
         Unknown { tokens, unknown }
-    }
-
-    /// The tokens of a text, or of two, cut where asked or where the folder says.
-    fn encode(&self, text: &str, pair: Option<&str>) -> Result<Encoding> {
-        self.encode_cut(text, pair, self.max_tokens.or(self.recipe.longest))
-    }
-
-    /// The same, cut to so many tokens.
-    fn encode_cut(&self, text: &str, pair: Option<&str>, most: Option<usize>) -> Result<Encoding> {
-        let encoding = match (pair, most) {
-            (_, Some(tokens)) => self.tokenizer.encode_cut(text, pair, tokens)?,
-            (None, None) => self.tokenizer.encode(text)?,
-            (Some(pair), None) => self.tokenizer.encode_pair(text, pair)?,
-        };
-        if self.max_tokens.is_none() && encoding.len() > MAX_TOKENS {
-            let expected = format!("at most {MAX_TOKENS}; set `max_tokens` to cut longer texts");
-            return Err(Error::input("the number of tokens of a text", encoding.len(), expected));
-        }
-        if encoding.ids.is_empty() {
-            return Err(Error::input("the text", "without tokens", "at least one"));
-        }
-        let mut seen = Unknown::default();
-        let of_text = encoding.ids.iter().zip(&encoding.sequence).filter(|(_, text)| text.is_some());
-        seen.add(of_text.map(|(&id, _)| id), self.tokenizer.unk_id());
-        self.seen[0].fetch_add(seen.tokens, Ordering::Relaxed);
-        self.seen[1].fetch_add(seen.unknown, Ordering::Relaxed);
-        Ok(encoding)
-    }
-
-    /// The tokens of many texts, on all threads.
-    fn encode_all(&self, texts: &[impl AsRef<str> + Sync]) -> Vec<Result<Encoding>> {
-        texts.par_iter().map(|text| self.encode(text.as_ref(), None)).collect()
-    }
-
-    /// The tokens of many pairs.
-    fn encode_pairs(
-        &self,
-        pairs: &[(impl AsRef<str> + Sync, impl AsRef<str> + Sync)],
-    ) -> Vec<Result<Encoding>> {
-        pairs.par_iter().map(|(a, b)| self.encode(a.as_ref(), Some(b.as_ref()))).collect()
-    }
-
-    /// Refuses a task that the model has no head for.
-    fn require(&self, task: &'static str, fits: bool, wanted: &str) -> Result<()> {
-        if fits {
-            return Ok(());
-        }
-        let has = match self.model.head() {
-            HeadKind::None => "no head",
-            HeadKind::MaskedLm => "a masked language model's head",
-            HeadKind::CausalLm => "a causal language model's head",
-            HeadKind::SequenceClassification => "a head that classifies texts",
-            HeadKind::TokenClassification => "a head that classifies tokens",
-            HeadKind::QuestionAnswering => "a head that answers questions",
-            HeadKind::MultipleChoice => "a head for multiple choice",
-        };
-        Err(Error::input(task, format!("asked of a model with {has}"), wanted))
     }
 }
 

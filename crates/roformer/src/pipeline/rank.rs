@@ -1,11 +1,9 @@
 //! What is near a query: by vectors, or by a cross-encoder that reads the query with each text.
 
-use super::batch::{Row, nowhere};
-use super::{Embed, Pipeline, Prompt};
+use super::batch::Row;
+use super::{Embed, Pending, Pipeline, Prompt, Reader};
 use crate::error::{Error, Result};
 use crate::ops::Backend;
-use crate::sentence::Pairs;
-use crate::tokenizer::Encoding;
 use rayon::prelude::*;
 
 /// A text and how near it is.
@@ -43,7 +41,7 @@ impl<B: Backend> Pipeline<B> {
             return Err(Error::input("the number of dimensions", dimensions, expected));
         }
         let form = match self.is_cross_encoder() {
-            true => Form::Text(format!("{}{text}", self.prompt_text(options.prompt)?)),
+            true => Form::Text(format!("{}{text}", self.reader().prompt_text(options.prompt)?)),
             false => {
                 let prompt = match options.prompt {
                     Prompt::Usual => Prompt::Query,
@@ -58,7 +56,15 @@ impl<B: Backend> Pipeline<B> {
     /// How near texts are to a query. Their prompt is the folder's for documents.
     pub fn nearness(&self, query: &Query, texts: &[impl AsRef<str> + Sync]) -> Vec<Result<f32>> {
         match (&query.form, &self.recipe.pairs) {
-            (Form::Text(text), Some(pairs)) => self.judge(pairs, text, texts),
+            (Form::Text(text), Some(pairs)) => {
+                let judged = self.run_all(self.reader().judge_all(text, texts));
+                let score = |number: f32| {
+                    let mut score = [number];
+                    pairs.activation.apply(&mut score);
+                    score[0]
+                };
+                judged.into_iter().map(|number| number.map(score)).collect()
+            }
             (Form::Vector(vector), _) => {
                 let options = Embed { prompt: Prompt::Document, ..query.options };
                 let function = self.similarity_function();
@@ -81,16 +87,22 @@ impl<B: Backend> Pipeline<B> {
         ranked.sort_by(|a, b| b.score.total_cmp(&a.score));
         Ok(ranked)
     }
+}
 
-    /// What a cross-encoder says of a query and each text.
-    fn judge(&self, pairs: &Pairs, query: &str, texts: &[impl AsRef<str> + Sync]) -> Vec<Result<f32>> {
+impl Reader<'_> {
+    /// What a cross-encoder says of a query and each text: the number itself, before the folder's activation.
+    pub fn judge_all(&self, query: &str, texts: &[impl AsRef<str> + Sync]) -> Vec<Result<Pending<f32>>> {
+        let Some(pairs) = &self.recipe.pairs else {
+            let wanted = "a cross-encoder: a classifier with one label";
+            return texts.iter().map(|_| Err(self.lacks("scores of pairs", wanted))).collect();
+        };
         let most = self.max_tokens.or(pairs.longest);
-        let encode = |text: &str| self.encode_cut(query, Some(text), most);
-        let encodings = texts.par_iter().map(|text| encode(text.as_ref())).collect();
-        self.each(encodings, nowhere, |_: &Encoding, row: Row| {
-            let mut score = [row.scores.first().copied().unwrap_or(f32::NAN)];
-            pairs.activation.apply(&mut score);
-            Ok(score[0])
-        })
+        let read = |text: &str| {
+            let encoding = self.encode_cut(query, Some(text), most)?;
+            Ok(Pending::new(encoding, Vec::new(), |_: Reader, _, row: Row| {
+                Ok(row.scores.first().copied().unwrap_or(f32::NAN))
+            }))
+        };
+        texts.par_iter().map(|text| read(text.as_ref())).collect()
     }
 }

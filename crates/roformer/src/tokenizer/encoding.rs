@@ -72,6 +72,32 @@ impl Encoding {
         retain(&mut self.sequence, &keep);
     }
 
+    /// Cuts one text at its beginning until `max_tokens` are left in all; special tokens that were added stay.
+    ///
+    /// ```
+    /// # use roformer::tokenizer::Encoding;
+    /// let mut encoding = Encoding {
+    ///     ids: vec![101, 7, 8, 9, 102],
+    ///     token_types: vec![0; 5],
+    ///     offsets: vec![(0, 0), (0, 3), (3, 6), (6, 9), (0, 0)],
+    ///     sequence: vec![None, Some(0), Some(0), Some(0), None],
+    /// };
+    /// encoding.truncate_front(4);
+    /// assert_eq!(encoding.ids, [101, 8, 9, 102]);
+    /// ```
+    pub fn truncate_front(&mut self, max_tokens: usize) {
+        let mut surplus = self.len().saturating_sub(max_tokens);
+        let mut keep = vec![true; self.len()];
+        for (keep, _) in keep.iter_mut().zip(&self.sequence).filter(|(_, sequence)| sequence.is_some()) {
+            *keep = surplus == 0;
+            surplus = surplus.saturating_sub(1);
+        }
+        retain(&mut self.ids, &keep);
+        retain(&mut self.token_types, &keep);
+        retain(&mut self.offsets, &keep);
+        retain(&mut self.sequence, &keep);
+    }
+
     /// [`offsets`](Self::offsets) in characters instead of bytes, as transformers gives them. `second` is `""` where
     /// there was one text.
     ///

@@ -1,0 +1,102 @@
+//! Which of the texts that wait run together.
+
+/// What a batch may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Tokens at most, padding included; a single text may have more.
+    pub tokens: usize,
+    /// Texts at most.
+    pub texts: usize,
+}
+
+/// Padding costs next to nothing in a batch of so few tokens: its time goes into reading the weights.
+const FREE: usize = 64;
+
+/// Which texts of these lengths run next, in the order of their lengths. The first, whose turn it is, is always among them; others
+/// come along by how near their lengths are to its own, and only while at most a sixteenth of the batch is padding.
+pub fn pick(lengths: &[usize], shape: Shape) -> Vec<usize> {
+    let Some(&first) = lengths.first() else { return Vec::new() };
+    let mut order: Vec<usize> = (0..lengths.len()).collect();
+    // Of equal lengths the earlier; the first is before all of its own length.
+    order.sort_by_key(|&index| (lengths[index], index));
+    let seed = order.iter().position(|&index| index == 0).unwrap_or(0);
+    let (mut low, mut high) = (seed, seed + 1);
+    let mut real = first;
+    loop {
+        let longest = lengths[order[high - 1]];
+        // The nearer neighbour first.
+        let below = low.checked_sub(1).map(|next| lengths[order[next]]);
+        let above = order.get(high).map(|&next| lengths[next]);
+        let (takes_above, length) = match (below, above) {
+            (None, None) => break,
+            (Some(below), None) => (false, below),
+            (None, Some(above)) => (true, above),
+            (Some(below), Some(above)) => match above - first <= first - below {
+                true => (true, above),
+                false => (false, below),
+            },
+        };
+        let texts = high - low + 1;
+        let padded = texts * longest.max(length);
+        let is_lean = 15 * padded <= 16 * (real + length) || padded <= FREE;
+        if texts > shape.texts || padded > shape.tokens || !is_lean {
+            break;
+        }
+        real += length;
+        if takes_above { high += 1 } else { low -= 1 }
+    }
+    order[low..high].to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: Shape = Shape { tokens: 512, texts: 100 };
+
+    fn lengths(all: &[usize], picked: &[usize]) -> Vec<usize> {
+        picked.iter().map(|&index| all[index]).collect()
+    }
+
+    #[test]
+    fn the_one_whose_turn_it_is_takes_those_of_its_length_along() {
+        let all = [100, 7, 98, 300, 101, 100, 8];
+        assert_eq!(lengths(&all, &pick(&all, SHAPE)), [98, 100, 100, 101]);
+        assert_eq!(pick(&[], SHAPE), [0; 0]);
+        assert_eq!(pick(&[5], SHAPE), [0]);
+    }
+
+    #[test]
+    fn one_text_runs_whatever_its_length() {
+        assert_eq!(pick(&[1000, 1000], SHAPE), [0]);
+    }
+
+    #[test]
+    fn few_tokens_run_together_whatever_their_lengths() {
+        let all = [20, 3, 10, 500];
+        assert_eq!(lengths(&all, &pick(&all, SHAPE)), [3, 10, 20]);
+    }
+
+    /// Over many queues: the first is in, no bound is broken, no text twice.
+    #[test]
+    fn no_bound_is_broken() {
+        let mut state = 1u64;
+        let mut random = move |below: usize| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as usize % below
+        };
+        for _ in 0..2000 {
+            let all: Vec<usize> = (0..1 + random(60)).map(|_| 1 + random(400)).collect();
+            let shape = Shape { tokens: 64 + random(600), texts: 1 + random(20) };
+            let mut picked = pick(&all, shape);
+            let real: usize = lengths(&all, &picked).iter().sum();
+            let padded = picked.len() * lengths(&all, &picked).iter().max().unwrap();
+            assert!(picked.contains(&0), "{all:?}");
+            assert!(picked.len() == 1 || padded <= shape.tokens && picked.len() <= shape.texts);
+            assert!(15 * padded <= 16 * real || padded <= FREE || picked.len() == 1, "{all:?} {picked:?}");
+            picked.sort_unstable();
+            picked.dedup();
+            assert_eq!(lengths(&all, &picked).iter().sum::<usize>(), real);
+        }
+    }
+}
