@@ -29,6 +29,18 @@ pub(super) const MISTAKES: &[Mistake] = &[
         },
     ),
     mistake(
+        "dynamic-divided",
+        "divides every frequency by factor^(d/(d−2)), where the base is to grow",
+        "multiply the base by the power, and take the length of the sequence into it",
+        |meaning, plan| match meaning.rope.schedule() {
+            Schedule::DynamicNtk { factor, .. } => {
+                let dim = meaning.rope.rotary_dim() as f64;
+                swap(meaning, plan, &Schedule::Linear { factor: factor.powf(dim / (dim - 2.0)) })
+            }
+            _ => false,
+        },
+    ),
+    mistake(
         "dynamic-never",
         "has the base of the trained length at every length",
         "compute the frequencies again when the sequence outgrows the trained length",
