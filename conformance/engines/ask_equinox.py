@@ -23,7 +23,7 @@ def take(array):
 def turn(case, positions, q, k):
     rope = case.rope
     whole = rope.rotary_dim == rope.head_dim and rope.pairing == "half" and case.parameters["rope_type"] == "default"
-    if positions.ndim > 1 or not whole or positions.max() >= MOST:
+    if positions.ndim > 1 or not whole or positions.max() >= MOST or len(set(positions)) < len(positions):
         raise NotImplementedError
     module = equinox.nn.RotaryPositionalEmbedding(rope.head_dim, case.parameters["rope_theta"], q.dtype)
 

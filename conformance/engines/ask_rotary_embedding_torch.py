@@ -10,7 +10,8 @@ MOST = 32768
 
 def turn(case, positions, q, k):
     rope, rule = case.rope, case.parameters["rope_type"]
-    if rope.pairing != "interleaved" or rope.rotary_offset or rule not in ("default", "linear") or positions.max() >= MOST:
+    repeated = len(set(positions.flatten())) < positions.size
+    if repeated or rope.pairing != "interleaved" or rope.rotary_offset or rule not in ("default", "linear") or positions.max() >= MOST:
         raise NotImplementedError
     factor = case.parameters.get("factor", 1.0)
     module = RotaryEmbedding(rope.rotary_dim, theta=case.parameters["rope_theta"], interpolate_factor=factor)

@@ -278,36 +278,35 @@ impl Question {
 
     /// The mistakes whose result this is; if there is none, two mistakes at once.
     fn explain(&self, got: &[Vec<f64>; 2], dtype: Dtype, violations: &[Violation]) -> Vec<Explanation> {
-        let fits = |plan: &Plan, is_rounding: bool| {
+        let off = |plan: &Plan, is_rounding: bool| {
             let wrong = [0, 1].map(|side| plan.turn(side, &self.inputs[side]));
-            fits(&wrong, got, dtype, violations, is_rounding)
+            elsewhere(&wrong, got, dtype, violations, is_rounding)
         };
-        let single: Vec<Explanation> = self
-            .wrong
-            .iter()
-            .filter(|(mistake, plan)| fits(plan, mistake.is_rounding))
-            .map(|(mistake, _)| Explanation(vec![mistake.name]))
-            .collect();
+        let single = self.wrong.iter().filter_map(|(mistake, plan)| {
+            off(plan, mistake.is_rounding).map(|off| (off, Explanation(vec![mistake.name])))
+        });
+        let single = nearest(single.collect());
         if !single.is_empty() {
             return single;
         }
-        let mut double = Vec::new();
+        let mut double: Vec<(usize, Explanation)> = Vec::new();
         for (first, plan) in &self.wrong {
             for (second, _) in &self.wrong {
                 let mut both = plan.clone();
-                if first.name == second.name || !(second.apply)(&self.meaning, &mut both) || !both.is_whole()
-                {
+                let made = first.name != second.name && (second.apply)(&self.meaning, &mut both);
+                if !made || !both.is_whole() {
                     continue;
                 }
                 let mut names = vec![first.name, second.name];
                 names.sort_unstable();
                 let names = Explanation(names);
-                if !double.contains(&names) && fits(&both, first.is_rounding || second.is_rounding) {
-                    double.push(names);
+                if double.iter().any(|(_, other)| *other == names) {
+                    continue;
                 }
+                double.extend(off(&both, first.is_rounding || second.is_rounding).map(|off| (off, names)));
             }
         }
-        double
+        nearest(double)
     }
 
     /// Whether these mistakes give an answer that is not right.
@@ -381,37 +380,45 @@ fn decidable(expected: &[Vec<Element>; 2], dtype: Dtype) -> usize {
     expected.iter().flatten().filter(|e| Level::LOOSEST.tolerance(dtype, e.angle).is_some()).count()
 }
 
-/// Whether a mistake's result is this answer: nowhere off, and not for want of anything that can be said where the right
-/// result is. Of a loss of bits a twentieth may be elsewhere, see [`Mistake::is_rounding`].
-fn fits(
+/// Those with the fewest elements elsewhere: positions of 8 and of 11 bits differ in few tokens, but they differ.
+fn nearest(found: Vec<(usize, Explanation)>) -> Vec<Explanation> {
+    let least = found.iter().map(|(off, _)| *off).min();
+    found.into_iter().filter(|(off, _)| Some(*off) == least).map(|(_, explanation)| explanation).collect()
+}
+
+/// How many elements are elsewhere if a mistake's result is this answer, and `None` if it is not: nothing may be elsewhere, and not
+/// for want of anything that can be said where the right result is. Of a loss of bits a twentieth may, see
+/// [`Mistake::is_rounding`].
+fn elsewhere(
     wrong: &[Vec<Element>; 2],
     got: &[Vec<f64>; 2],
     dtype: Dtype,
     violations: &[Violation],
     is_rounding: bool,
-) -> bool {
+) -> Option<usize> {
     let slack = if is_rounding { 0.05 } else { 0.0 };
     let said = |element: &Element| Level::LOOSEST.tolerance(dtype, element.angle).is_some();
+    let is_off = |side: usize, index: usize| {
+        beyond(&wrong[side][index], got[side][index], dtype, Level::LOOSEST).is_some()
+    };
     let explained = violations.iter().filter(|(side, index, _)| said(&wrong[*side][*index])).count();
     if 2 * explained < violations.len() {
-        return false;
+        return None;
     }
-    let still = violations.iter().filter(|(side, index, _)| {
-        beyond(&wrong[*side][*index], got[*side][*index], dtype, Level::LOOSEST).is_some()
-    });
-    if still.count() as f64 > 2.0 * slack * explained as f64 {
-        return false;
+    let still = violations.iter().filter(|(side, index, _)| is_off(*side, *index)).count();
+    if still as f64 > 2.0 * slack * explained as f64 {
+        return None;
     }
     let all: usize = got.iter().map(Vec::len).sum();
     let allowed = (slack * all as f64) as usize;
     let mut off = 0;
-    for (expected, got) in wrong.iter().zip(got) {
-        for (e, &g) in expected.iter().zip(got) {
-            off += usize::from(beyond(e, g, dtype, Level::LOOSEST).is_some());
+    for (side, got) in got.iter().enumerate() {
+        for index in 0..got.len() {
+            off += usize::from(is_off(side, index));
             if off > allowed {
-                return false;
+                return None;
             }
         }
     }
-    true
+    Some(off)
 }
