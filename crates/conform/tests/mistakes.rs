@@ -9,9 +9,9 @@ const HIDDEN: &[(&str, Dtype)] =
 #[test]
 fn every_mistake_is_named_in_every_type_that_shows_it() {
     let judge = Judge::new(&small()).unwrap();
-    let mut wrong = Vec::new();
-    for mistake in mistakes::all() {
-        for dtype in Dtype::ALL {
+    let wrong_in = |dtype: Dtype| {
+        let mut wrong = Vec::new();
+        for mistake in mistakes::all() {
             let Some(answers) = judge.mistaken(&[mistake], dtype) else {
                 if !HIDDEN.contains(&(mistake.name, dtype)) {
                     wrong.push(format!("{} in {dtype} shows nowhere", mistake.name));
@@ -23,7 +23,13 @@ fn every_mistake_is_named_in_every_type_that_shows_it() {
                 wrong.push(format!("{} in {dtype} is called {:?}", mistake.name, report.mistakes()));
             }
         }
-    }
+        wrong
+    };
+    let wrong: Vec<String> = std::thread::scope(|scope| {
+        let wrong_in = &wrong_in;
+        let threads = Dtype::ALL.map(|dtype| scope.spawn(move || wrong_in(dtype)));
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
