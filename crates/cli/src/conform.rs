@@ -4,7 +4,7 @@ use crate::error::{Failure, Outcome};
 use crate::input;
 use crate::model;
 use clap::{Args, Subcommand};
-use rope_conformance::{Case, Report, folder, judge, mistakes, of_config, small, tagged};
+use rope_conformance::{Case, Report, folder, full, judge, mistakes, of_config, small, tagged};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -34,6 +34,9 @@ enum Action {
         /// Only cases with this tag (may be repeated: all of them)
         #[arg(long = "tag", value_name = "TAG")]
         tags: Vec<String>,
+        /// The full set: cases of 187 configurations beside the small set, 20 megabytes
+        #[arg(long, conflicts_with = "config")]
+        full: bool,
         /// Cases of this config.json (or a folder, or a model on the hub) in place of the small set
         #[arg(long, value_name = "CONFIG", conflicts_with = "tags")]
         config: Option<PathBuf>,
@@ -55,7 +58,9 @@ enum Action {
 
 pub fn run(arguments: Arguments) -> Outcome {
     match arguments.action {
-        Action::Cases { folder, tags, config } => write(&folder, &cases(&tags, config.as_deref())?),
+        Action::Cases { folder, tags, full, config } => {
+            write(&folder, &cases(&tags, full, config.as_deref())?)
+        }
         Action::Judge { folder, json, page } => {
             let (cases, answers) = folder::read(&folder)?;
             let report = judge(&cases, &answers)?;
@@ -79,8 +84,10 @@ pub fn run(arguments: Arguments) -> Outcome {
     }
 }
 
-fn cases(tags: &[String], config: Option<&Path>) -> Result<Vec<Case>, Failure> {
-    let Some(config) = config else { return Ok(tagged(small(), tags)?) };
+fn cases(tags: &[String], is_full: bool, config: Option<&Path>) -> Result<Vec<Case>, Failure> {
+    let Some(config) = config else {
+        return Ok(tagged(if is_full { full() } else { small() }, tags)?);
+    };
     let bytes = input::config(&model::find_config(config)?)?;
     let fail = |error: String| Failure::Input(format!("{}: {error}", config.display()));
     let value = rope::config::parse(&bytes).map_err(|error| fail(error.to_string()))?;

@@ -59,6 +59,9 @@ fn some_cases_and_cases_of_a_configuration() {
     let folder = empty("some");
     let path = folder.to_str().unwrap();
     assert!(succeeds(&["conform", "cases", path, "--tag", "yarn", "--tag", "half"]).starts_with("5 cases"));
+    let said = succeeds(&["conform", "cases", path, "--full", "--tag", "llama3"]);
+    let count: usize = said.split(' ').next().unwrap().parse().unwrap();
+    assert!(count > 10, "{said}");
     let config = folder.join("config.json");
     fs::write(&config, r#"{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 1}"#).unwrap();
     let said = succeeds(&["conform", "cases", path, "--config", config.to_str().unwrap()]);

@@ -23,4 +23,4 @@ pub use dtype::Dtype;
 pub use error::{Error, Result};
 pub use judge::{Angles, Explanation, Judge, Level, Outcome, Rounding, Verdict, Worst, judge};
 pub use report::{Named, Report};
-pub use sets::{of_config, small, tagged};
+pub use sets::{full, of_config, small, tagged};

@@ -1,4 +1,4 @@
-//! The cases there are: the small set, and cases of anyone's configuration.
+//! The cases there are: the small set, the full one, and cases of anyone's configuration.
 
 use crate::case::Case;
 use crate::error::{Error, Result};
@@ -11,6 +11,22 @@ const SMALL: &str = include_str!("small.json");
 pub fn small() -> Vec<Case> {
     // It is part of the program, and read by every test.
     serde_json::from_str(SMALL).unwrap_or_default()
+}
+
+/// Configurations of published models and sweeps, by name.
+const FULL: &str = include_str!("full.json");
+
+/// The full set: the small one, and for each of 187 configurations, most of them published models', cases within and beyond the length
+/// it was trained at. Those of models whose pairing is not known are left out.
+pub fn full() -> Vec<Case> {
+    #[derive(serde::Deserialize)]
+    struct Named {
+        name: String,
+        config: Value,
+    }
+    let named: Vec<Named> = serde_json::from_str(FULL).unwrap_or_default();
+    let cases = named.iter().filter_map(|named| of_config(&named.name, &named.config).ok()).flatten();
+    small().into_iter().chain(cases).collect()
 }
 
 /// The cases of a set that have all these tags.

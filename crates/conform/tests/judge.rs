@@ -2,8 +2,8 @@
 
 use rope::{AnglePrecision, Element, HfConfig, HfOptions, Positions, Turn, ViewMut};
 use rope_conformance::{
-    Angles, Answers, Case, Dtype, Meaning, Number, Outcome, Report, Rounding, Tensor, check, folder, judge,
-    of_config, small, tagged,
+    Angles, Answers, Case, Dtype, Meaning, Number, Outcome, Report, Rounding, Tensor, check, folder, full,
+    judge, of_config, small, tagged,
 };
 
 /// This project's kernels, as an implementation under test.
@@ -166,4 +166,17 @@ fn cases_of_any_configuration() {
         }
     }
     assert!(asked > 400, "{asked}");
+}
+
+/// Our kernels on the full set, and names that no two cases share.
+#[test]
+fn the_full_set() {
+    let cases = full();
+    assert!(cases.len() > 350, "{}", cases.len());
+    let mut names: Vec<_> = cases.iter().map(|case| case.name.as_str()).collect();
+    names.sort_unstable();
+    assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
+    let report =
+        check(&cases, |meaning, q: &mut [f32], k: &mut [f32]| turn(meaning, AnglePrecision::Exact, [q, k]));
+    assert_eq!(worst_level(&report.unwrap()), (Angles::Exact, Rounding::Once));
 }
