@@ -75,3 +75,12 @@ fn noise_has_no_name() {
     let report = judge.judge(&answers);
     assert!(!report.is_right() && report.mistakes().is_empty(), "{report}");
 }
+
+/// At exactly the original length, long factors by capacity and long factors one token early are the same numbers.
+#[test]
+fn mistakes_that_look_alike_are_all_named() {
+    let edge: Vec<_> = small().into_iter().filter(|case| case.name == "longrope-edge").collect();
+    let judge = Judge::new(&edge).unwrap();
+    let answers = judge.mistaken(&[mistakes::find("longrope-by-capacity").unwrap()], Dtype::F32).unwrap();
+    assert_eq!(judge.judge(&answers).mistakes(), ["longrope-by-capacity or longrope-one-early"]);
+}
