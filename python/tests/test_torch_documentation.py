@@ -19,11 +19,11 @@ def test_docstrings(name):
     assert tried and not failed
 
 
-@pytest.mark.parametrize("section, needs", [("PyTorch", "torch"), ("Drop-ins", "transformers")])
+@pytest.mark.parametrize("section, needs", [("Is my own rotary embedding right?", "torch"), ("PyTorch", "torch"), ("Drop-ins", "transformers")])
 def test_readme(section, needs):
     pytest.importorskip(needs)
     text = (pathlib.Path(__file__).parent.parent / "README.md").read_text()
-    found = re.search(rf"^## {section}$(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    found = re.search(rf"^## {re.escape(section)}$(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     code = "\n".join(re.findall(r"^```python\n(.*?)^```", found[1], re.MULTILINE | re.DOTALL))
     test = doctest.DocTestParser().get_doctest(code, {}, section, "README.md", 0)
     runner = doctest.DocTestRunner()

@@ -47,6 +47,12 @@ impl From<rope::Error> for Failure {
     }
 }
 
+impl From<rope_conformance::Error> for Failure {
+    fn from(error: rope_conformance::Error) -> Self {
+        Failure::Input(error.to_string())
+    }
+}
+
 impl From<roformer::Error> for Failure {
     fn from(error: roformer::Error) -> Self {
         match error.is_of_the_machine() {

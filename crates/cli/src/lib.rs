@@ -6,6 +6,7 @@
 
 mod bench;
 mod compare;
+mod conform;
 mod convert;
 mod device;
 mod error;
@@ -46,6 +47,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Compare(compare::Arguments),
+    Conform(conform::Arguments),
     Explore(explore::Arguments),
     Inspect(inspect::Arguments),
     Plot(plot::Arguments),
@@ -81,6 +83,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 
 fn call(command: Command) -> u8 {
     let outcome = match command {
+        Command::Conform(arguments) => conform::run(arguments),
         Command::Explore(arguments) => explore::run(arguments),
         Command::Inspect(arguments) => inspect::run(arguments),
         Command::Plot(arguments) => plot::run(arguments),

@@ -13,6 +13,7 @@
 //! train.rs     training
 //! compare.rs   comparisons of position encodings
 //! plot.rs      pictures
+//! conform.rs   cases for other implementations, and the judge
 //! command.rs   the command line
 //!
 //! rotate.rs    rotating torch's tensors where they lie
@@ -28,6 +29,7 @@
 mod command;
 mod compare;
 mod config;
+mod conform;
 mod cuda;
 mod error;
 mod inspect;
@@ -56,6 +58,8 @@ mod _rotary {
     use crate::command::command;
     #[pymodule_export]
     use crate::compare::compare;
+    #[pymodule_export]
+    use crate::conform::{conformance_cases, conformance_judge};
     #[pymodule_export]
     use crate::cuda::rotate_cuda;
     #[pymodule_export]
