@@ -31,7 +31,7 @@ pub struct Written {
     pub answers: usize,
 }
 
-/// Whether the page may be written to a folder: one that is not there, is empty, or was written by [`write`].
+/// Whether the page may be written to a folder: one that is not there, is empty, or was written by [`write()`].
 pub fn check(folder: &Path) -> Result<()> {
     let shown = folder.display();
     match fs::read_dir(folder).map(|mut entries| entries.next().is_none()) {
