@@ -172,6 +172,10 @@ fn a_comparisons_curves() {
     for (name, looks) in [("desk", DESK), ("night", NIGHT), ("phone", PHONE)] {
         browser.looks(looks);
         browser.part("comparison");
+        let is_whole = "(() => { const right = (x) => x.getBoundingClientRect().right, \
+            said = document.querySelector('#comparison output[data-value=isolates]'); \
+            return right(said) <= right(said.closest('p')) + 1; })()";
+        assert_eq!(browser.eval(is_whole), json!(true), "what the task isolates is cut off: {name}");
         browser.screenshot(&format!("comparison-{name}"));
     }
     browser.is_content(&url);

@@ -17,7 +17,7 @@ export default ({ comparison }) =>
     title: t`Which encoding, measured`,
     text: t`<p>Small models, alike except in how they know positions, were trained on the same data from the same seeds
       (<code>roformer compare</code>). A line is the mean over <output data-value="seeds"></output> seeds, its band reaches from the least to
-      the most.</p><p><output data-value="isolates"></output></p>
+      the most.</p><p><output class="sentence" data-value="isolates"></output></p>
       <p>What lies right of the shade is longer than anything trained on: <output data-value="train"></output> was the longest. There the best
       on average is <output data-value="best"></output>.</p>`,
     controls: {
@@ -34,7 +34,7 @@ export default ({ comparison }) =>
       best: best(data),
     }),
 
-    formula: () => row(o("mean"), o("="), frac(row(o("1")), row(o("#"), i("seeds"))), sum(i("s")), sub(i("x"), i("s"))),
+    formula: () => row(o(t`mean`), o("="), frac(row(o("1")), row(o("#"), i(t`seeds`))), sum(i("s")), sub(i("x"), i("s"))),
 
     draw(data, { what }, width) {
       const curves = data.encodings.map((curve, index) => ({ name: curve.encoding, look: index % 8, dash: index > 7 ? "5 3" : undefined, points: points(curve, what) })).filter((curve) => curve.points.length);

@@ -7,15 +7,17 @@ export default [
   [
     `<p>Small models, alike except in how they know positions, were trained on the same data from the same seeds (<code>roformer
       compare</code>). A line is the mean over <output data-value="seeds"></output> seeds, its band reaches from the least to the
-      most.</p><p><output data-value="isolates"></output></p> <p>What lies right of the shade is longer than anything trained on:
+      most.</p><p><output class="sentence" data-value="isolates"></output></p> <p>What lies right of the shade is longer than anything trained on:
       <output data-value="train"></output> was the longest. There the best on average is <output data-value="best"></output>.</p>`,
     `<p>一批小模型，除了感知位置的方式之外完全相同，
       用同样的数据、同样的随机种子训练（<code>roformer compare</code>）。
       每条线是 <output data-value="seeds"></output> 个种子的平均，色带从最小到最大。</p>
-      <p><output data-value="isolates"></output></p><p>底色以右比训练时见过的任何文本都长：
+      <p><output class="sentence" data-value="isolates"></output></p><p>底色以右比训练时见过的任何文本都长：
       训练最长是 <output data-value="train"></output>。
       在那里平均最好的是 <output data-value="best"></output>。</p>`,
   ],
+  ["mean", "平均"],
+  ["seeds", "种子"],
   ["task", "任务"],
   ["shown", "显示"],
   ["This comparison has no such curve.", "这次比较里没有这种曲线。"],
