@@ -31,9 +31,45 @@ const FETCHED: usize = 2 * LINE;
 /// Numbers of a cache line.
 const LINE: usize = 16;
 
-/// One tile: `ROWS` rows from `row` on times the panel.
+/// Adds to the sums what one input gives: number `at` of each line times one row of the panel. A function, because what a closure
+/// does is not compiled for the instruction set of the function around it.
+///
+/// # Safety
+///
+/// See `Lanes`; number `at` of each line and a row at `panel` are valid to read.
 #[inline(always)]
-unsafe fn tile<L: Lanes, const ROWS: usize, const VECTORS: usize>(run: &Run<f32>, row: usize) {
+#[expect(clippy::needless_range_loop, reason = "iterators would keep the sums in memory")]
+unsafe fn step<L: Lanes, const ROWS: usize, const VECTORS: usize>(
+    lines: &[*const f32; ROWS],
+    at: usize,
+    panel: *const f32,
+    sums: &mut [[L; VECTORS]; ROWS],
+) {
+    // SAFETY: the caller's promise. Prefetching touches nothing.
+    unsafe {
+        let mut weights = [L::zero(); VECTORS];
+        for (vector, weight) in weights.iter_mut().enumerate() {
+            *weight = L::load(panel.add(vector * L::COUNT));
+            if (vector * L::COUNT).is_multiple_of(LINE) {
+                let ahead = panel.wrapping_add(AHEAD * VECTORS * L::COUNT + vector * L::COUNT);
+                _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+            }
+        }
+        for row in 0..ROWS {
+            let x = L::splat(lines[row].add(at));
+            for vector in 0..VECTORS {
+                sums[row][vector] = sums[row][vector].multiply_add(x, weights[vector]);
+            }
+        }
+    }
+}
+
+/// One tile: `ROWS` rows from `row` on times the panel. `IS_DENSE` where the numbers of a row stand side by side.
+#[inline(always)]
+unsafe fn tile<L: Lanes, const ROWS: usize, const VECTORS: usize, const IS_DENSE: bool>(
+    run: &Run<f32>,
+    row: usize,
+) {
     // SAFETY: the run's invariants; rows `row..row + ROWS` are among its rows. Prefetching touches nothing.
     unsafe {
         let x = run.x.add(row * run.x_step);
@@ -64,35 +100,32 @@ unsafe fn tile<L: Lanes, const ROWS: usize, const VECTORS: usize>(run: &Run<f32>
                 }
             }
         }
-        let (mut panel, mut x) = (run.panel, x);
+        // A pointer for each row, and one number that moves them all: instructions that count, between the products, would take
+        // their places. On AVX2 that is a third of the speed.
+        let lines: [*const f32; ROWS] = std::array::from_fn(|row| x.wrapping_add(row * run.x_step));
+        let column = if IS_DENSE { 1 } else { run.x_column };
         let (next, count) = run.next.unwrap_or((std::ptr::null(), 0));
         let fetched = count.min((row / ROWS + 1) * (run.inputs / STEPS) * FETCHED);
         let mut fetch = row / ROWS * (run.inputs / STEPS) * FETCHED;
-        for chunk in (0..run.inputs).step_by(STEPS) {
+        let (mut panel, mut input) = (run.panel, 0);
+        while input + STEPS <= run.inputs {
             if fetch < fetched {
                 for line in (0..FETCHED).step_by(LINE) {
                     _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(fetch + line).cast());
                 }
                 fetch += FETCHED;
             }
-            for _ in chunk..run.inputs.min(chunk + STEPS) {
-                let mut weights = [L::zero(); VECTORS];
-                for (vector, weight) in weights.iter_mut().enumerate() {
-                    *weight = L::load(panel.add(vector * L::COUNT));
-                    if (vector * L::COUNT).is_multiple_of(LINE) {
-                        let ahead = panel.wrapping_add(AHEAD * VECTORS * L::COUNT + vector * L::COUNT);
-                        _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
-                    }
-                }
-                for (row, sums) in sums.iter_mut().enumerate() {
-                    let x = L::splat(x.add(row * run.x_step));
-                    for (vector, sum) in sums.iter_mut().enumerate() {
-                        *sum = sum.multiply_add(x, weights[vector]);
-                    }
-                }
-                panel = panel.add(VECTORS * L::COUNT);
-                x = x.wrapping_add(run.x_column);
+            for ahead in 0..STEPS {
+                let panel = panel.add(ahead * VECTORS * L::COUNT);
+                step(&lines, (input + ahead) * column, panel, &mut sums);
             }
+            panel = panel.add(STEPS * VECTORS * L::COUNT);
+            input += STEPS;
+        }
+        while input < run.inputs {
+            step(&lines, input * column, panel, &mut sums);
+            panel = panel.add(VECTORS * L::COUNT);
+            input += 1;
         }
         if let Some((rows, step)) = run.plus {
             for (index, sums) in sums.iter_mut().enumerate() {
@@ -113,27 +146,39 @@ unsafe fn tile<L: Lanes, const ROWS: usize, const VECTORS: usize>(run: &Run<f32>
 /// All rows, in tiles of `ROWS`, then of fewer.
 #[inline(always)]
 unsafe fn rows<L: Lanes, const ROWS: usize, const VECTORS: usize>(run: &Run<f32>) {
+    // SAFETY: the run's invariants.
+    unsafe {
+        match run.x_column {
+            1 => tiles::<L, ROWS, VECTORS, true>(run),
+            _ => tiles::<L, ROWS, VECTORS, false>(run),
+        }
+    }
+}
+
+/// See [`rows`].
+#[inline(always)]
+unsafe fn tiles<L: Lanes, const ROWS: usize, const VECTORS: usize, const IS_DENSE: bool>(run: &Run<f32>) {
     let mut row = 0;
     // SAFETY: the run's invariants; each tile's rows are below `rows`.
     unsafe {
         while row + ROWS <= run.rows {
-            tile::<L, ROWS, VECTORS>(run, row);
+            tile::<L, ROWS, VECTORS, IS_DENSE>(run, row);
             row += ROWS;
         }
         if ROWS > 8 && row + 8 <= run.rows {
-            tile::<L, 8, VECTORS>(run, row);
+            tile::<L, 8, VECTORS, IS_DENSE>(run, row);
             row += 8;
         }
         if ROWS > 4 && row + 4 <= run.rows {
-            tile::<L, 4, VECTORS>(run, row);
+            tile::<L, 4, VECTORS, IS_DENSE>(run, row);
             row += 4;
         }
         if row + 2 <= run.rows {
-            tile::<L, 2, VECTORS>(run, row);
+            tile::<L, 2, VECTORS, IS_DENSE>(run, row);
             row += 2;
         }
         if row < run.rows {
-            tile::<L, 1, VECTORS>(run, row);
+            tile::<L, 1, VECTORS, IS_DENSE>(run, row);
         }
     }
 }
