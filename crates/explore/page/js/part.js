@@ -119,16 +119,15 @@ export function mount(part) {
     section.isSettled = false;
     if (section.isNear) refresh();
   });
-  figure.onResize = () => {
-    if (figure.data) figure.show(figure.data, now());
-    fit(find(".formula"));
-  };
+  figure.onResize = () => figure.data && figure.show(figure.data, now());
+  new ResizeObserver(() => requestAnimationFrame(() => fit(find(".formula")))).observe(find(".formula"));
   return section;
 }
 
 /** Makes a formula as small as its place asks for. It stays so until the place changes, and does not swell with every digit. */
 function fit(formula) {
   const width = formula.clientWidth;
+  if (!width) return; // not laid out yet
   if (Number(formula.dataset.width) !== width) {
     formula.dataset.width = width;
     formula.style.removeProperty("--size");

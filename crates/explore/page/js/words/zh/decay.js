@@ -42,7 +42,7 @@ export default [
     `Drag the hands: blue is the query, orange the key, one clock a pair. Each pair adds the product of the two lengths times the
       cosine of Δθ plus the angle between them. Nothing makes nearest best: turn every key hand ahead by r·θ, and the score is
       highest at distance r. Now it is highest at Δ = {0}, of the distances from 0 to {1}.`,
-    `拖动指针：蓝色是查询，橙色是键，每对一个时钟。每对的贡献是两个长度之积乘以 cos(Δθ + 夹角)。没有什么规定越近越好：
+    `拖动指针：蓝色是查询，橙色是键，每对一个时钟。每对的贡献是两个长度之积乘以 cos(Δθ + ψ)，ψ 是二者的夹角。没有什么规定越近越好：
       把键的每根指针都往前转 r·θ，分数就在距离 r 处最高。现在，在 0 到 {1} 的距离里，最高点在 Δ = {0}。`,
   ],
   [
