@@ -78,10 +78,11 @@ pub fn fits(browser: &mut Chromium, part: &str, name: &str) {
           .map((text) => text.textContent); }})()"
     ));
     assert_eq!(outside, json!([]), "{part} on {name}");
-    // Formulas and tables could be moved sideways, but what is out of sight is not read.
+    // Formulas and tables could be moved sideways, but what is out of sight is not read. A formula is fitted within two frames.
     let cut = browser.eval(&format!(
-        "[...document.querySelectorAll('#{part} :is(.formula, .below)')].filter((box) => box.scrollWidth > box.clientWidth)
-          .map((box) => [box.className, box.scrollWidth, box.clientWidth])"
+        "new Promise((frame) => requestAnimationFrame(() => requestAnimationFrame(frame))).then(() =>
+          [...document.querySelectorAll('#{part} :is(.formula, .below)')].filter((box) => box.scrollWidth > box.clientWidth)
+            .map((box) => [box.className, box.scrollWidth, box.clientWidth]))"
     ));
     assert_eq!(cut, json!([]), "{part} on {name}");
     browser.screenshot(&format!("{part}-{name}"));
