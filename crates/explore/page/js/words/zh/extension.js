@@ -96,7 +96,7 @@ export default [
   [
     `<table><thead><tr><th scope="col">method</th><th scope="col">unseen pairs</th><th scope="col">unchanged pairs</th> <th
       scope="col">neighbours closer by</th><th scope="col">attention factor</th></tr></thead><tbody>{0}</tbody></table>`,
-    `<table><thead><tr><th scope="col">方法</th><th scope="col">会超出的对</th><th scope="col">不变的对</th><th scope="col">相邻角度差除以</th><th scope="col">注意力系数</th></tr></thead><tbody>{0}</tbody></table>`,
+    `<table><thead><tr><th scope="col">方法</th><th scope="col">超出的对</th><th scope="col">不变的对</th><th scope="col">角度差除以</th><th scope="col">注意力系数</th></tr></thead><tbody>{0}</tbody></table>`,
   ],
   ["{0} turns", "{0} 圈"],
   ["as in plain RoPE", "与普通 RoPE 相同"],
