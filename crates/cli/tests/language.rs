@@ -181,7 +181,7 @@ fn chinese_columns_are_straight() {
     let at = |word: &str| lines.iter().position(|line| line.contains(word)).unwrap();
     let bands = at("规则的作用");
     assert_eq!(ends_at(lines[bands], "的圈数"), ends_at(lines[bands + 1], "20861 – 0.026"), "{out}");
-    let rules = at("拥挤的倍数");
+    let rules = at("角度差除以");
     assert_eq!(ends_at(lines[rules], "系数"), ends_at(lines[rules + 1], "1.0000"), "{out}");
 }
 

@@ -39,6 +39,6 @@ async function stored(route, query = {}, { body } = {}) {
   const key = Object.keys(asked).sort().map((name) => `${name}=${asked[name]}`).join("&");
   const answers = Object.hasOwn(stops, route) ? await (files[route] ??= file(route)) : {};
   if (Object.hasOwn(answers, key)) return structuredClone(answers[key]);
-  if (body) throw new Unanswered(t`A configuration of your own needs the program: roformer explore.`);
+  if (body && !asked.example) throw new Unanswered(t`A configuration of your own needs the program: roformer explore.`);
   throw new Unanswered(t`This copy of the page has no answer for these settings. The program computes any: roformer explore.`);
 }

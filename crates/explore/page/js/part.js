@@ -56,6 +56,7 @@ export function mount(part) {
     for (const [name, text] of Object.entries(part.values?.(data, state) ?? {})) {
       for (const element of section.querySelectorAll(`[data-value="${name}"]`)) element.textContent = text;
     }
+    fit(find(".formula"));
   };
   const refuse = (message) => {
     find(".alert").hidden = false;
@@ -119,7 +120,21 @@ export function mount(part) {
     if (section.isNear) refresh();
   });
   figure.onResize = () => figure.data && figure.show(figure.data, now());
+  new ResizeObserver(() => requestAnimationFrame(() => fit(find(".formula")))).observe(find(".formula"));
   return section;
+}
+
+/** Makes a formula as small as its place asks for. It stays so until the place changes, and does not swell with every digit. */
+function fit(formula) {
+  const width = formula.clientWidth;
+  if (!width) return; // not laid out yet
+  if (Number(formula.dataset.width) !== width) {
+    formula.dataset.width = width;
+    formula.style.removeProperty("--size");
+  }
+  if (formula.scrollWidth <= width) return;
+  const size = Number(formula.style.getPropertyValue("--size") || 1) * ((width - 1) / formula.scrollWidth);
+  formula.style.setProperty("--size", Math.max(0.6, Math.floor(size * 100) / 100));
 }
 
 /** A button that moves a control as time passes. With reduced motion it moves in single steps, once a second. */

@@ -1,13 +1,13 @@
 //! A headless Chromium, driven through its DevTools protocol: just enough to open a page, use it and look at it.
 
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use tungstenite::{Message, WebSocket};
+use tungstenite::{Error, Message, WebSocket};
 
 /// Names under which Chromium is found.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
@@ -337,7 +337,13 @@ impl Chromium {
         }
         self.socket.send(Message::text(message.to_string())).unwrap();
         loop {
-            let Message::Text(text) = self.socket.read().unwrap() else { continue };
+            let text = match self.socket.read() {
+                Ok(Message::Text(text)) => text,
+                Ok(_) => continue,
+                // A wait with a limit ends early when the process is stopped and goes on; what was read so far is kept.
+                Err(Error::Io(error)) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => panic!("the browser does not answer: {error}"),
+            };
             let mut answer: Value = serde_json::from_str(&text).unwrap();
             if answer["id"] == json!(self.last) {
                 return answer["result"].take();

@@ -110,8 +110,10 @@ pub(super) fn of_learned(language: Language, results: &Results) -> String {
         };
         let ranges: Vec<String> = names.iter().filter_map(range).collect();
         if !ranges.is_empty() {
-            let (label, ranges) = (quoted(label), list(language, &ranges));
-            parts.push(language.of(format!("with {label}, {ranges}"), format!("{label} 的 {ranges}")));
+            let (label, said) = (quoted(label), list(language, &ranges));
+            parts.push(
+                language.of(format!("with {label}, {said}"), format!("{label} 的 {}", ranges.join("，"))),
+            );
         }
     }
     if parts.is_empty() {

@@ -330,7 +330,7 @@ impl<'a> Page<'a> {
             ("settings", language.of("Settings", "设置"), notes::settings(language, results, timings)),
             (
                 "untested",
-                language.of("What was not tested", "没有测试的"),
+                language.of("What was not tested", "没有测试的内容"),
                 notes::untested(language, results),
             ),
             (

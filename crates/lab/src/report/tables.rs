@@ -322,7 +322,7 @@ pub(super) fn ledger(language: Language, results: &Results, timings: &Timings) -
         }
         body += "</tbody>\n";
     }
-    let caption = language.of("What each encoding had, and what it cost", "每种位置编码有什么，花费多少");
+    let caption = language.of("What each encoding had, and what it cost", "每种位置编码的规模与开销");
     if body.is_empty() { body } else { table(caption, &head, &body) }
 }
 

@@ -119,7 +119,7 @@ export default {
     const twice = [[place(0), rows.scalar.y + 33], [place(length - 1), rows.scalar.y + 33 - 15 * data.scalar[length - 1]]];
     const content = [
       rising(rows.scalar, data.scalar, 1, LOOK.scalar),
-      value(rows.scalar.y + 12, number(data.scalar[m]), LOOK.scalar),
+      value(rows.scalar.y + 12, number(data.scalar[m], width < 480 ? 3 : 4), LOOK.scalar),
       // The same for a text twice as long.
       group({ class: `s${LOOK.scalar}` }, polyline(twice, { "stroke-dasharray": "4 4", style: "stroke-width: 1.2" })),
       label(end + 12, rows.scalar.y + 34, `L = ${2 * length}`),

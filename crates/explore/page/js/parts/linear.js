@@ -87,9 +87,12 @@ export default {
     const phi = (turn, name, index) => row(turn ? sub(i("R"), i(index)) : "", i("φ"), o("("), sub(i(name), i(index)), o(")"));
     const product = (isTurned) => row(isTurned ? o("(") : "", phi(isTurned, "q", "m"), isTurned ? o(")") : "", o("·"), isTurned ? o("(") : "", phi(isTurned, "k", "n"), isTurned ? o(")") : "");
     return lines(
-      [words("softmax"), row(n(2), sup(i("L"), n(2)), i("d"), o("="), n(2), o("·"), sup(n(count(length)), n(2)), o("·"), n(dim), o("="), look(1, n(large(data.cost.softmax))))],
-      [words(t`linear`), row(n(2), i("L"), i("D"), o("("), i("d"), o("+"), n(1), o(")"), o("="), n(2), o("·"), n(count(length)), o("·"), n(features), o("·"), n(dim + 1), o("="), look(0, n(large(data.cost.linear))))],
-      [sub(i("w"), row(i("m"), i("n"))), tall(o("="), frac(product(true), row(sum(i("n")), product(false))), o(","), sum(i("n")), sub(i("w"), row(i("m"), i("n"))), o("="), look(0, n(fixed(data.rotated.sum, 4))))],
+      [words("softmax"), row(n(2), sup(i("L"), n(2)), i("d"))],
+      ["", row(o("="), n(2), o("·"), sup(n(count(length)), n(2)), o("·"), n(dim), o("="), look(1, n(large(data.cost.softmax))))],
+      [words(t`linear`), row(n(2), i("L"), i("D"), o("("), i("d"), o("+"), n(1), o(")"))],
+      ["", row(o("="), n(2), o("·"), n(count(length)), o("·"), n(features), o("·"), n(dim + 1), o("="), look(0, n(large(data.cost.linear))))],
+      [sub(i("w"), row(i("m"), i("n"))), tall(o("="), frac(product(true), row(sum(i("n")), product(false))))],
+      ["", tall(sum(i("n")), sub(i("w"), row(i("m"), i("n"))), o("="), look(0, n(fixed(data.rotated.sum, 4))))],
     );
   },
 

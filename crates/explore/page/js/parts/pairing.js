@@ -97,7 +97,7 @@ export default {
     const panels = [
       { name: t`interleaved: 2j, 2j+1`, layout: data.interleaved, from: (feature) => feature },
       permuted
-        ? { name: t`half, weights permuted`, layout: data.permuted, from: (feature) => origin(feature, dim) }
+        ? { name: width < 480 ? t`half, permuted` : t`half, weights permuted`, layout: data.permuted, from: (feature) => origin(feature, dim) }
         : { name: t`half: j, j+d/2`, layout: data.half, from: (feature) => feature },
     ];
     const content = panels.map(({ name, layout: { pairs, q, turned }, from }, index) => {

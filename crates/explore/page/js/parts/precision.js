@@ -95,7 +95,7 @@ export default {
     const beam = (angle, long) => [lens.x + long * at.radius * 1.8 * Math.sin(-(angle / half) * fan * 0.5), lens.y + at.radius * 0.92 - long * at.radius * 1.8 * Math.cos((angle / half) * fan * 0.5)];
     const turn = Math.PI / 2;
     const root = [lens.x, lens.y + at.radius * 0.92];
-    const ticks = [-1, -0.5, 0, 0.5, 1].map((part) => line(...beam(part * half, 0.97), ...beam(part * half, 1.03)) + label(beam(part * half, 1.1)[0], beam(part * half, 1.1)[1] + 4, part === 0 ? "0" : `${part > 0 ? "+" : "−"}${number(Math.abs(part) * half, 2)}`, { anchor: "middle" }));
+    const ticks = [-1, -0.5, 0, 0.5, 1].map((part) => line(...beam(part * half, 0.97), ...beam(part * half, 1.03)) + label(Math.min(width - 22, beam(part * half, 1.1)[0]), beam(part * half, 1.1)[1] + 4, part === 0 ? "0" : `${part > 0 ? "+" : "−"}${number(Math.abs(part) * half, 2)}`, { anchor: "middle" }));
     const bent = pair.angles[2] - pair.angles[0];
     const wrapped = Math.atan2(Math.sin(bent), Math.cos(bent));
     const magnified = group(

@@ -67,7 +67,7 @@ export default {
     }
     const token = (name, x, series) =>
       group({ class: `s${series} handle`, "data-drag": name }, rect(x - 17, ruler - 40, 34, 30, { rx: 6, class: "token" }), label(x, ruler - 20, name, { anchor: "middle", class: "on" }), line(x, ruler - 10, x, ruler, { class: "line" }));
-    const between = group({ class: "handle", "data-drag": "both" }, line(q, ruler - 52, k, ruler - 52, { class: "grip" }), label((q + k) / 2, ruler - 58, `m − n = ${data.distance}`.replace("-", "−"), { anchor: "middle", class: "name" }));
+    const between = group({ class: "handle", "data-drag": "both" }, line(q, ruler - 52, k, ruler - 52, { class: "grip" }), label(Math.max(34, Math.min(width - 34, (q + k) / 2)), ruler - 58, `m − n = ${data.distance}`.replace("-", "−"), { anchor: "middle", class: "name" }));
     const clocks = data.pairs.map((pair, index) => {
       const x = (index % at.across) * at.size + at.size / 2;
       const y = ruler + 56 + Math.floor(index / at.across) * (at.size + 22) + at.radius;

@@ -21,7 +21,7 @@ export default [
       可它会跳：<output data-value="from"></output> 和 <output data-value="to"></output> 明明相邻，
       却有 <output data-value="flips"></output> 变了<span data-value="far"></span>。</p>
       <p><strong>正弦和余弦就是光滑版的二进制。</strong>二进制的每一位，变化都比低一位慢一半；每一对正弦、余弦也比前一对转得慢，
-      这里每对慢到 1/<output data-value="factor"></output>。从任何位置走到下一个，
+      这里的速度是前一对的 1/<output data-value="factor"></output>。从任何位置走到下一个，
       这种编码移动的距离都一样：<output class="big" data-value="step"></output>。</p>`,
   ],
   ["features of the sinusoidal code, d", "三角函数式编码的维数 d"],

@@ -9,7 +9,7 @@ export default [
       compare</code>). A line is the mean over <output data-value="seeds"></output> seeds, its band reaches from the least to the
       most.</p><p><output class="sentence" data-value="isolates"></output></p> <p>What lies right of the shade is longer than anything trained on:
       <output data-value="train"></output> was the longest. There the best on average is <output data-value="best"></output>.</p>`,
-    `<p>一批小模型，除了感知位置的方式之外完全相同，
+    `<p>一批小模型，除位置编码外完全相同，
       用同样的数据、同样的随机种子训练（<code>roformer compare</code>）。
       每条线是 <output data-value="seeds"></output> 个种子的平均，色带从最小到最大。</p>
       <p><output class="sentence" data-value="isolates"></output></p><p>底色以右比训练时见过的任何文本都长：

@@ -18,10 +18,10 @@ export default [
       z = r (cos φ + i sin φ)，其中 r = <output data-value="radius"></output>，
       φ = atan2(y, x) = <output data-value="phase"></output>；若用 arctan(y/x)，
       得到的是 <output data-value="arctangent"></output>：
-      它分不清一个点和它对面的点（把 z 拖到左半边试试）。</p><p>每个 z 都是一个矩阵：转过 φ，再拉长到 r 倍。
+      它分不清一个点和它对面的点（把 z 拖到左半边试试）。</p><p>每个 z 都是一个矩阵：转过 φ，长度变为 r 倍。
       单位正方形变成边长为 r 的正方形，所以矩阵的行列式就是它的面积，
       |z|² = <output data-value="determinant"></output>。</p>
-      <p>共轭 k* 的角度与 k 相反。在 z·k* 里角度相减，
+      <p>共轭 k* 的角度与 k 的大小相同，符号相反。在 z·k* 里角度相减，
       实部正是内积 ⟨z, k⟩ = <output class="big" data-value="inner"></output>。
       给 z 乘上 e<sup>imθ</sup>、给 k 乘上 e<sup>inθ</sup>，
       两次旋转最后只剩 e<sup>i(m−n)θ</sup>。</p>`,
@@ -31,14 +31,14 @@ export default [
   ["angle θ, in degrees", "角度 θ（度）"],
   ["real part of k", "k 的实部"],
   ["imaginary part of k", "k 的虚部"],
-  ["nothing, as x is 0", "无解（x 为 0）"],
+  ["nothing, as x is 0", "没有值（x 为 0）"],
   [
     "The plane with z = {0} + {1}i, z turned by {2} degrees to {3} + {4}i, ",
     "复平面：z = {0} + {1}i，转过 {2} 度后到 {3} + {4}i，",
   ],
   [
     "and k. Beside it the unit square, which z as a matrix makes {0} times as large.",
-    "另有 k。旁边是单位正方形，z 作为矩阵把它变成 {0} 倍大。",
+    "另有 k。旁边是单位正方形，z 作为矩阵把它的面积变为 {0} 倍。",
   ],
   ["the unit square under z", "z 作用下的单位正方形"],
   ["area {0} = |z|²", "面积 {0} = |z|²"],

@@ -1,7 +1,7 @@
 // Chinese: the part decay. Each entry is the English as the code has it, and what is said for it.
 export default [
   ["the paper’s bound", "论文的上界"],
-  ["your own", "自己拖"],
+  ["your own", "自己设定"],
   ["three cosines", "三个余弦"],
   ["a single pair", "单独一对"],
   [" The dashed line is base 10 000, for comparison.", "虚线是底数 10 000，供比较。"],
@@ -29,7 +29,7 @@ export default [
     `If q and k are drawn by chance and have nothing in common, the expected score is zero at every distance. Scores stray from
       it by √d = {0}, near and far alike: that is the band, and the thin lines are three examples. There is no decay here at all.
       Decay comes from what q and k share: give both a common mean, and watch it appear.`,
-    `若 q 与 k 随机取、毫无共同之处，分数的期望在任何距离都是零。实际分数围绕它波动 √d = {0}，远近一样：这就是色带，细线是三个例子。
+    `若 q 与 k 随机取、毫无共同之处，分数的期望在任何距离都是零。实际分数偏离它的标准差是 √d = {0}，远近一样：这就是色带，细线是三个例子。
       这里根本没有衰减。衰减来自 q 与 k 的共同部分：给二者一个共同的均值，看它出现。`,
   ],
   [
@@ -42,8 +42,8 @@ export default [
     `Drag the hands: blue is the query, orange the key, one clock a pair. Each pair adds the product of the two lengths times the
       cosine of Δθ plus the angle between them. Nothing makes nearest best: turn every key hand ahead by r·θ, and the score is
       highest at distance r. Now it is highest at Δ = {0}, of the distances from 0 to {1}.`,
-    `拖动指针：蓝色是查询，橙色是键，每对一个时钟。每对贡献“两个长度之积，乘以 Δθ 加夹角的余弦”。没有什么规定越近越好：
-      把每根键的指针往前转 r·θ，分数就在距离 r 处最高。现在，在 0 到 {1} 的距离里，最高点在 Δ = {0}。`,
+    `拖动指针：蓝色是查询，橙色是键，每对一个时钟。每对的贡献是两个长度之积乘以 cos(Δθ + ψ)，ψ 是二者的夹角。没有什么规定越近越好：
+      把键的每根指针都往前转 r·θ，分数就在距离 r 处最高。现在，在 0 到 {1} 的距离里，最高点在 Δ = {0}。`,
   ],
   [
     `An explanation that is often given takes three frequencies, 1, 0.3 and 0.05, and reads off S(2) = {0} and S(50) = {1}: “the
@@ -72,7 +72,7 @@ export default [
       retold as “the farther, the lower”. That is more than the paper says. Choose a curve, and drag the line along it.</p> <p
       data-value="about"></p> <p>At Δ = <output data-value="at"></output> the curve is at <output class="big"
       data-value="value"></output>.</p>`,
-    `<p>RoFormer 论文证明，分数的一个上界随距离增大而下降，并称之为远程衰减。流传中常变成“越远分数越低”，这就说得比论文多了。
+    `<p>RoFormer 论文证明，分数的一个上界随距离增大而下降，并称之为远程衰减。流传开来，常被说成“越远分数越低”，这就超出了论文的结论。
       选一条曲线，沿着它拖动竖线。</p><p data-value="about"></p>
       <p>在 Δ = <output data-value="at"></output> 处，
       曲线的值是 <output class="big" data-value="value"></output>。</p>`,

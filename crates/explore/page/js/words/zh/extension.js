@@ -4,7 +4,7 @@ export default [
   ["saw a part, reaches no more", "见过一部分，也不会超出"],
   ["reaches angles never seen", "会到达从未见过的角度"],
   ["slower by, θ/θ′", "减慢倍数 θ/θ′"],
-  ["linear (PI)", "线性插值（PI）"],
+  ["linear (PI)", "线性内插（PI）"],
   ["dynamic NTK", "动态 NTK"],
   ["the fastest pair", "最快的一对"],
   ["a quarter of the pairs", "四分之一处"],
@@ -18,12 +18,12 @@ export default [
   [
     `Linear, or position interpolation, squeezes every position by the stretch s: no new angles at all, but every pair loses
       resolution, the fastest ones too. It needs some fine-tuning.`,
-    "线性插值（位置内插）把所有位置按倍数 s 压缩：不会出现任何新角度，但每一对都损失分辨率，最快的也不例外。需要一些微调。",
+    "线性内插（位置内插）把所有位置除以 s：不会出现任何新角度，但每一对都损失分辨率，最快的也不例外。需要一些微调。",
   ],
   [
     `NTK-aware takes a larger base, such that the fastest pair is kept and the slowest slowed by s: the ones between are slowed
       by less than s, and some of the slow ones among them still leave the known angles.`,
-    "NTK-aware 换一个更大的底数，使最快的一对不变，最慢的一对减慢 s 倍：中间的减慢不到 s 倍，其中较慢的一些仍会走出已知的角度。",
+    "NTK-aware 换一个更大的底数，使最快的一对不变，最慢的一对频率除以 s：中间各对的除数都小于 s，其中较慢的一些仍会走出已知的角度。",
   ],
   [
     `Dynamic NTK is NTK-aware by the length of the text so far: nothing changes within the trained length, and then the base
@@ -35,7 +35,7 @@ export default [
   [
     `YaRN asks how often a pair turned in training: 32 times or more and it is kept, once or less and it is slowed by s, with a
       ramp between. It also scales queries and keys a little, so that attention stays sharp among more tokens.`,
-    `YaRN 看一对维度在训练时转了几圈：32 圈以上就保持不变，1 圈以下就减慢 s 倍，中间逐渐过渡。它还把查询和键略微放大，
+    `YaRN 看一对维度在训练时转了几圈：32 圈及以上的不变，1 圈及以下的频率除以 s，中间逐渐过渡。它还把查询和键略微放大，
       使注意力在更多 token 之间仍然集中。`,
   ],
   [
@@ -47,7 +47,7 @@ export default [
   [
     `Llama 3 is like YaRN with other marks: kept from 4 turns in training on, slowed by s up to one, a ramp between, and no
       scaling. Its models were then trained on long texts.`,
-    `Llama 3 与 YaRN 相似，只是界线不同：训练时转满 4 圈的不变，不到 1 圈的减慢 s 倍，中间过渡，且不放大。
+    `Llama 3 与 YaRN 相似，只是界线不同：训练时转 4 圈及以上的不变，1 圈及以下的频率除以 s，中间逐渐过渡，也不放大。
       模型随后又在长文本上训练过。`,
   ],
   ["and nothing changes", "什么都不变"],
@@ -79,28 +79,28 @@ export default [
       在 <output data-value="length"></output> 个 token 上训练，模型见过快的那些对的所有角度；
       但 <output data-value="pairs"></output> 对里有 <output data-value="never"></output> 对一圈也没转完：
       它们的圆，模型只认识一部分。</p><p><strong>超过训练长度后，这些慢的对继续转，
-      转到模型从未见过的角度。</strong>权重里没有任何东西说明那些角度的含义，回答就在那里崩溃。快的对没有问题：
+      转到模型从未见过的角度。</strong>权重里没有任何东西说明那些角度的含义，回答到这里就乱了。快的对没有问题：
       它们只是再次经过熟悉的角度。</p><p>所以各种方法都让指针慢下来，
       好把 <output data-value="context"></output> 个 token 装进见过的角度里——不过并非都能做到，
-      表里数出了仍会超出的对数。方法之间的差别在于减慢哪些对；而减慢快的对是有代价的：它们负责分清相邻的 token，慢了就分得不那么清楚。</p>
+      表里列出了每种方法下还有几对会超出。方法之间的差别在于减慢哪些对；而减慢快的对是有代价的：它们负责分清相邻的 token，慢了就分得不那么清楚。</p>
       <p data-value="about"></p>
       <p>在目标长度，<output data-value="pairs"></output> 对中有 <output class="big" data-value="unseen"></output> 对到达从未见过的角度，<output data-value="kept"></output> 对与原来完全一样。
-      在最快的一对上，相邻 token 靠近到原来的 1/<output data-value="crowding"></output>。
+      在最快的一对上，相邻 token 的角度差除以 <output data-value="crowding"></output>。
       转后的向量乘以 <output data-value="attention"></output>。</p>
       <p class="soft">底数决定慢的对有多慢。底数越大，留在第一圈以内的对越多，给长文本留的余地越大——前提是模型就用这个底数训练。
       训练之后再改，除第 0 对外所有角度都会变；NTK-aware 正是有意这样做。</p>`,
   ],
   ["method", "方法"],
   ["show the difference to plain RoPE, θ/θ′", "显示与普通 RoPE 的差别 θ/θ′"],
-  ["slower by s to the power, at {0}", "减慢 s 的几次方，{0}"],
+  ["slower by s to the power, at {0}", "除以 s 的几次方，{0}"],
   [
     `<table><thead><tr><th scope="col">method</th><th scope="col">unseen pairs</th><th scope="col">unchanged pairs</th> <th
       scope="col">neighbours closer by</th><th scope="col">attention factor</th></tr></thead><tbody>{0}</tbody></table>`,
-    `<table><thead><tr><th scope="col">方法</th><th scope="col">没见过的对数</th><th scope="col">不变的对数</th><th scope="col">相邻靠近倍数</th><th scope="col">注意力系数</th></tr></thead><tbody>{0}</tbody></table>`,
+    `<table><thead><tr><th scope="col">方法</th><th scope="col">超出的对</th><th scope="col">不变的对</th><th scope="col">角度差除以</th><th scope="col">注意力系数</th></tr></thead><tbody>{0}</tbody></table>`,
   ],
   ["{0} turns", "{0} 圈"],
   ["as in plain RoPE", "与普通 RoPE 相同"],
-  ["{0} times slower than in plain RoPE", "比普通 RoPE 慢 {0} 倍"],
+  ["{0} times slower than in plain RoPE", "频率是普通 RoPE 的 1/{0}"],
   [
     "Pair {0}: a turn takes {1} tokens, {2}; {3} in training, {4} at the target.",
     "第 {0} 对：转一圈要 {1} 个 token，{2}；训练时转 {3}，目标长度转 {4}。",

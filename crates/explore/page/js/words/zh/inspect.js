@@ -46,7 +46,7 @@ export default [
   ["model type", "模型类型"],
   ["unknown", "未知"],
   ["pairing", "配对方式"],
-  ["takes", "最长可用"],
+  ["takes", "最大长度"],
   ["{0} tokens (max_position_embeddings)", "{0} 个 token（max_position_embeddings）"],
   ["rule", "规则"],
   ["no rotary embedding in these layers", "这些层没有旋转位置编码"],
@@ -59,18 +59,18 @@ export default [
     "What <code>roformer inspect --json</code> prints",
     "<code>roformer inspect --json</code> 的输出",
   ],
-  ["attention", "注意力"],
+  ["attention", "注意力系数"],
   ["turned vectors are scaled by {0}, scores by its square", "转后的向量乘以 {0}，分数乘以它的平方"],
   ["Bands of pairs", "分段"],
-  ["pairs", "第几对"],
+  ["pairs", "维度对"],
   ["wavelength, tokens", "波长（token 数）"],
-  ["turns in {0}", "在 {0} 内的圈数"],
-  ["what the rule does", "规则怎样处理"],
+  ["turns in {0}", "{0} 内的圈数"],
+  ["what the rule does", "规则的作用"],
   ["Copy", "复制"],
-  ["At {0} tokens, {1} times the {2} of training", "在 {0} 个 token 处：训练长度 {2} 的 {1} 倍"],
-  ["unseen pairs", "没见过的对数"],
-  ["unchanged pairs", "不变的对数"],
-  ["neighbours closer by", "相邻靠近倍数"],
+  ["At {0} tokens, {1} times the {2} of training", "目标 {0} 个 token，是训练长度 {2} 的 {1} 倍"],
+  ["unseen pairs", "超出的对"],
+  ["unchanged pairs", "不变的对"],
+  ["neighbours closer by", "角度差除以"],
   ["attention factor", "注意力系数"],
   ["Settings to paste", "可直接粘贴的设置"],
   ["Your own model", "你自己的模型"],
@@ -88,7 +88,7 @@ export default [
     `<p>前面所讲的一切，
       都由模型 <code>config.json</code> 里的几个数决定。<strong>把它拖到本页任何地方</strong>，粘贴，
       或选择文件都行。它只交给提供本页的程序，不会去别处。</p>
-      <div class="take"><label class="button">选择文件<input type="file" id="inspect-file" accept=".json,application/json"></label><textarea id="inspect-paste" rows="2" spellcheck="false" aria-label="在此粘贴 config.json" placeholder="或在此粘贴"></textarea></div><div class="control choice"><span class="label" id="inspect-examples">或看看这几个</span><div class="choices examples" role="group" aria-labelledby="inspect-examples"></div></div><p>正在显示：<strong data-value="name"></strong>。<span data-value="about"></span></p>
+      <div class="take"><label class="button">选择文件<input type="file" id="inspect-file" accept=".json,application/json"></label><textarea id="inspect-paste" rows="2" spellcheck="false" aria-label="在此粘贴 config.json" placeholder="或在此粘贴"></textarea></div><div class="control choice"><span class="label" id="inspect-examples">或者看看这些</span><div class="choices examples" role="group" aria-labelledby="inspect-examples"></div></div><p>正在显示：<strong data-value="name"></strong>。<span data-value="about"></span></p>
       <p class="soft">圆点与竖条：蓝色的对在训练时见过所有角度；灰色的只见过圆周的一部分，但也不会超出；橙色的会到达从未见过的角度。
       最后一条曲线是两个相同 token 的分数：一旦为负，相同的 token 就可能比不相同的得分还低。</p>`,
   ],
@@ -110,13 +110,13 @@ export default [
   ["{0}: {1}", "{0}：{1}"],
   ["what was pasted", "粘贴的内容"],
   ["layer type", "层的类型"],
-  ["Show it on the whole page", "用到整页"],
+  ["Show it on the whole page", "应用到整页"],
   [
     "Sets base, features, trained and target length everywhere to those of this configuration",
     "把全页的底数、维数、训练长度和目标长度都设成这份配置的数值",
   ],
   ["Selected", "已选中"],
   ["what was dropped", "拖入的内容"],
-  ["These layers have no rotary embedding to show elsewhere.", "这些层没有旋转位置编码，无法用到别处。"],
+  ["These layers have no rotary embedding to show elsewhere.", "这些层没有旋转位置编码，无法应用到别处。"],
   ["The other parts show a {0} from {1} to {2}; here it is {3}.", "其他部分的“{0}”只能从 {1} 到 {2}；这里是 {3}。"],
 ];

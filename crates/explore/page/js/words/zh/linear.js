@@ -16,13 +16,13 @@ export default [
       data-value="negative"></output> of all 256 are negative. With the denominator rotated too it would be <output
       data-value="turned"></output> in the place of <output data-value="plain"></output>.</p>`,
     `<p>softmax 注意力要把每个查询与每个键都比一遍，计算量随长度的平方增长。线性注意力用 φ(q)·φ(k) 取代指数，
-      φ 给出 D 个正的特征，例如 elu(x) + 1。（它取代了指数，而不是近似。）这样，对键求的和对所有查询都一样，只需算一次：即 S，
+      φ 给出 D 个正的特征，例如 elu(x) + 1。（是取代指数，不是近似它。）这样，对键的求和与查询无关，只需算一次，得到 S，
       一个 D × d 的矩阵。总计算量是 L·D·d 的量级。</p>
       <p>L = <output data-value="length"></output> 时，每个头的乘法次数：
       softmax 是 <output data-value="softmax"></output>，
       线性是 <output data-value="linear"></output>。
       两者在 L = D·(d + 1)/d = <output data-value="crossing"></output> 处相等，
-      约等于 D：更短的文本，softmax 反而便宜。</p><p>像 T5 那样往分数上加偏置，每个查询、每个键都不同，
+      约等于 D：更短的文本，softmax 反而便宜。</p><p>像 T5 那样往分数上加偏置，偏置随查询和键而变，
       就没有可以共用的 S 了。代价倒不必回到 L²：只与距离有关的偏置是卷积，只需 L·log L。而旋转是特征的一部分，几乎不花代价。</p>
       <p>不过，把 φ(q)、φ(k) 转过之后，乘积可能为负。RoFormer 只转分子：分母若也转，就可能为零。条形图是实际的例子：
       查询 <output data-value="query"></output> 的权重之和是 <output data-value="sum"></output>，

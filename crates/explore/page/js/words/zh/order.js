@@ -17,9 +17,9 @@ export default [
       data-value="reason"></span>.</p> <p>A <em>causal mask</em>, under which a word sees only itself and what stands before it,
       breaks this symmetry alone, without any code of positions. <em>Rotary embedding</em> breaks it too: it turns queries and
       keys by their places.</p>`,
-    `<p>在注意力里，每个词都看每个词。看的那个词有查询 q，被看的有键 k，两者的内积就是分数。q 和 k 都由词自己的向量得来，而词站在哪里，
-      向量都一样。</p><p>把一个词拖到别处。分数矩阵 QKᵀ 确实变了，但只像表格重新排序一样：变成 P·QKᵀ·Pᵀ，
-      行与列换了位置。<strong>每个词得到的输出丝毫不差。</strong>“我爱你”还是“你爱我”，对它是一回事；同一个词出现两次，
+    `<p>在注意力里，每个词都去看所有的词。看的一方有查询 q，被看的一方有键 k，两者的内积就是分数。q 和 k 都由词自己的向量算出，
+      而词不论排在哪里，这个向量都一样。</p><p>把一个词拖到别处。分数矩阵 QKᵀ 确实变了，但只像表格重新排序一样：变成 P·QKᵀ·Pᵀ，
+      行与列换了位置。<strong>每个词得到的输出却丝毫未变。</strong>“我爱你”还是“你爱我”，对它是一回事；同一个词出现两次，
       两次的输出也相同。</p><p>输出相同：<output class="big" data-value="same"></output>。
       所有词中，
       输出的最大变化是 <output data-value="largest"></output><span data-value="reason"></span>。</p>
@@ -44,7 +44,7 @@ export default [
   ["Blue +, orange −.", "蓝正，橙负。"],
   ["Blue is positive, orange negative.", "蓝色为正，橙色为负。"],
   ["Rows look at columns. {0}", "每行看各列。{0}"],
-  ["Deep is much, pale is little.", "深为多，浅为少。"],
+  ["Deep is much, pale is little.", "颜色越深，权重越大。"],
   ["“{0}” does not see “{1}”", "“{0}”看不见“{1}”"],
   ["“{0}” looks at “{1}”: score {2}, weight {3}", "“{0}”看“{1}”：分数 {2}，权重 {3}"],
   ["Attention scores of a sentence as written and as it stands now: {0}. ", "一个句子原来的顺序与现在的顺序下的注意力分数：{0}。"],

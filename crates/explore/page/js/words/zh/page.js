@@ -41,7 +41,7 @@ export default [
   ["last distance shown", "显示到的最远距离"],
   ["wavelength 2π/θ, tokens", "波长 2π/θ（token 数）"],
   ["pair j, fast to slow", "第 j 对，从快到慢"],
-  ["head", "头"],
+  ["head", "注意力头"],
   ["pair j", "第几对 j"],
   ["interleaved", "交错"],
   ["half", "对半"],

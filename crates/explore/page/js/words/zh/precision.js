@@ -17,7 +17,7 @@ export default [
       相邻两个数相差 0.06。Hugging Face 的解码器就是这样算角度的。</p>
       <p>在位置 <output data-value="position"></output>，
       这样的角度误差最大可达 <output class="big" data-value="single"></output> 弧度。
-      指针按算出的样子画；放大镜里是它们之间的差别。</p><p>位置若用 bf16 保存，就更糟。
+      指针按算出的结果画；放大镜里是它们之间的差别。</p><p>位置若用 bf16 保存，就更糟。
       它只有八位二进制有效数字，<strong>分不清 256 和 257</strong>。
       位置 <output data-value="position"></output> 变成 <output data-value="rounded"></output>，
       这一个数代表<output data-value="shared"></output>。把整个模型连同位置一起转成 bf16，
@@ -34,7 +34,7 @@ export default [
   ["positions in bf16", "位置用 bf16"],
   ["angles in f32", "角度用 f32"],
   ["the tables here", "这里的数表"],
-  ["pair {0}, as it turned", "第 {0} 对，转后的样子"],
+  ["pair {0}, as it turned", "第 {0} 对，转过之后"],
   ["under the lens: ± {0} rad", "放大镜下：± {0} 弧度"],
   ["error of the cosine or sine, whichever is larger", "余弦与正弦的误差，取大者"],
   [

@@ -10,12 +10,12 @@ export default [
       divided by 1/(1 − α) = <output data-value="stretch"></output>. α makes frequencies smaller; it does not make their influence
       smaller.</p> <p><span data-value="hilbert"></span></p> <p>Nothing is gained that rotary embedding could not do: with the
       frequencies θ*<sub>j</sub> a plain rotation gives the same score, <output data-value="rotation"></output>.</p>`,
-    `<p>旋转位置编码的一个变体换了频率：每个频率都移向一个大家共有的频率，
+    `<p>旋转位置编码的一个变体换了频率：每个频率都移向各对共有的一个频率，
       θ*<sub>j</sub> = α/10000<sup>ρ</sup> + (1 − α)θ<sub>j</sub>。
       这时分数 a* 由两部分组成：a′ 与 b′，即以 (1 − α)θ<sub>j</sub> 为频率求和的实部与虚部，
       再按一个随距离增大的角度混合。</p>
       <p>共有的频率 φ = α/10000<sup>ρ</sup> 是 <output data-value="phi"></output>：
-      它既取决于 ρ，也取决于 α。增大 ρ，直到 φ 几乎为零：这时 a* 就是 a′，这条规则<strong>就是线性插值</strong>，
+      它既取决于 ρ，也取决于 α。增大 ρ，直到 φ 几乎为零：这时 a* 就是 a′，这条规则<strong>就是线性内插</strong>，
       位置除以 1/(1 − α) = <output data-value="stretch"></output>。α 让频率变小，
       并没有让它们的影响变小。</p><p><span data-value="hilbert"></span></p>
       <p>它并没有超出旋转位置编码的能力：直接用频率 θ*<sub>j</sub> 去旋转，

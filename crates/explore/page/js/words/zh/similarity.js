@@ -12,7 +12,7 @@ export default [
       tend to zero, as is often said: far away it keeps swinging, by ±<output data-value="level"></output> (the root mean square
       beyond Δ = 50 000; in the long run √d/2).</p>`,
     `<p>在旋转位置编码之前，有三角函数式（sinusoidal）位置编码：每个位置是一个由正弦、余弦组成的向量，频率与旋转位置编码相同，
-      加到那里的词向量上。第一张图就是这些编码，每个位置一行。</p><p>第二张图把每两个编码相乘。
+      加到该位置的词向量上。第一张图就是这些编码，每个位置一行。</p><p>第二张图是每两个编码的内积。
       每条对角线上的值都相同：<strong>内积只依赖相对位置</strong>。图中相同距离的各对，
       彼此相差不超过 <output data-value="spread"></output>，那只是舍入误差。</p><p>有两件事它做不到。
       它是对称的，分不清<em>前</em>与<em>后</em>：

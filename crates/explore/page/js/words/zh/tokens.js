@@ -8,8 +8,8 @@ export default [
       e<sup>imθ</sup> and e<sup>−inθ</sup>, e<sup>i(m−n)θ</sup> is left. <strong>So the score depends on m − n alone.</strong></p>
       <p>Score: <output class="big" data-value="score"></output> at distance <output data-value="distance"></output>; without
       positions <output data-value="unturned"></output>.</p>`,
-    `<p>旋转位置编码把位置 m 的查询转过 m·θ，把位置 n 的键转过 n·θ，逐对维度地转，每对有自己的 θ。
-      分数是两个转后向量的内积。</p><p>拖动查询或键，分数会变。拖动它们之间的横条，两者一起转过同样的角度，夹角不变：
+    `<p>旋转位置编码把位置 m 的查询转过 m·θ，把位置 n 的键转过 n·θ，维度两两成对地转，每对有自己的 θ。
+      转过之后，两个向量的内积就是分数。</p><p>拖动查询或键，分数会变。拖动它们之间的横条，两者一起转过同样的角度，夹角不变：
       e<sup>imθ</sup> 与 e<sup>−inθ</sup> 相乘，
       只剩 e<sup>i(m−n)θ</sup>。<strong>所以分数只依赖相对位置 m&nbsp;−&nbsp;n。</strong></p>
       <p>分数：<output class="big" data-value="score"></output>，

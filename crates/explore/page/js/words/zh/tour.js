@@ -4,13 +4,13 @@ export default [
   [
     `Attention compares words, and forgets where they stand: move the words and nothing changes but the order of the rows. So a
       position has to be told.`,
-    "注意力只比较词，不管词站在哪里：换了顺序，变的只是行的次序。所以位置必须另外告诉它。",
+    "注意力只比较词与词，不管它们排在哪里：换了顺序，变的只是各行的次序。所以位置要另外告诉它。",
   ],
   ["Absolute codes", "绝对位置编码"],
   [
     `The first answer is a code for each position, added to the word. Look at what shares, numbers and binary digits lack, and
       how sines and cosines mend it.`,
-    "最早的办法是给每个位置一个编码，加到词向量上。看看比例、整数、二进制各缺什么，正弦和余弦又怎样补上。",
+    "最早的办法是给每个位置一个编码，加到词向量上。看看比例、整数、二进制各有什么不足，正弦和余弦又怎样补上。",
   ],
   ["Complex numbers", "复数"],
   [

@@ -16,7 +16,7 @@ export default [
       第 0 对（从 0 数起）每个 token 转一弧度，往后一对比一对慢。
       第 <output data-value="pair"></output> 对转一圈要 <output data-value="wavelength"></output> 个 token；
       在这里显示的 128 个位置上，它转 <output data-value="turns"></output> 圈。</p><p>从侧面看，
-      两维是两列波，相差四分之一圈。拖动浅色箭头可以改变这两维，在波上拖动可以移动 token；或者按播放，分别试试快的对和慢的对。
+      两维是两列波，相位差四分之一圈。拖动浅色箭头可以改变这两维，在波上拖动可以移动 token；或者按播放，分别试试快的对和慢的对。
       圆点是最近的 {0} 个位置：<strong>快的对分清相邻，慢的对分清远近。</strong></p>`,
   ],
   ["x₀, the first feature", "x₀，第一维"],
