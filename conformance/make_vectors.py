@@ -5,7 +5,7 @@
 
 What the configuration means comes from transformers' own classes and the formulas of `golden/rope_exact.py`, not from this project's
 library. The script compares every number with the one that the library wrote, stops on a difference, and writes the nearest f64 of
-its own in place of it. `--check` writes nothing.
+its own in place of it. `--check` writes nothing; it takes the full set too (`roformer conform cases --full`), in two minutes.
 """
 
 import json
@@ -22,6 +22,8 @@ import kit  # noqa: E402
 from rope import resolve  # noqa: E402
 from rope_exact import exact_frequencies  # noqa: E402
 
+# Of the model types of the small set. Those of the full set are what transformers' own functions have been asked about, see
+# `engines/ask_transformers.py`.
 PAIRING = {
     "llama": "half", "qwen2": "half", "stablelm": "half", "phi3": "half", "qwen2_vl_text": "half", "qwen3_vl_text": "half",
     "qwen3_5_text": "half", "cohere": "interleaved", "glm": "interleaved", "deepseek_v3": "interleaved_to_half",
@@ -54,13 +56,13 @@ def exact(case, inputs):
 
     def frequencies(length):
         if length not in found:
-            rope = resolve(case.config, None, length if case.parameters["rope_type"] in ("dynamic", "longrope") else None)
+            rope = resolve(case.config, case.layer_type, length if case.parameters["rope_type"] in ("dynamic", "longrope") else None)
             found[length] = exact_frequencies(rope, length), rope.attention_factor
         return found[length]
 
     last = frequencies(lengths["k"][0])
     pairs, factor = len(last[0]), mpf(last[1])
-    pairing = PAIRING[case.config["model_type"]]
+    pairing = PAIRING.get(case.config["model_type"], case.rope.pairing)
     offset = case.rope.head_dim - 2 * pairs if case.config["model_type"] == "mistral4" else 0
     axes = axis_of_pair(case, pairs)
     read = (lambda j: (j, j + pairs)) if pairing == "half" else (lambda j: (2 * j, 2 * j + 1))

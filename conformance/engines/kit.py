@@ -17,12 +17,12 @@ import numpy
 def cases(folder):
     """Every case, with `parameters`: the rope dictionary of its config.json, wherever it stands there."""
     for case in json.loads((folder / "cases.json").read_text())["cases"]:
-        config = case["config"]
+        config = case["config"] | case["config"].get("text_config", {})
         parameters = dict(config.get("rope_parameters") or config.get("rope_scaling") or {})
         parameters.setdefault("rope_type", parameters.pop("type", "default"))
         parameters.setdefault("rope_theta", config.get("rope_theta", 10000.0))
         rope = SimpleNamespace(**case["rope"])
-        yield SimpleNamespace(**{"before": None, "calls": None} | case | {"rope": rope, "parameters": parameters})
+        yield SimpleNamespace(**{"before": None, "calls": None, "layer_type": None} | case | {"rope": rope, "parameters": parameters})
 
 
 def inputs(folder):

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{roformer, succeeds};
-use rope_conformance::{Answers, Dtype, Judge, folder, mistakes, small};
+use rope_conformance::{Answers, Dtype, Judge, Level, folder, mistakes, small};
 use std::fs;
 use std::path::PathBuf;
 
@@ -39,7 +39,7 @@ fn cases_answers_verdict() {
 
     let judge = Judge::new(&small()).unwrap();
     let missing = mistakes::find("factor-missing").unwrap();
-    let answers = judge.mistaken(&[missing], Dtype::F32).unwrap();
+    let answers = judge.mistaken(&[missing], Dtype::F32, Level::ALL[0]).unwrap();
     fs::write(folder.join(folder::ANSWERS), answers.write().unwrap()).unwrap();
     let page = folder.join("report.html");
     let run = roformer(&["conform", "judge", path, "--page", page.to_str().unwrap()], b"");
@@ -86,7 +86,7 @@ fn what_cannot_be_judged_is_one_line() {
     succeeds(&["conform", "cases", path, "--tag", "linear"]);
     fails(&["conform", "judge", path], "answers.safetensors");
     fs::write(folder.join(folder::ANSWERS), b"not a file of tensors").unwrap();
-    fails(&["conform", "judge", path], "answers.safetensors");
+    fails(&["conform", "judge", path], "answers.safetensors: not a whole safetensors file");
     let judge = Judge::new(&small()[..1]).unwrap();
     let mut answers = Answers::default();
     judge.meanings().for_each(|meaning| answers.add(meaning, Dtype::F32, meaning.expected()));

@@ -4,7 +4,7 @@ use crate::case::{Meaning, tensor_name};
 use crate::dtype::Dtype;
 use crate::error::{Error, Result};
 use safetensors::tensor::{SafeTensors, TensorView};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Tensors by name.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +24,8 @@ pub struct Tensor {
 impl Answers {
     /// Reads a safetensors file. Tensors of types that no answer has are an error.
     pub fn read(bytes: &[u8]) -> Result<Answers> {
-        let file = SafeTensors::deserialize(bytes).map_err(|error| Error::new(error.to_string()))?;
+        let file = SafeTensors::deserialize(bytes)
+            .map_err(|error| Error::new(format!("not a whole safetensors file: {error}")))?;
         let mut answers = BTreeMap::new();
         for (name, view) in file.iter() {
             let Some(dtype) = Dtype::ALL.into_iter().find(|dtype| dtype.stored() == view.dtype()) else {
@@ -81,13 +82,11 @@ impl Answers {
 
     /// The names of tensors that are no answer to any of these cases.
     pub fn strangers<'a>(&'a self, cases: &[crate::Case]) -> Vec<&'a str> {
-        let is_known = |name: &str| {
-            cases.iter().any(|case| {
-                Dtype::ALL.iter().any(|&dtype| {
-                    [0, 1].into_iter().any(|side| tensor_name(&case.name, Some(dtype), side) == name)
-                })
-            })
+        let names = |case: &crate::Case| {
+            let sides = Dtype::ALL.map(|dtype| [0, 1].map(|side| tensor_name(&case.name, Some(dtype), side)));
+            sides.into_iter().flatten()
         };
-        self.0.keys().map(String::as_str).filter(|name| !is_known(name)).collect()
+        let known: BTreeSet<String> = cases.iter().flat_map(names).collect();
+        self.0.keys().map(String::as_str).filter(|name| !known.contains(*name)).collect()
     }
 }

@@ -9,6 +9,7 @@ use crate::judge::Level;
 use crate::plan::Plan;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The file that says what the cases are.
@@ -80,6 +81,22 @@ pub fn read_cases(text: &str) -> Result<Vec<Case>> {
         let (format, version) = (file.format, file.version);
         let message = format!("{CASES}: format {format} {version}; expected {FORMAT} {VERSION}");
         return Err(Error::new(message));
+    }
+    if file.cases.is_empty() {
+        return Err(Error::new(format!("{CASES}: no cases; expected one or more")));
+    }
+    let mut names = BTreeSet::new();
+    for name in file.cases.iter().map(|case| case.name.as_str()) {
+        if name.is_empty() || name.chars().any(char::is_control) {
+            let message =
+                format!("{CASES}: a case is called {name:?}; expected a name without control characters");
+            return Err(Error::new(message));
+        }
+        if !names.insert(name) {
+            return Err(Error::new(format!(
+                "{CASES}: two cases are called `{name}`; expected names that differ"
+            )));
+        }
     }
     Ok(file.cases)
 }

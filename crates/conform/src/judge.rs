@@ -216,14 +216,15 @@ impl Judge {
         Report::new(verdicts, diagnosis)
     }
 
-    /// The answers in one type of an implementation that makes these mistakes and no others; `None` where they show nowhere.
-    pub fn mistaken(&self, mistakes: &[&'static Mistake], dtype: Dtype) -> Option<Answers> {
+    /// The answers in one type of an implementation that makes these mistakes and no others, and is otherwise of this precision; `None`
+    /// where they show nowhere.
+    pub fn mistaken(&self, mistakes: &[&'static Mistake], dtype: Dtype, level: Level) -> Option<Answers> {
         let explanation = Explanation(mistakes.iter().map(|mistake| mistake.name).collect());
         let mut answers = Answers::default();
         let mut shows = false;
         for question in &self.questions {
             shows |= question.shows(&explanation, dtype);
-            answers.add(&question.meaning, dtype, question.mistaken(&explanation, dtype));
+            answers.add(&question.meaning, dtype, question.mistaken(&explanation, dtype, level));
         }
         shows.then_some(answers)
     }
@@ -311,11 +312,11 @@ impl Question {
 
     /// Whether these mistakes give an answer that is not right.
     fn shows(&self, explanation: &Explanation, dtype: Dtype) -> bool {
-        !is_within(&self.right, &self.mistaken(explanation, dtype), dtype, Level::LOOSEST)
+        !is_within(&self.right, &self.mistaken(explanation, dtype, Level::ALL[0]), dtype, Level::LOOSEST)
     }
 
     /// What these mistakes make of the case, those that can be made in it.
-    fn mistaken(&self, explanation: &Explanation, dtype: Dtype) -> [Vec<f64>; 2] {
+    fn mistaken(&self, explanation: &Explanation, dtype: Dtype, level: Level) -> [Vec<f64>; 2] {
         let mut plan = Plan::right(&self.meaning);
         for mistake in explanation.0.iter().filter_map(|name| mistakes::find(name)) {
             let mut next = plan.clone();
@@ -323,6 +324,7 @@ impl Question {
                 plan = next;
             }
         }
+        plan.narrow = plan.narrow.or(level, dtype);
         [0, 1].map(|side| {
             plan.turn(side, &self.inputs[side]).iter().map(|element| dtype.round(element.value)).collect()
         })
@@ -346,10 +348,13 @@ impl Question {
 /// Side, index, and how far off.
 type Violation = (usize, usize, f64);
 
-/// How far an element is beyond what it may be off; `None` within, or where nothing can be said.
+/// How far an element is beyond what it may be off; `None` within. Where the angle says nothing, the element is still a number and no
+/// longer than its pair.
 fn beyond(expected: &Element, got: f64, dtype: Dtype, level: Level) -> Option<f64> {
-    let tolerance = level.tolerance(dtype, expected.angle)? * expected.scale;
-    let off = (got - expected.value).abs();
+    let (off, tolerance) = match level.tolerance(dtype, expected.angle) {
+        Some(tolerance) => ((got - expected.value).abs(), tolerance * expected.scale),
+        None => (got.abs(), (1.0 + level.rounding_units(dtype)) * expected.scale),
+    };
     if expected.value.is_nan() && got.is_nan() {
         return None;
     }

@@ -2,6 +2,7 @@
 
 use crate::case::{Meaning, Theta, per_token};
 use crate::dtype::Dtype;
+use crate::judge::{Angles, Level, Rounding};
 use rope::Pairing;
 
 /// How q and k are turned, rightly or not.
@@ -194,7 +195,9 @@ impl Plan {
                         (factor * (x0 * c - x1 * s), factor * (x1 * c + x0 * s))
                     }
                 };
-                let scale = (factor * x0.hypot(x1)).abs();
+                // Two turns have the errors of two.
+                let length = if self.turn == Turn::Twice { 2.0 * factor * factor } else { factor };
+                let scale = (length * x0.hypot(x1)).abs();
                 out[start + pair.write.0] = Element { value: factor * y0, scale, angle };
                 out[start + pair.write.1] = Element { value: factor * y1, scale, angle };
             }
@@ -204,6 +207,18 @@ impl Plan {
 }
 
 impl Narrow {
+    /// The same, and what is left is as an implementation of this precision has it.
+    pub(crate) fn or(self, level: Level, dtype: Dtype) -> Narrow {
+        let angle = (level.angles == Angles::F32).then_some(Format::Is(Dtype::F32));
+        let table = (level.rounding == Rounding::Each).then_some(Format::Is(dtype));
+        Narrow {
+            position: self.position.or(angle),
+            frequency: self.frequency.or(angle),
+            angle: self.angle.or(angle),
+            table: self.table.or(table),
+        }
+    }
+
     /// Sine and cosine of position · frequency.
     fn sin_cos(self, position: f64, theta: Theta) -> (f64, f64) {
         let round = |format: Option<Format>, value: f64| format.map_or(value, |format| format.round(value));

@@ -106,7 +106,27 @@ fn answers_that_cannot_be_judged_say_why() {
     answers.insert(name("k"), Tensor { dtype: Dtype::F32, shape: meaning.shape(1).to_vec(), values: k });
     let report = judge(&small()[..1], &answers).unwrap();
     assert_eq!(report.wrong, 1);
+    assert!(report.findings[0].explanations.is_empty(), "{report}");
     serde_json::from_str::<serde_json::Value>(&report.to_json()).unwrap();
+}
+
+/// At 2³¹ an angle of f32 says nothing, but what is no number, or longer than its pair, is wrong there too.
+#[test]
+fn where_nothing_can_be_said_nonsense_is_still_wrong() {
+    let case = small().into_iter().find(|case| case.name == "long-half").unwrap();
+    let meaning = case.meaning().unwrap();
+    let last = meaning.shape(0)[2..].iter().product::<usize>() - meaning.shape(0)[3];
+    let judged = |value: f64| {
+        let [mut q, k] = meaning.expected();
+        q[last] = value; // the fastest pair at the last position
+        let mut answers = Answers::default();
+        answers.add(&meaning, Dtype::F32, [q, k]);
+        judge(std::slice::from_ref(&case), &answers).unwrap()
+    };
+    assert!(judged(0.0).is_right(), "within its pair, wherever the angle points");
+    assert!(!judged(f64::NAN).is_right());
+    assert!(!judged(f64::INFINITY).is_right());
+    assert!(!judged(3.0).is_right());
 }
 
 #[test]
@@ -138,6 +158,15 @@ fn a_folder_reads_back() {
     );
     assert!(folder::read_cases(&files.cases.replace("\"version\":1", "\"version\":2")).is_err());
     assert!(folder::read_cases("{}").is_err());
+    let refused = |cases: &[Case], words: &str| {
+        let file = serde_json::json!({"format": "rope-conformance", "version": 1, "cases": cases});
+        let error = folder::read_cases(&file.to_string()).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    let case = small().remove(0);
+    refused(&[], "no cases");
+    refused(&[case.clone(), case.clone()], "two cases are called `default-half`");
+    refused(&[Case { name: "a\u{1b}[31m".into(), ..case }], "control characters");
     let inputs = Answers::read(&files.inputs).unwrap();
     for dtype in Dtype::ALL {
         let tensor = inputs.get("yarn.q").unwrap();

@@ -1,6 +1,6 @@
 //! Every known mistake, made everywhere it can be made, is named: in every type that shows it, alone, and among the others.
 
-use rope_conformance::{Dtype, Judge, mistakes, small};
+use rope_conformance::{Dtype, Judge, Level, mistakes, small};
 
 /// Mistakes that no answer in a type can show: a table that is rounded to the type of the data is arithmetic in that type.
 const HIDDEN: &[(&str, Dtype)] =
@@ -8,11 +8,24 @@ const HIDDEN: &[(&str, Dtype)] =
 
 #[test]
 fn every_mistake_is_named_in_every_type_that_shows_it() {
+    named_in(EXACT);
+}
+
+/// As most people write it: angles of f32, and a table in the type of the data.
+#[test]
+fn every_mistake_is_named_in_ordinary_arithmetic() {
+    named_in(Level::ALL[3]);
+}
+
+/// The best precision there is.
+const EXACT: Level = Level::ALL[0];
+
+fn named_in(level: Level) {
     let judge = Judge::new(&small()).unwrap();
     let wrong_in = |dtype: Dtype| {
         let mut wrong = Vec::new();
         for mistake in mistakes::all() {
-            let Some(answers) = judge.mistaken(&[mistake], dtype) else {
+            let Some(answers) = judge.mistaken(&[mistake], dtype, level) else {
                 if !HIDDEN.contains(&(mistake.name, dtype)) {
                     wrong.push(format!("{} in {dtype} shows nowhere", mistake.name));
                 }
@@ -50,7 +63,7 @@ fn two_mistakes_at_once_are_both_named() {
     let judge = Judge::new(&small()).unwrap();
     for names in [["pairing-interleaved", "factor-missing"], ["base-10000", "position-plus-one"]] {
         let mistakes = names.map(|name| mistakes::find(name).unwrap());
-        let answers = judge.mistaken(&mistakes, Dtype::F32).unwrap();
+        let answers = judge.mistaken(&mistakes, Dtype::F32, EXACT).unwrap();
         let report = judge.judge(&answers);
         let named = report.mistakes().join(", ");
         assert!(names.iter().all(|name| named.contains(name)), "{names:?}: {named}");
@@ -81,6 +94,7 @@ fn noise_has_no_name() {
 fn mistakes_that_look_alike_are_all_named() {
     let edge: Vec<_> = small().into_iter().filter(|case| case.name == "longrope-edge").collect();
     let judge = Judge::new(&edge).unwrap();
-    let answers = judge.mistaken(&[mistakes::find("longrope-by-capacity").unwrap()], Dtype::F32).unwrap();
+    let early = mistakes::find("longrope-by-capacity").unwrap();
+    let answers = judge.mistaken(&[early], Dtype::F32, EXACT).unwrap();
     assert_eq!(judge.judge(&answers).mistakes(), ["longrope-by-capacity or longrope-one-early"]);
 }

@@ -101,6 +101,20 @@ pub(super) const MISTAKES: &[Mistake] = &[
         |meaning, plan| longrope(meaning, plan, |long| long.original_length -= 1),
     ),
     mistake(
+        "longrope-by-position",
+        "has the short factors for tokens within the original length and the long ones for those beyond it, in one sequence",
+        "all tokens of a sequence have the factors of its length",
+        |meaning, plan| match meaning.rope.schedule() {
+            Schedule::LongRope(_) => {
+                let lengths: Vec<u64> = meaning.case.positions[0].iter().map(|&at| at as u64 + 1).collect();
+                let Some(rows) = crate::case::per_token(&meaning.rope, &lengths) else { return false };
+                plan.set_theta([rows.clone(), rows]);
+                true
+            }
+            _ => false,
+        },
+    ),
+    mistake(
         "cached-keys-not-turned-again",
         "leaves keys in the cache as they were turned when they came, although the frequencies have changed since",
         "turn cached keys again, or read the text again, when the long factors begin",
