@@ -54,7 +54,7 @@ pub fn train(
         let end = train::go(&arguments, &mut run, on)?;
         Ok((run, end))
     };
-    train::pool(&arguments).and_then(|pool| pool.install(train)).map_err(said)
+    train::pool(&arguments, 1).and_then(|pool| pool.install(train)).map_err(said)
 }
 
 /// Does what `roformer compare` does with these flags. `on` is told after every step and says whether to go on; `None` where it
