@@ -99,6 +99,15 @@ impl DeviceOptions {
         DeviceOptions { device, dtype: Some(dtype) }
     }
 
+    /// Takes the CPU where either would do; `false` where a GPU is asked for.
+    pub fn take_cpu(&mut self) -> bool {
+        let is_cuda = matches!(self.device, Choice::Cuda(_));
+        if !is_cuda {
+            self.device = Choice::Cpu;
+        }
+        !is_cuda
+    }
+
     /// The device to run on.
     pub fn find(&self) -> Result<Device, Failure> {
         let dtype = self.dtype.unwrap_or(Dtype::F32);

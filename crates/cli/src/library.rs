@@ -1,7 +1,7 @@
 //! What others than the commands use of them: how a configuration is found, and a device; and the commands that give more than
 //! text, with their flags, but without what they print. Errors are one line, in which settings go by their names and not as flags.
 
-use crate::compare::{self, Grid};
+use crate::compare::{self, Grid, Made};
 use crate::device::{Choice, DeviceOptions, Dtype};
 use crate::error::{Failure, one_line};
 use crate::{input, model, train};
@@ -54,14 +54,17 @@ pub fn train(
         let end = train::go(&arguments, &mut run, on)?;
         Ok((run, end))
     };
-    train::pool(&arguments).and_then(|pool| pool.install(train)).map_err(said)
+    train::pool(&arguments, 1).and_then(|pool| pool.install(train)).map_err(said)
 }
 
 /// Does what `roformer compare` does with these flags. `on` is told after every step and says whether to go on; `None` where it
-/// did not.
+/// did not, or where it made a part alone.
 pub fn compare(flags: &[String], on: &(dyn Fn(Progress) -> bool + Sync)) -> Result<Option<Results>, String> {
     let arguments: compare::Arguments = parse(flags)?;
-    Grid::new(arguments).and_then(|grid| grid.compare(on)).map_err(said)
+    match Grid::new(arguments).and_then(|grid| grid.compare(on)).map_err(said)? {
+        Made::Whole(results) => Ok(Some(results)),
+        Made::Stopped | Made::Shard(..) => Ok(None),
+    }
 }
 
 fn said(failure: Failure) -> String {

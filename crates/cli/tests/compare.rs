@@ -82,6 +82,50 @@ fn a_comparison_with_other_settings_is_kept() {
     refused(&["compare", "--replay", &out, "--overwrite"], &["--overwrite"]);
 }
 
+/// Three machines, one of them killed; then their folders are put together.
+#[cfg(unix)]
+#[test]
+fn a_comparison_is_made_in_parts() {
+    let folder = Folder::new("compare-shards");
+    let whole = folder.path("whole");
+    assert_eq!(roformer(&compare(&whole, &[]), b"").code, 0);
+    let parts = ["one", "two", "three"].map(|name| folder.path(name));
+    for (part, shard) in parts.iter().zip(["1/3", "2/3", "3/3"]) {
+        let flags = compare(part, &["--shard", shard, "--threads", "2"]);
+        if shard == "2/3" {
+            let mut child = command(&flags).spawn().unwrap();
+            let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+            assert!(lines.any(|line| line.unwrap().contains(" runs")));
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        let run = roformer(&flags, b"");
+        assert_eq!(run.code, 0, "{}", run.error);
+        assert!(run.error.contains(&format!("shard {shard} of 3 encodings, 2 tasks")), "{}", run.error);
+        assert!(run.out.contains("runs to compare are in") && run.out.contains("--merge"), "{}", run.out);
+    }
+    let out = folder.path("merged");
+    let [one, two, three] = parts.each_ref().map(String::as_str);
+    let run = roformer(&compare(&out, &["--merge", three, one, two]), b"");
+    assert_eq!(run.code, 0, "{}", run.error);
+    assert!(run.error.contains("3 shards; "), "{}", run.error);
+    let table = |out: &str| roformer(&["compare", "--replay", out], b"").out.replace(out, "");
+    assert_eq!(run.out.replace(&out, ""), table(&whole));
+    let read = |name: &str| fs::read(folder.path(name)).unwrap();
+    for name in ["results.json", "plan.json", "runs/repeat.none.seed-2.json"] {
+        assert!(read(&format!("whole/{name}")) == read(&format!("merged/{name}")), "{name}");
+    }
+    // Without a part, with the settings of none, and with what cannot be together.
+    refused(&compare(&out, &["--merge", one, two]), &["the list of shards is without 3/3; expected all 3"]);
+    refused(
+        &["compare", "--out", &out, "--merge", one, two, three],
+        &["one", "a shard of another comparison"],
+    );
+    refused(&compare(one, &["--shard", "2/3"]), &["holds shard 1/3"]);
+    refused(&compare(&out, &["--shard", "4/3"]), &["expected I/N with I from 1 to N"]);
+    refused(&compare(&out, &["--shard", "1/3", "--merge", one]), &["--merge"]);
+}
+
 /// Stopped by Ctrl-C and killed, then run again: the results of a comparison without a break.
 #[cfg(unix)]
 #[test]

@@ -1,25 +1,17 @@
-//! The grid: every task with every encoding and seed, as many runs at a time as there are threads.
-//!
-//! On a GPU each thread has a stream of its own, so that many small models share the chip. What is measured of a trained model
-//! is measured on the CPU, whatever it was trained on.
-//!
-//! Each run has one thread to itself: small models gain nothing from more, and their bits do not depend on it. First each
-//! encoding chooses its learning rate on each task, then a sweep its parameters where there is one, then all that is
-//! compared is run.
+//! From a plan to its results: first each encoding chooses its learning rate on each task, then a sweep its parameters where
+//! there is one, then all that is compared is run. Nothing of a task and an encoding depends on another: a [`Shard`] makes
+//! its part of the runs alone, and [`merge`] concludes from those of all.
 
 use super::analysis::analyse;
-use super::measure;
+use super::grid::{Grid, one_thread};
 use super::plan::{Plan, PlannedTask};
-use super::results::{Results, RunResult, RunTiming, Swept, TaskResult, Timings};
-use super::run::{Purpose, Settings, train};
+use super::results::{Results, RunResult, Swept, TaskResult, Timings};
+use super::run::{Settings, train};
+use super::shard::{Shard, Shards};
 use super::store::{Finished, Store};
 use super::tasks::Task;
-use roformer::Device;
 use roformer::encoding::Encoding;
-use roformer::train::side_by_side;
-use roformer::{Error, Result};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use roformer::{Device, Result};
 use std::time::Instant;
 
 /// How far a comparison has come.
@@ -41,35 +33,59 @@ pub fn compare(
     threads: usize,
     on_progress: &(dyn Fn(Progress) -> bool + Sync),
 ) -> Result<Option<(Results, Timings)>> {
-    let start = Instant::now();
-    let grid = Grid::new(plan, store, threads, on_progress);
+    conclude(&Grid::new(plan, store, threads, &plan.every_run(), on_progress))
+}
 
-    let Some(searched) = grid.run(plan.searches())? else { return grid.stop(start) };
-    // For each task and encoding, as they were listed: the rate with the lowest loss.
-    let mut rates =
-        searched.chunks(plan.searches().len() / (plan.tasks.len() * plan.encodings.len())).map(best_rate);
-    let cells: Vec<Cell> = plan
-        .tasks
-        .iter()
-        .flat_map(|task| plan.encodings.iter().map(move |(label, _)| (task, label)))
-        .filter_map(|(task, label)| {
-            Some(Cell { task, label, rate: rates.next()?, chosen: label, swept: Vec::new() })
-        })
-        .collect();
+/// Makes one part of a comparison in a folder of its own; the number of its runs that are compared. `None` where
+/// `on_progress` said to stop: the same call then goes on.
+pub fn compare_shard(
+    plan: &Plan,
+    shard: Shard,
+    store: &Store,
+    threads: usize,
+    on_progress: &(dyn Fn(Progress) -> bool + Sync),
+) -> Result<Option<usize>> {
+    store.begin_shard(shard)?;
+    let share = plan.share(shard);
+    let grid = Grid::new(plan, store, threads, &plan.runs_of(&share), on_progress);
+    let begun = share.iter().map(|part| Cell::begin(plan, part.task, part.encoding)).collect();
+    let Some((cells, mut made)) = choose(&grid, begun)? else { return grid.stop() };
+    let runs = |(cell, places): (&Cell, &[usize])| {
+        let runs = cell.runs(plan);
+        places.iter().map(|&place| runs[place].clone()).collect::<Vec<_>>()
+    };
+    let runs: Vec<Settings> =
+        cells.iter().zip(share.iter().map(|part| &part.places[..])).flat_map(runs).collect();
+    let count = runs.len();
+    made.extend(runs.iter().cloned());
+    let Some(_) = grid.run(runs)? else { return grid.stop() };
+    grid.keep_timings()?;
+    store.finish_shard(shard, &made)?;
+    Ok(Some(count))
+}
 
-    let sweeps = cells.iter().flat_map(|cell| plan.sweeps(cell.task, cell.label, cell.rate)).collect();
-    let Some(swept) = grid.run(sweeps)? else { return grid.stop(start) };
-    let cells: Vec<Cell> = cells.into_iter().map(|cell| cell.choose(plan, &swept)).collect();
+/// Concludes from the runs of all shards, in a folder of their own: the bytes are those of [`compare`].
+pub fn merge(plan: &Plan, shards: &Shards, store: &Store) -> Result<(Results, Timings)> {
+    shards.copy_to(store)?;
+    let concluded = conclude(&Grid::of_finished(plan, store, shards.threads(), &|_| true))?;
+    Ok(concluded.expect("nothing said to stop"))
+}
 
-    let is_baseline = |cell: &Cell| cell.label == plan.encodings[0].0;
-    let runs = |cell: &Cell| plan.runs(cell.task, cell.chosen, cell.rate, is_baseline(cell));
-    let Some(finished) = grid.run(cells.iter().flat_map(runs).collect())? else { return grid.stop(start) };
+/// Makes or finds all runs of a plan, and says what came of them.
+fn conclude(grid: &Grid) -> Result<Option<(Results, Timings)>> {
+    let (plan, store) = (grid.plan, grid.store);
+    let encodings = 0..plan.encodings.len();
+    let all = plan.tasks.iter().flat_map(|task| encodings.clone().map(move |index| (task, index)));
+    let begun = all.map(|(task, index)| Cell::begin(plan, task, index)).collect();
+    let Some((cells, _)) = choose(grid, begun)? else { return grid.stop() };
+    let runs = cells.iter().flat_map(|cell| cell.runs(plan)).collect();
+    let Some(finished) = grid.run(runs)? else { return grid.stop() };
 
     let mut finished = finished.into_iter();
     let mut tasks: Vec<TaskResult> = Vec::new();
     for (task, cells) in plan.tasks.iter().zip(cells.chunks(plan.encodings.len())) {
         let of = |cell: &Cell| {
-            let count = runs(cell).len();
+            let count = cell.runs(plan).len();
             // Runs go by what was asked for; what a sweep chose for it is in the sweep's own table.
             let named = finished.by_ref().take(count).map(|mut run| {
                 run.result.encoding = cell.label.into();
@@ -85,18 +101,35 @@ pub fn compare(
     let results = Results { version, hash, plan: plan.shown(), tasks };
     store.keep_results(&results)?;
     cells.iter().for_each(|cell| grid.time_as(cell.chosen, cell.label));
-    let timings = grid.keep_timings(start)?;
+    let timings = grid.keep_timings()?;
     Ok(Some((results, timings)))
+}
+
+/// What was chosen for each cell, and the settings of the runs that it was chosen by; `None` where it was told to stop.
+fn choose<'a>(grid: &Grid<'a>, begun: Vec<Cell<'a>>) -> Result<Option<(Vec<Cell<'a>>, Vec<Settings>)>> {
+    let plan = grid.plan;
+    let searches: Vec<Settings> =
+        begun.iter().flat_map(|cell| plan.searches_of(cell.task, cell.label)).collect();
+    let Some(searched) = grid.run(searches.clone())? else { return Ok(None) };
+    // For each cell, as they were listed: the rate with the lowest loss.
+    let rates = searched.chunks((searches.len() / begun.len().max(1)).max(1)).map(best_rate);
+    let cells: Vec<Cell> = begun.into_iter().zip(rates).map(|(cell, rate)| Cell { rate, ..cell }).collect();
+
+    let sweeps: Vec<Settings> =
+        cells.iter().flat_map(|cell| plan.sweeps(cell.task, cell.label, cell.rate)).collect();
+    let Some(swept) = grid.run(sweeps.clone())? else { return Ok(None) };
+    let cells = cells.into_iter().map(|cell| cell.choose(plan, &swept)).collect();
+    Ok(Some((cells, [searches, sweeps].concat())))
 }
 
 /// How many times as fast many runs are together on a GPU than one after the other, about: they share its time.
 #[cfg(feature = "cuda")]
 const SHARED: f64 = 6.0;
 
-/// About how many seconds a comparison takes from its beginning: the first steps of its first run are timed, and the rest is
-/// taken to be as fast.
-pub fn estimate(plan: &Plan, threads: usize) -> Result<f64> {
-    let all = plan.every_run();
+/// About how many seconds a comparison takes from its beginning, or a shard of it: the first steps of the first run are timed,
+/// and the rest is taken to be as fast.
+pub fn estimate(plan: &Plan, shard: Option<Shard>, threads: usize) -> Result<f64> {
+    let all = shard.map_or_else(|| plan.every_run(), |shard| plan.runs_of(&plan.share(shard)));
     let Some(first) = all.first().map(|first| Settings { steps: 20, ..first.clone() }) else {
         return Ok(0.0);
     };
@@ -118,16 +151,12 @@ pub fn estimate(plan: &Plan, threads: usize) -> Result<f64> {
     Ok(start.elapsed().as_secs_f64() * work / plan.work(&first) / at_a_time)
 }
 
-/// A pool of one thread: what is parallel inside a run then runs on it, one after the other.
-fn one_thread() -> Result<rayon::ThreadPool> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
-    pool.map_err(|_| Error::memory("threads"))
-}
-
 /// A task with an encoding, and what was chosen for it.
 struct Cell<'a> {
     task: &'a PlannedTask,
     label: &'a str,
+    /// Whether the others are compared with it.
+    is_baseline: bool,
     rate: f64,
     /// The label with the parameters that a sweep chose.
     chosen: &'a str,
@@ -135,6 +164,17 @@ struct Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
+    /// With nothing chosen yet.
+    fn begin(plan: &'a Plan, task: &'a PlannedTask, encoding: usize) -> Self {
+        let label = &plan.encodings[encoding].0[..];
+        Cell { task, label, is_baseline: encoding == 0, rate: 0.0, chosen: label, swept: Vec::new() }
+    }
+
+    /// The runs that are compared.
+    fn runs(&self, plan: &Plan) -> Vec<Settings> {
+        plan.runs(self.task, self.chosen, self.rate, self.is_baseline)
+    }
+
     /// Takes the best of a sweep, if there was one.
     fn choose(self, plan: &Plan, runs: &[Finished]) -> Self {
         let candidates = plan.candidates(self.label);
@@ -170,181 +210,4 @@ fn best_rate(runs: &[Finished]) -> f64 {
     };
     let best = runs.iter().min_by(|a, b| loss(a).total_cmp(&loss(b)));
     best.map_or(0.0, |run| run.settings.rate)
-}
-
-/// What all threads share.
-struct Grid<'a> {
-    plan: &'a Plan,
-    store: &'a Store,
-    threads: usize,
-    on_progress: &'a (dyn Fn(Progress) -> bool + Sync),
-    /// Work that is done, in floating-point operations, and runs that are finished.
-    work: Mutex<(f64, usize)>,
-    /// Work in all.
-    total: f64,
-    /// Runs in all.
-    runs: usize,
-    is_stopped: AtomicBool,
-    timings: Mutex<Timings>,
-}
-
-impl<'a> Grid<'a> {
-    fn new(
-        plan: &'a Plan,
-        store: &'a Store,
-        threads: usize,
-        on_progress: &'a (dyn Fn(Progress) -> bool + Sync),
-    ) -> Self {
-        let all = plan.every_run();
-        let timings = Timings { threads, ..store.timings() };
-        Grid {
-            plan,
-            store,
-            threads,
-            on_progress,
-            work: Mutex::new((0.0, 0)),
-            total: all.iter().map(|settings| plan.work(settings)).sum(),
-            runs: all.len(),
-            is_stopped: AtomicBool::new(false),
-            timings: Mutex::new(timings),
-        }
-    }
-
-    /// Makes runs, the longest first; gives them in the order in which they were listed, or `None` where it was told to stop.
-    fn run(&self, listed: Vec<Settings>) -> Result<Option<Vec<Finished>>> {
-        let mut order: Vec<usize> = (0..listed.len()).collect();
-        order.sort_by(|&a, &b| {
-            self.plan.work(&listed[b]).total_cmp(&self.plan.work(&listed[a])).then(a.cmp(&b))
-        });
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(self.threads).build();
-        let pool = pool.map_err(|_| Error::memory("threads"))?;
-        let outcomes = pool.install(|| side_by_side(order.clone(), |index| self.one(&listed[index])));
-        let mut finished = Vec::with_capacity(listed.len());
-        for (index, outcome) in order.into_iter().zip(outcomes) {
-            match outcome? {
-                Some(run) => finished.push((index, run)),
-                None => return Ok(None),
-            }
-        }
-        finished.sort_by_key(|(index, _)| *index);
-        Ok(Some(finished.into_iter().map(|(_, run)| run).collect()))
-    }
-
-    /// One run, made or found; `None` where it was told to stop.
-    fn one(&self, settings: &Settings) -> Result<Option<Finished>> {
-        let task = self.plan.task(settings);
-        if let Some(finished) = self.store.finished(settings) {
-            return Ok(self.advance(self.plan.work(settings), 1).then_some(finished));
-        }
-        let encoding = Encoding::parse(&settings.encoding)?;
-        let (start, of_a_step) = (Instant::now(), settings.flops(task));
-        // A run that fails takes the others with it: they would be of no use.
-        let on_step = || self.advance(of_a_step, 0);
-        let trained =
-            train(&self.plan.device, settings, task, &encoding, on_step).inspect_err(|_| self.halt())?;
-        let Some(trained) = trained else { return Ok(None) };
-        let seconds = start.elapsed().as_secs_f64();
-
-        let is_whole = matches!(settings.purpose, Purpose::Run | Purpose::Again);
-        let is_tested =
-            |length: &&usize| settings.purpose != Purpose::Search || **length <= settings.train_length;
-        let lengths = settings.test_lengths.iter().filter(is_tested);
-        let accuracy =
-            lengths.map(|&length| measure::accuracy(&trained, &trained.network, settings, task, length));
-        let laid = trained.lay_out(&trained.network, 1, 1, settings.longest(task))?;
-        let (parameters, position_parameters) = laid.parameter_counts();
-        let result = RunResult {
-            encoding: settings.encoding.clone(),
-            seed: settings.seed,
-            is_again: settings.purpose == Purpose::Again,
-            rate: settings.rate,
-            parameters: parameters as u64,
-            position_parameters: position_parameters as u64,
-            flops_per_step: of_a_step,
-            curve: trained.curve.clone(),
-            accuracy: accuracy.collect::<Result<_>>()?,
-            attention: if is_whole { measure::by_distance(&trained, settings, task)? } else { Vec::new() },
-            context: if is_whole { measure::by_context(&trained, settings, task)? } else { Vec::new() },
-            learned: measure::learned(&trained),
-        };
-        let is_swapped = settings.purpose == Purpose::Run;
-        let swaps = if is_swapped { measure::swaps(&trained, settings, task)? } else { Vec::new() };
-        let finished = Finished::new(settings, result, swaps);
-        self.store.keep(&finished).inspect_err(|_| self.halt())?;
-        if is_whole {
-            self.time(settings, task, seconds);
-        }
-        self.advance(0.0, 1);
-        Ok(Some(finished))
-    }
-
-    /// Tells that work is done, and whether to go on.
-    fn advance(&self, work: f64, runs: usize) -> bool {
-        let (done, finished) = {
-            let mut shared = lock(&self.work);
-            *shared = (shared.0 + work, shared.1 + runs);
-            *shared
-        };
-        let progress = Progress { part: (done / self.total).min(1.0), finished, runs: self.runs };
-        if !(self.on_progress)(progress) {
-            self.halt();
-        }
-        !self.is_stopped.load(Ordering::Relaxed)
-    }
-
-    fn halt(&self) {
-        self.is_stopped.store(true, Ordering::Relaxed);
-    }
-
-    fn time(&self, settings: &Settings, task: &dyn Task, seconds: f64) {
-        let tokens = settings.steps as f64 * (settings.batch * task.tokens(settings.train_length)) as f64;
-        let timing = RunTiming {
-            task: settings.task.clone(),
-            encoding: settings.encoding.clone(),
-            seed: settings.seed,
-            is_again: settings.purpose == Purpose::Again,
-            seconds,
-            tokens_s: tokens / seconds.max(1e-9),
-        };
-        let is_same = |other: &RunTiming| {
-            (&other.task, &other.encoding, other.seed, other.is_again)
-                == (&timing.task, &timing.encoding, timing.seed, timing.is_again)
-        };
-        let mut timings = lock(&self.timings);
-        timings.runs.retain(|other| !is_same(other));
-        timings.runs.push(timing);
-    }
-
-    /// The times of what a sweep chose are also those of what was asked for.
-    fn time_as(&self, chosen: &str, label: &str) {
-        let mut timings = lock(&self.timings);
-        if chosen != label {
-            timings.runs.retain(|timing| timing.encoding != label);
-            let of_chosen = timings.runs.iter().filter(|timing| timing.encoding == chosen);
-            let named = of_chosen.map(|timing| RunTiming { encoding: label.into(), ..timing.clone() });
-            let named: Vec<RunTiming> = named.collect();
-            timings.runs.extend(named);
-        }
-    }
-
-    /// Writes times, those of earlier parts of the same comparison added.
-    fn keep_timings(&self, start: Instant) -> Result<Timings> {
-        let mut timings = lock(&self.timings).clone();
-        timings.seconds += start.elapsed().as_secs_f64();
-        let key =
-            |timing: &RunTiming| (timing.task.clone(), timing.encoding.clone(), timing.is_again, timing.seed);
-        timings.runs.sort_by_key(key);
-        self.store.keep_timings(&timings)?;
-        Ok(timings)
-    }
-
-    fn stop<T>(&self, start: Instant) -> Result<Option<T>> {
-        self.keep_timings(start)?;
-        Ok(None)
-    }
-}
-
-/// What a mutex holds. A thread that panicked has taken the comparison with it.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

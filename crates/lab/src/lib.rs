@@ -23,7 +23,9 @@
 //! plan.rs        what is to be done: presets, lengths, seeds, the runs
 //! run.rs         one model, trained
 //! measure/       what it can do then
-//! compare.rs     all runs, several at a time
+//! compare.rs     from the runs of a plan to its results
+//! grid.rs        runs, several at a time
+//! shard.rs       parts of a comparison that several machines make, and how they are put together
 //! store.rs       the folder: finished runs are never made again
 //! statistics.rs  paired comparisons over seeds
 //! analysis.rs    from finished runs to verdicts
@@ -38,16 +40,19 @@ mod analysis;
 pub mod chart;
 mod compare;
 pub mod encodings;
+mod grid;
 pub mod measure;
 mod plan;
 pub mod report;
 pub mod results;
 pub mod run;
+mod shard;
 pub mod statistics;
 mod store;
 pub mod tasks;
 
 pub use analysis::{LEARNED, mean};
-pub use compare::{Progress, compare, estimate};
-pub use plan::{Plan, PlannedTask, Preset, Request};
+pub use compare::{Progress, compare, compare_shard, estimate, merge};
+pub use plan::{Plan, PlannedTask, Preset, Request, Share};
+pub use shard::{Shard, Shards};
 pub use store::{Finished, OTHER_FOLDER, Store, replay};

@@ -3,6 +3,7 @@
 use super::encodings;
 use super::results::{self, EncodingPlan, LeftOut};
 use super::run::{HEAD_DIM, Purpose, Settings};
+use super::shard::Shard;
 use super::tasks::{self, Defaults, Task};
 use roformer::Device;
 use roformer::blueprint::Features;
@@ -125,6 +126,16 @@ pub struct Plan {
     pub device: Device,
 }
 
+/// What a shard makes of one task and one encoding.
+pub struct Share<'a> {
+    /// The task.
+    pub task: &'a PlannedTask,
+    /// The encoding, by its place in the plan.
+    pub encoding: usize,
+    /// Which of the runs that are compared, by their places in [`Plan::runs`].
+    pub places: Vec<usize>,
+}
+
 impl Plan {
     /// Checks what is asked for and fills in the rest.
     pub fn new(request: &Request) -> Result<Self> {
@@ -239,15 +250,15 @@ impl Plan {
         }
     }
 
-    /// The runs that choose a learning rate: for each task and encoding one a rate.
+    /// The runs that choose a learning rate for an encoding on a task, one a rate.
+    pub fn searches_of(&self, task: &PlannedTask, label: &str) -> [Settings; RATES.len()] {
+        RATES.map(|rate| self.settings(task, label, rate, SEARCH_SEED, Purpose::Search))
+    }
+
+    /// Those of all tasks and encodings.
     pub fn searches(&self) -> Vec<Settings> {
-        let mut all = Vec::new();
-        for task in &self.tasks {
-            for (label, _) in &self.encodings {
-                all.extend(RATES.map(|rate| self.settings(task, label, rate, SEARCH_SEED, Purpose::Search)));
-            }
-        }
-        all
+        let of = |task| self.encodings.iter().flat_map(move |(label, _)| self.searches_of(task, label));
+        self.tasks.iter().flat_map(of).collect()
     }
 
     /// The runs of a sweep, where there is one, for an encoding with this rate.
@@ -276,6 +287,49 @@ impl Plan {
                 all.extend(self.sweeps(task, label, RATES[0]));
                 all.extend(self.runs(task, label, RATES[0], index == 0));
             }
+        }
+        all
+    }
+
+    /// The part of the runs that a shard makes, by task and encoding.
+    ///
+    /// The runs that are compared lie on a line, each as long as its work, those of a task and an encoding side by side; the
+    /// line is cut into equal parts, and a run is the part's in which its middle lies. So shards have about the same work,
+    /// and few of them choose the same learning rate again.
+    pub fn share(&self, shard: Shard) -> Vec<Share<'_>> {
+        let encodings = 0..self.encodings.len();
+        let cells = self.tasks.iter().flat_map(|task| encodings.clone().map(move |index| (task, index)));
+        let runs = |(task, encoding): (_, usize)| {
+            self.runs(task, &self.encodings[encoding].0, RATES[0], encoding == 0)
+        };
+        let total: f64 = cells.clone().flat_map(runs).map(|settings| self.work(&settings)).sum();
+        let (mut done, mut shares) = (0.0, Vec::new());
+        for (task, encoding) in cells {
+            let mut places = Vec::new();
+            for (place, settings) in runs((task, encoding)).iter().enumerate() {
+                let work = self.work(settings);
+                let part = (done + work / 2.0) / total * shard.count() as f64;
+                if (part as usize).min(shard.count() - 1) + 1 == shard.number() {
+                    places.push(place);
+                }
+                done += work;
+            }
+            if !places.is_empty() {
+                shares.push(Share { task, encoding, places });
+            }
+        }
+        shares
+    }
+
+    /// Every run of a share, but for the rates and parameters that are chosen on the way.
+    pub fn runs_of(&self, shares: &[Share]) -> Vec<Settings> {
+        let mut all = Vec::new();
+        for Share { task, encoding, places } in shares {
+            let label = &self.encodings[*encoding].0;
+            all.extend(self.searches_of(task, label));
+            all.extend(self.sweeps(task, label, RATES[0]));
+            let runs = self.runs(task, label, RATES[0], *encoding == 0);
+            all.extend(places.iter().map(|&place| runs[place].clone()));
         }
         all
     }

@@ -5,6 +5,7 @@
 //! runs/*.json     one file a finished run, with its settings and their hash: reused where they fit
 //! timings.json    how long they took: the one file that differs from time to time
 //! results.json    what came of them all
+//! shard.json      in the folder of a part of a comparison: which one, and the runs of it when they are finished
 //! ```
 
 use super::measure::Swapped;
@@ -72,6 +73,13 @@ struct Before {
     asked: BTreeMap<String, String>,
 }
 
+impl Before {
+    /// In what its plan is another, in words; `None` where it is the same.
+    fn differs(&self, plan: &Plan) -> Option<String> {
+        (self.hash != plan.hash()).then(|| differences(&self.asked, &plan.asked()))
+    }
+}
+
 /// The most differences that are listed.
 const MOST: usize = 4;
 
@@ -103,13 +111,18 @@ impl Store {
     fn check(folder: &Path, plan: &Plan) -> Result<()> {
         let is_there = [PLAN, RESULTS].into_iter().find(|name| folder.join(name).exists());
         let Some(name) = is_there else { return Ok(()) };
-        let differs = match read::<Before>(&folder.join(PLAN)) {
-            Ok(before) if before.hash == plan.hash() => return Ok(()),
-            Ok(before) => differences(&before.asked, &plan.asked()),
+        let differs = match read::<Before>(&folder.join(PLAN)).map(|before| before.differs(plan)) {
+            Ok(None) => return Ok(()),
+            Ok(Some(differs)) => differs,
             Err(_) => format!("{name} is there, and no {PLAN} that can be read"),
         };
         let value = format!("{}, which holds another comparison: {differs}", folder.display());
         Err(Error::input(OTHER_FOLDER, value, "another folder, or that what is there may be replaced"))
+    }
+
+    /// A folder as it is, to read.
+    pub(super) fn at(folder: &Path) -> Self {
+        Store { folder: folder.into() }
     }
 
     /// The folder.
@@ -128,6 +141,13 @@ impl Store {
         self.write(&name(&finished.settings), finished)
     }
 
+    /// The error of a run that is not there and is not to be made.
+    pub(super) fn missing(&self, settings: &Settings) -> Error {
+        let reason =
+            "not among the runs of the shards, or of other settings; expected a run of each in the plan";
+        broken(&self.folder.join(name(settings)), reason)
+    }
+
     /// The times of what is in the folder already; none where they cannot be read, since nothing depends on them.
     pub fn timings(&self) -> Timings {
         read(&self.folder.join("timings.json")).unwrap_or_default()
@@ -143,7 +163,7 @@ impl Store {
         self.write(RESULTS, results)
     }
 
-    fn write(&self, name: &str, value: &impl Serialize) -> Result<()> {
+    pub(super) fn write(&self, name: &str, value: &impl Serialize) -> Result<()> {
         let path = self.folder.join(name);
         let text =
             serde_json::to_string_pretty(value).map_err(|error| broken(&path, error.to_string()))? + "\n";
@@ -151,10 +171,21 @@ impl Store {
     }
 }
 
+/// Refuses a folder whose plan is another or cannot be read.
+pub(super) fn check_plan(folder: &Path, plan: &Plan) -> Result<()> {
+    match read::<Before>(&folder.join(PLAN))?.differs(plan) {
+        Some(differs) => Err(broken(
+            folder,
+            format!("a shard of another comparison: {differs}; expected shards of one, and its settings"),
+        )),
+        None => Ok(()),
+    }
+}
+
 /// The results and times of a comparison that is finished.
 pub fn replay(folder: &Path) -> Result<(Results, Timings)> {
     let results = read(&folder.join(RESULTS))?;
-    Ok((results, Store { folder: folder.into() }.timings()))
+    Ok((results, Store::at(folder).timings()))
 }
 
 /// In what two plans differ, in words; of tasks that only one has, that they differ.
@@ -171,7 +202,7 @@ fn differences(before: &BTreeMap<String, String>, now: &BTreeMap<String, String>
 }
 
 /// The file of a run, by what it is of. Its settings decide whether it fits.
-fn name(settings: &Settings) -> String {
+pub(super) fn name(settings: &Settings) -> String {
     let Settings { task, encoding, rate, seed, .. } = settings;
     // As file systems everywhere have it.
     let encoding: String =
@@ -184,13 +215,19 @@ fn name(settings: &Settings) -> String {
     }
 }
 
-fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
+pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let bytes = read_bytes(path)?;
+    let wrong = |error| broken(path, format!("cannot be read: {error}; expected what a comparison wrote"));
+    serde_json::from_slice(&bytes).map_err(wrong)
+}
+
+/// The bytes of a file of a comparison.
+pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     let unreadable = |error: std::io::Error| match error.kind() {
         ErrorKind::NotFound => broken(path, "not there; expected the folder of a finished comparison"),
         _ => failed(path, error),
     };
     let mut bytes = Vec::new();
     File::open(path).map_err(unreadable)?.take(LIMIT).read_to_end(&mut bytes).map_err(unreadable)?;
-    let wrong = |error| broken(path, format!("cannot be read: {error}; expected what a comparison wrote"));
-    serde_json::from_slice(&bytes).map_err(wrong)
+    Ok(bytes)
 }

@@ -3,7 +3,7 @@
 use lab::results::{Results, Rule};
 use lab::run::{Purpose, Settings, Trained, train};
 use lab::tasks::{self, Draws, Part, Task};
-use lab::{Plan, Request, Store, compare, encodings, measure, replay};
+use lab::{Plan, Request, Shard, Shards, Store, compare, compare_shard, encodings, measure, merge, replay};
 use roformer::Device;
 use roformer::encoding::{Encoding, Rotary};
 use roformer::graph::{Batch, IGNORE};
@@ -111,6 +111,153 @@ fn a_comparison_that_was_stopped_goes_on_to_the_same_bytes() {
     }
     go(&plan, &broken.0, 2);
     assert_eq!(files(&whole.0), files(&broken.0));
+}
+
+/// A shard in its folder; whether it was finished.
+fn make(plan: &Plan, folder: &Path, shard: &str, steps: i64) -> bool {
+    let store = Store::create(folder, plan).unwrap();
+    let left = std::sync::atomic::AtomicI64::new(steps);
+    let is_going = |_| left.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) > 0;
+    compare_shard(plan, shard.parse().unwrap(), &store, 2, &is_going).unwrap().is_some()
+}
+
+fn put_together(plan: &Plan, folders: &[PathBuf], out: &Path) -> roformer::Result<Results> {
+    let shards = Shards::read(plan, folders)?;
+    Ok(merge(plan, &shards, &Store::create(out, plan)?)?.0)
+}
+
+/// Seven machines, two of which die and begin again, one of them on an empty disk: the bytes of one machine.
+#[test]
+fn shards_are_put_together_to_the_same_bytes() {
+    let plan = small();
+    let [whole, parts, merged] = ["unsharded", "shards", "merged"].map(Folder::new);
+    let results = go(&plan, &whole.0, 2);
+    let folders: Vec<PathBuf> = (1..=7).map(|number| parts.0.join(number.to_string())).collect();
+    for (index, folder) in folders.iter().enumerate() {
+        let shard = format!("{}/7", index + 1);
+        if index == 2 || index == 5 {
+            assert!(!make(&plan, folder, &shard, 8));
+            let said = put_together(&plan, &folders, &merged.0).unwrap_err().to_string();
+            assert!(said.contains("is not finished") || said.contains("not there"), "{said}");
+        }
+        if index == 5 {
+            fs::remove_dir_all(folder).unwrap();
+        }
+        assert!(make(&plan, folder, &shard, i64::MAX));
+    }
+    assert_eq!(put_together(&plan, &folders, &merged.0).unwrap(), results);
+    assert_eq!(files(&whole.0), files(&merged.0));
+    // Every run that is compared is in one shard alone.
+    let count = |folder: &Path| {
+        let names = files(folder).into_keys();
+        names.filter(|name| name.contains(".seed-")).count()
+    };
+    let each: Vec<usize> = folders.iter().map(|folder| count(folder)).collect();
+    assert_eq!(each.iter().sum::<usize>(), count(&whole.0), "{each:?}");
+    assert!(each.iter().all(|&count| count > 0), "{each:?}");
+
+    // In another order, and with a shard twice, it is the same; without one it is refused.
+    let again = Folder::new("merged-again");
+    let twice: Vec<PathBuf> = folders.iter().rev().chain([&folders[3]]).cloned().collect();
+    assert_eq!(put_together(&plan, &twice, &again.0).unwrap(), results);
+    assert_eq!(files(&whole.0), files(&again.0));
+}
+
+/// A sweep chooses before the runs: shards choose the same, whichever of the runs they have.
+#[test]
+fn shards_of_a_sweep_choose_the_same() {
+    let request = Request {
+        tasks: strings(&["majority"]),
+        encodings: strings(&["rotary", "none"]),
+        seeds: Some(3),
+        steps: Some(2),
+        is_sweep: true,
+        ..Request::default()
+    };
+    let plan = Plan::new(&request).unwrap();
+    let [whole, parts, merged] = ["swept", "swept-shards", "swept-merged"].map(Folder::new);
+    let results = go(&plan, &whole.0, 2);
+    assert!(!results.tasks[0].sweep.is_empty());
+    let folders = ["1", "2", "3"].map(|number| parts.0.join(number));
+    for (index, folder) in folders.iter().enumerate() {
+        assert!(make(&plan, folder, &format!("{}/3", index + 1), i64::MAX));
+    }
+    assert_eq!(put_together(&plan, &folders, &merged.0).unwrap(), results);
+    assert_eq!(files(&whole.0), files(&merged.0));
+}
+
+#[test]
+fn shards_that_do_not_fit_are_refused() {
+    let request = |steps| Request {
+        tasks: strings(&["majority"]),
+        encodings: strings(&["none", "alibi"]),
+        seeds: Some(2),
+        steps: Some(steps),
+        ..Request::default()
+    };
+    let [plan, other] = [2, 3].map(|steps| Plan::new(&request(steps)).unwrap());
+    let folder = Folder::new("shards-refused");
+    let at = |name: &str| folder.0.join(name);
+    let [one, two, strange, third] = ["one", "two", "strange", "third"].map(at);
+    assert!(make(&plan, &one, "1/2", i64::MAX) && make(&plan, &two, "2/2", i64::MAX));
+    assert!(make(&other, &strange, "2/2", i64::MAX) && make(&plan, &third, "3/3", i64::MAX));
+    let out = at("out");
+    let refused = |folders: &[&PathBuf], says: &str| {
+        let folders: Vec<PathBuf> = folders.iter().map(|&path| path.clone()).collect();
+        let said = put_together(&plan, &folders, &out).err().expect("refused").to_string();
+        assert!(said.contains(says), "{said}");
+    };
+    refused(&[&one], "without 2/2");
+    refused(&[&one, &strange], "steps of majority 3 there, 2 here");
+    refused(&[&one, &third], "expected shards of one number");
+    refused(&[&one, &at("nowhere")], "not there");
+    // A folder is one shard's.
+    let store = Store::create(&one, &plan).unwrap();
+    let shard: Shard = "2/2".parse().unwrap();
+    let said = compare_shard(&plan, shard, &store, 1, &|_| true).unwrap_err().to_string();
+    assert!(said.contains("holds shard 1/2"), "{said}");
+    for text in ["", "3", "0/3", "4/3", "1/0", "-1/3", "1/3/5", "a/b", "1/10001"] {
+        assert!(text.parse::<Shard>().is_err(), "{text}");
+    }
+
+    // Runs that a disk or a copy has damaged, in any digit.
+    let runs = fs::read_dir(two.join("runs")).unwrap().map(|entry| entry.unwrap().path());
+    let path = runs.into_iter().find(|path| path.to_string_lossy().contains(".seed-")).unwrap();
+    let whole = fs::read(&path).unwrap();
+    let digit = whole.iter().rposition(u8::is_ascii_digit).unwrap();
+    let flipped: Vec<u8> =
+        whole.iter().enumerate().map(|(index, &byte)| if index == digit { byte ^ 1 } else { byte }).collect();
+    for bytes in [&whole[..whole.len() / 2], &flipped, b""] {
+        fs::write(&path, bytes).unwrap();
+        refused(&[&one, &two], "damaged");
+    }
+    fs::remove_file(&path).unwrap();
+    refused(&[&one, &two], "not there");
+    fs::write(&path, &whole).unwrap();
+
+    // The same run with other bytes from another machine, and a name that leads out of the folder.
+    let (file, record) = (two.join("shard.json"), fs::read(two.join("shard.json")).unwrap());
+    let list = |change: &dyn Fn(&mut serde_json::Map<String, serde_json::Value>)| {
+        let mut record: serde_json::Value = serde_json::from_slice(&record).unwrap();
+        change(record["runs"].as_object_mut().unwrap());
+        fs::write(&file, record.to_string()).unwrap();
+    };
+    list(&|runs| drop(runs.insert("runs/search.majority.none.rate-0.001.json".into(), "0".into())));
+    refused(&[&one, &two], "differs from that of");
+    list(&|runs| drop(runs.insert("runs/../../x.json".into(), "0".into())));
+    refused(&[&one, &two], "not there");
+    fs::write(folder.0.join("x.json"), "outside").unwrap();
+    refused(&[&one, &two], "damaged");
+    let text = String::from_utf8(record.clone()).unwrap();
+    for broken in [text.replace("\"2/2\"", "\"9/2\""), "{}".into()] {
+        fs::write(&file, broken).unwrap();
+        refused(&[&one, &two], "cannot be read");
+    }
+    assert!(!out.join("results.json").exists());
+    // Shards that say they are all, without one of the runs.
+    list(&|runs| runs.retain(|name, _| !name.contains("alibi.seed-2")));
+    let said = put_together(&plan, &[one, two], &at("less")).unwrap_err().to_string();
+    assert!(said.contains("alibi.seed-2.json") && said.contains("not among the runs"), "{said}");
 }
 
 /// What a comparison has cost stays where another one is asked for in its folder.

@@ -60,6 +60,11 @@ pub enum Error {
         /// Why, and what to do.
         reason: String,
     },
+    /// Processes that train together, and one of which is lost, missing or another's.
+    Team {
+        /// Which, why, and what to do.
+        reason: String,
+    },
     /// What could not be computed, and memory or a GPU that was not available.
     Engine(engine::Error),
 }
@@ -83,13 +88,15 @@ impl Error {
         move |error| Error::Engine(error.for_want_of(what))
     }
 
-    /// Whether all that was given may be right, and the machine or its disk is too small for it, or its GPU at fault.
+    /// Whether all that was given may be right, and the machine or its disk is too small for it, or its GPU at fault, or another
+    /// machine.
     pub fn is_of_the_machine(&self) -> bool {
         match self {
             Error::Io { source, .. } | Error::Weights(crate::weights::Error::Io { source, .. }) => {
                 no_room(source.kind()).is_some()
             }
             Error::Engine(error) => error.is_of_the_machine(),
+            Error::Team { .. } => true,
             _ => false,
         }
     }
@@ -146,6 +153,7 @@ impl fmt::Display for Error {
             }
             Error::Input { name, value, expected } => write!(f, "{name} is {value}; expected {expected}"),
             Error::Rope(error) => error.fmt(f),
+            Error::Team { reason } => write!(f, "{reason}"),
             Error::Hub { model, reason } => write!(f, "{model}: {reason}"),
             Error::Engine(error) => error.fmt(f),
         }

@@ -8,7 +8,7 @@ use crate::language::LanguageOption;
 use crate::long::stopper;
 use clap::{Args, ValueEnum};
 use lab::results::Results;
-use lab::{self, Plan, Preset, Progress, Request, Store, encodings, report};
+use lab::{self, Plan, Preset, Progress, Request, Shard, Shards, Store, encodings, report};
 use roformer::blueprint::Features;
 use roformer::language::Language;
 use roformer::train::{self, Data, Goal, Layout};
@@ -28,13 +28,16 @@ use std::sync::atomic::Ordering;
 /// threads, except for timings.json and the times that the report shows; --lang changes the report and the table alone. After Ctrl-C or a kill, the same command goes on
 /// where it stopped; a command with other settings is refused in that folder.
 ///
+/// --shard makes one part of the runs in a folder of its own, on any machine that a scheduler gives; --merge puts the folders
+/// of all parts together, to the bytes that one machine gives. Both take the flags of the comparison.
+///
 /// On a GPU many models are trained at a time, and measured on the CPU. Runs of a GPU are kept apart from those of the CPU;
 /// on a GPU the last bits of encodings with learned terms differ from run to run.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  roformer compare\n  roformer compare --tasks copy reverse --encodings rotary rotary:base=500 t5 \
     --out bases\n  roformer compare --attention linear --out linear\n  roformer compare --tasks language --data play.txt --out \
-    play\n\nTasks: copy, repeat, reverse, sort, majority (the control), mqar, index, addition, passkey, language\nEncodings: \
+    play\n  roformer compare --shard 3/7 --out part-3\n  roformer compare --merge part-* --out comparison\n\nTasks: copy, repeat, reverse, sort, majority (the control), mqar, index, addition, passkey, language\nEncodings: \
     rotary, none, sinusoidal, learned, alibi, t5, receptive, hierarchical, shaw, xlnet, deberta, kerple, xpos, randomised"
 )]
 pub struct Arguments {
@@ -84,6 +87,12 @@ pub struct Arguments {
         "dtype"
     ])]
     replay: Option<PathBuf>,
+    /// Make part I of N of the runs alone, in a folder of its own (--out); the same flags for every part
+    #[arg(long, value_name = "I/N", conflicts_with = "replay")]
+    shard: Option<Shard>,
+    /// Put the folders of all parts together in --out; with the flags that the parts were made with
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["replay", "shard", "threads"])]
+    merge: Vec<PathBuf>,
     /// Runs at a time, one thread per run [default: as many as there are cores; 32 on a GPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -145,19 +154,32 @@ pub fn run(arguments: Arguments) -> Result<u8, Failure> {
     }
     let out = arguments.out.clone();
     let grid = Grid::new(arguments)?;
+    if let Part::Merged(shards) = &grid.part {
+        show::merging(language, shards);
+        if let Made::Whole(results) = grid.compare(&|_| true)? {
+            show::table(language, &results, &out)?;
+        }
+        return Ok(0);
+    }
     let is_stopped = stopper()?;
-    let show = Show::new(language, &grid.plan, lab::estimate(&grid.plan, grid.threads)?, grid.threads);
+    let shard = grid.shard();
+    let seconds = lab::estimate(&grid.plan, shard, grid.threads)?;
+    let show = Show::new(language, &grid.plan, shard, seconds, grid.threads);
     let end = grid.compare(&|progress| {
         show.progress(progress);
         !is_stopped.load(Ordering::Relaxed)
     });
     show.finish();
     match end? {
-        None => {
+        Made::Stopped => {
             show.stopped(&out);
             Ok(130)
         }
-        Some(results) => {
+        Made::Shard(shard, runs) => {
+            show::shard(language, shard, runs, &out)?;
+            Ok(0)
+        }
+        Made::Whole(results) => {
             show::table(language, &results, &out)?;
             Ok(0)
         }
@@ -168,8 +190,27 @@ pub fn run(arguments: Arguments) -> Result<u8, Failure> {
 pub struct Grid {
     plan: Plan,
     store: Store,
+    part: Part,
     threads: usize,
     language: Language,
+}
+
+/// How much of it is made here.
+enum Part {
+    Whole,
+    Shard(Shard),
+    /// Nothing: all of it was, elsewhere.
+    Merged(Shards),
+}
+
+/// What was made.
+pub enum Made {
+    /// Nothing more: it was told to stop. What is finished is kept.
+    Stopped,
+    /// A part, with so many runs to compare.
+    Shard(Shard, usize),
+    /// All of it, with its report.
+    Whole(Results),
 }
 
 impl Grid {
@@ -214,21 +255,43 @@ impl Grid {
             Device::Cuda(_) => STREAMS,
         };
         let threads = arguments.threads.map_or_else(cores, usize::from);
+        let part = match (arguments.shard, &arguments.merge[..]) {
+            (Some(shard), _) => Part::Shard(shard),
+            (None, []) => Part::Whole,
+            (None, folders) => Part::Merged(Shards::read(&plan, folders)?),
+        };
         let store = match arguments.overwrite {
             true => Store::replace(&arguments.out, &plan)?,
             false => Store::create(&arguments.out, &plan).map_err(flagged)?,
         };
-        Ok(Grid { plan, store, threads, language })
+        if let Part::Shard(shard) = part {
+            store.begin_shard(shard)?;
+        }
+        Ok(Grid { plan, store, part, threads, language })
     }
 
-    /// Makes it, with its report. `None` where `on` said to stop; what is finished then is kept.
-    pub fn compare(&self, on: &(dyn Fn(Progress) -> bool + Sync)) -> Result<Option<Results>, Failure> {
-        let end = lab::compare(&self.plan, &self.store, self.threads, on);
+    fn shard(&self) -> Option<Shard> {
+        match self.part {
+            Part::Shard(shard) => Some(shard),
+            _ => None,
+        }
+    }
+
+    /// Makes it, with its report where it is whole. It ends early where `on` says to stop.
+    pub fn compare(&self, on: &(dyn Fn(Progress) -> bool + Sync)) -> Result<Made, Failure> {
         // What was given was right: what goes wrong now is a full disk or the like.
-        let Some((results, timings)) = end.map_err(|error| Failure::Other(error.to_string()))? else {
-            return Ok(None);
+        let other = |error: Error| Failure::Other(error.to_string());
+        let Grid { plan, store, threads, .. } = self;
+        let made = match &self.part {
+            Part::Whole => lab::compare(plan, store, *threads, on).map_err(other)?,
+            Part::Merged(shards) => Some(lab::merge(plan, shards, store)?),
+            Part::Shard(shard) => {
+                let runs = lab::compare_shard(plan, *shard, store, *threads, on)?;
+                return Ok(runs.map_or(Made::Stopped, |runs| Made::Shard(*shard, runs)));
+            }
         };
-        report::write(self.language, &results, &timings, self.store.folder())?;
-        Ok(Some(results))
+        let Some((results, timings)) = made else { return Ok(Made::Stopped) };
+        report::write(self.language, &results, &timings, store.folder())?;
+        Ok(Made::Whole(results))
     }
 }

@@ -5,7 +5,7 @@ use crate::tasks::show::{pad, width};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::results::{Comparison, Measure, Results, RunResult, TaskResult};
 use lab::statistics::Verdict;
-use lab::{LEARNED, Plan, Progress, mean, report};
+use lab::{LEARNED, Plan, Progress, Shard, Shards, mean, report};
 use roformer::language::Language;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -27,15 +27,18 @@ pub struct Show {
 
 impl Show {
     /// Says what begins, and about how long it takes.
-    pub fn new(language: Language, plan: &Plan, seconds: f64, threads: usize) -> Self {
+    pub fn new(language: Language, plan: &Plan, shard: Option<Shard>, seconds: f64, threads: usize) -> Self {
         let (tasks, encodings, seeds) = (plan.tasks.len(), plan.encodings.len(), plan.seeds.len());
         let about = time(seconds);
+        let part = |of: fn(Shard) -> String| shard.map(of).unwrap_or_default();
+        let [english, chinese] =
+            [part(|shard| format!("shard {shard} of ")), part(|shard| format!("第 {shard} 份，共比较 "))];
         say(&language.of(
             format!(
-                "{encodings} encodings, {tasks} tasks, {seeds} seeds, {threads} runs at a time: about {about}"
+                "{english}{encodings} encodings, {tasks} tasks, {seeds} seeds, {threads} runs at a time: about {about}"
             ),
             format!(
-                "{encodings} 种位置编码，{tasks} 个任务，{seeds} 个种子，同时训练 {threads} 个模型：大约需要 {about}"
+                "{chinese}{encodings} 种位置编码，{tasks} 个任务，{seeds} 个种子，同时训练 {threads} 个模型：大约需要 {about}"
             ),
         ));
         for out in &plan.left_out {
@@ -97,6 +100,28 @@ impl Show {
             ),
         ));
     }
+}
+
+/// What is put together.
+pub fn merging(language: Language, shards: &Shards) {
+    let (count, repeated) = (shards.count(), shards.repeated());
+    say(&language.of(
+        format!("{count} shards; {repeated} runs are in more than one of them, the same in each"),
+        format!("共 {count} 份；其中 {repeated} 个模型在不止一份中，内容都相同"),
+    ));
+}
+
+/// That a part is finished, and what to do then.
+pub fn shard(language: Language, shard: Shard, runs: usize, out: &Path) -> io::Result<()> {
+    let out = out.display();
+    writeln!(
+        io::stdout(),
+        "{}",
+        language.of(
+            format!("shard {shard}: {runs} runs to compare are in {out}; when all shards are finished, give --merge their folders"),
+            format!("第 {shard} 份：参加比较的 {runs} 个模型在 {out} 中；各份都完成之后，用 --merge 列出它们的文件夹"),
+        )
+    )
 }
 
 fn left_out(language: Language, reason: &str) -> String {

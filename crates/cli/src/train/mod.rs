@@ -9,7 +9,7 @@ use clap::Args;
 use lab::chart::curves_of;
 use roformer::encoding::{Encoding, Hierarchical};
 use roformer::files::write;
-use roformer::train::{Choice, End, Event, Request, Run, Settings, Start};
+use roformer::train::{Choice, End, Event, Meeting, Place, Request, Run, Settings, Start};
 use roformer::{Device, Error};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -29,11 +29,16 @@ use std::sync::atomic::Ordering;
 /// that the other commands and transformers load; DIR/metrics.jsonl has a line for every tenth step and every evaluation. A
 /// run can be stopped with Ctrl-C or killed at any moment: --resume goes on from the last checkpoint, and ends with the same
 /// bits as a run without a break, on any number of threads. A run may be resumed on another device, but then the bits differ.
+///
+/// Started by torchrun, mpirun or srun as several processes, on one machine or on many, a run shares the --accumulate batches of
+/// each step among them, on CPUs, and ends with the bits of one process. All must see DIR; a process that is lost ends the run,
+/// and --resume goes on with any number.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  roformer train --data play.txt --out model\n  roformer train --out model --resume\n  \
     roformer train --task masked --tokenizer wordpiece --data texts/ --out model\n  \
     roformer train --data play.txt --out model --device cuda --dtype bf16\n  \
+    mpirun -n 4 roformer train --data play.txt --out model --accumulate 4\n  \
     roformer train --task classification --from model/best --data reviews.jsonl --out classifier\n  \
     roformer generate --model model/best 'ROMEO:'"
 )]
@@ -73,6 +78,37 @@ pub struct Arguments {
     device: DeviceOptions,
     #[command(flatten)]
     given: Given,
+}
+
+impl Arguments {
+    /// Refuses what several processes cannot do, before anything is written.
+    fn prepare_for(&mut self, place: &Place) -> Result<(), Failure> {
+        if !self.device.take_cpu() {
+            return Err(Failure::Input(format!(
+                "--device is cuda with {} processes; expected cpu: several processes train on CPUs alone",
+                place.world
+            )));
+        }
+        match self.resume {
+            // The run knows its batches.
+            true => Ok(()),
+            false => check_batches(
+                &Settings::default().with(&settings(&self.given)?).map_err(flagged)?,
+                place.world,
+            ),
+        }
+    }
+}
+
+/// Refuses more processes than a step has batches.
+fn check_batches(settings: &Settings, processes: usize) -> Result<(), Failure> {
+    let accumulate = settings.accumulate;
+    match (accumulate as usize) < processes {
+        true => Err(Failure::Input(format!(
+            "--accumulate is {accumulate}; expected at least {processes}, the number of processes: each takes whole batches of a step"
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// The settings that were given. Those that were not are the library's, or those of the run that is resumed.
@@ -202,19 +238,50 @@ fn number(text: &str) -> Result<f64, String> {
 }
 
 /// Runs the command. Its exit code is 0, or 130 where it was told to stop.
-pub fn run(arguments: Arguments) -> Result<u8, Failure> {
-    pool(&arguments)?.install(|| train(&arguments))
+pub fn run(mut arguments: Arguments) -> Result<u8, Failure> {
+    let Some(place) = Place::of_environment()? else {
+        return pool(&arguments, 1)?.install(|| train(&arguments, None));
+    };
+    arguments.prepare_for(&place)?;
+    pool(&arguments, place.local)?.install(|| match place.rank {
+        0 => train(&arguments, Some(&place)),
+        _ => help(&arguments, &place),
+    })
 }
 
-/// The threads to train on.
-pub fn pool(arguments: &Arguments) -> Result<rayon::ThreadPool, Failure> {
-    let threads = arguments.threads.map_or(0, usize::from);
+/// What all processes of a run must have been started with: threads are each one's own.
+fn words() -> Vec<String> {
+    let mut words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Some(at) = words.iter().position(|word| word == "--threads" || word.starts_with("--threads=")) {
+        let count = if words[at] == "--threads" { 2 } else { 1 };
+        words.drain(at..words.len().min(at + count));
+    }
+    words
+}
+
+/// Computes gradients for the run of rank 0.
+fn help(arguments: &Arguments, place: &Place) -> Result<u8, Failure> {
+    // Whoever stops all processes stops rank 0, which saves and lets the others go.
+    let _is_stopped = stopper()?;
+    let code = roformer::train::help(place, &words(), &arguments.out)?;
+    Ok(code as u8)
+}
+
+/// The threads to train on, where so many processes share the machine.
+pub fn pool(arguments: &Arguments, processes: usize) -> Result<rayon::ThreadPool, Failure> {
+    let share = || match processes {
+        1 => 0,
+        _ => (std::thread::available_parallelism().map_or(1, usize::from) / processes).max(1),
+    };
+    let threads = arguments.threads.map_or_else(share, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     pool.map_err(|error| Failure::Other(format!("no threads: {error}")))
 }
 
-fn train(arguments: &Arguments) -> Result<u8, Failure> {
+fn train(arguments: &Arguments, place: Option<&Place>) -> Result<u8, Failure> {
     let is_stopped = stopper()?;
+    let meeting = place.map(|place| Meeting::open(place, &words())).transpose()?;
     let mut reading = Reading::new();
     let begun = begin(arguments, |bytes| reading.show(bytes));
     reading.finish();
@@ -222,7 +289,12 @@ fn train(arguments: &Arguments) -> Result<u8, Failure> {
     if let Some(warning) = run.trainer().data().unknown().warning() {
         say(&format!("warning: {warning}"));
     }
-    let mut show = Show::new(&run, &arguments.out, &device);
+    let world = place.map_or(1, |place| place.world);
+    if let Some(meeting) = meeting {
+        check_batches(run.trainer().settings(), world)?;
+        run.gather(meeting)?;
+    }
+    let mut show = Show::new(&run, &arguments.out, &device, world);
     let end = go(arguments, &mut run, |event| {
         show.event(event);
         match is_stopped.load(Ordering::Relaxed) {
@@ -231,7 +303,17 @@ fn train(arguments: &Arguments) -> Result<u8, Failure> {
         }
     });
     show.finish();
-    let end = end?;
+    if let Ok(end) = &end {
+        run.dismiss(if *end == End::Stopped { 130 } else { 0 });
+    }
+    let end = end.map_err(|failure| match failure {
+        Failure::Other(message) if world > 1 && message.contains(" was lost") => Failure::Other(format!(
+            "{message}; the checkpoint of step {} is kept: go on with --out {} --resume on any number of processes",
+            run.saved(),
+            arguments.out.display()
+        )),
+        other => other,
+    })?;
     if arguments.plot {
         show.plotted(&run.path(CURVES));
     }

@@ -20,7 +20,7 @@ pub struct Show {
 
 impl Show {
     /// Says what begins.
-    pub fn new(run: &Run, out: &Path, device: &Device) -> Self {
+    pub fn new(run: &Run, out: &Path, device: &Device, processes: usize) -> Self {
         let (trainer, settings) = (run.trainer(), run.trainer().settings());
         let parameters = trainer.parameters().len();
         let from = match trainer.steps() {
@@ -28,6 +28,7 @@ impl Show {
             step => format!(", from step {step} on"),
         };
         let device = match device {
+            Device::Cpu(_) if processes > 1 => format!(", on {processes} processes"),
             Device::Cpu(_) => String::new(),
             #[cfg(feature = "cuda")]
             Device::Cuda(gpu) => format!(", on {gpu:?}"),

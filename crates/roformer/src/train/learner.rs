@@ -1,5 +1,6 @@
 //! A network that learns, wherever that is: its parameters, the optimiser's moments, steps.
 
+use super::team::Team;
 use crate::Device;
 use crate::error::{Error, Result};
 use crate::graph::{Batch, Parameters, Value};
@@ -8,6 +9,7 @@ use crate::graph::{Part, Program};
 use crate::network::{Laid, Network, Outline};
 use crate::ops::Memory;
 use crate::ops::optimizer::{State, Update, clip_coefficient, global_norm};
+use rayon::prelude::*;
 use std::ops::Range;
 
 /// What a step gives.
@@ -60,6 +62,8 @@ pub struct Learner {
     ranges: Vec<(Range<usize>, bool)>,
     first: Memory<f32>,
     second: Memory<f32>,
+    /// The gradients of the batches of a step so far, where it has several.
+    sum: Memory<f32>,
     engine: Engine,
 }
 
@@ -121,7 +125,8 @@ impl Learner {
     fn with(outline: Outline, layout: Parameters, engine: Engine) -> Result<Self> {
         let moments = || Memory::zeros(layout.len()).ok_or(Error::memory("the optimiser"));
         let (first, second, ranges) = (moments()?, moments()?, layout.decaying());
-        Ok(Learner { outline, layout, ranges, first, second, engine })
+        let sum = Memory::zeros(0).ok_or(Error::memory("gradients"))?;
+        Ok(Learner { outline, layout, ranges, first, second, sum, engine })
     }
 
     /// The network and the values that can be read of it.
@@ -140,17 +145,49 @@ impl Learner {
         &mut self,
         update: &Update,
         parts: u64,
+        fill: impl FnMut(u64, &mut Batch),
+    ) -> Result<StepResult> {
+        self.lead(None, update, parts, fill)
+    }
+
+    /// The same with the help of others, of whom this is rank 0. Batch p is rank p mod W's. Each batch's gradient is computed by
+    /// itself and added to the sum of those before it: here is the order that does not depend on who computed it.
+    pub(super) fn lead(
+        &mut self,
+        mut team: Option<&mut Team>,
+        update: &Update,
+        parts: u64,
         mut fill: impl FnMut(u64, &mut Batch),
     ) -> Result<StepResult> {
-        let Learner { outline, ranges, first, second, engine, .. } = self;
+        if parts > 1 && self.sum.len() < self.layout.len() {
+            self.sum = Memory::zeros(self.layout.len()).ok_or(Error::memory("gradients"))?;
+        }
+        let Learner { outline, ranges, first, second, sum, engine, .. } = self;
         match engine {
             Engine::Cpu(laid) => {
-                laid.graph.clear();
+                if let Some(team) = team.as_deref_mut() {
+                    team.call(update.step)?;
+                }
+                let world = team.as_ref().map_or(1, |team| team.world());
                 let mut loss = 0.0;
-                for part in 0..parts {
+                for part in (0..parts).step_by(world as usize) {
+                    laid.graph.clear();
                     fill(part, laid.graph.batch());
                     outline.check(laid.graph.batch())?;
                     loss += laid.graph.step(1.0 / parts as f64);
+                    if part > 0 {
+                        add(sum, laid.graph.both_mut().1);
+                    }
+                    match team.as_deref_mut() {
+                        Some(team) => {
+                            loss = team.lead(loss, laid.graph.gradients(), sum)?;
+                            if part + world >= parts {
+                                laid.graph.both_mut().1.copy_from_slice(sum);
+                            }
+                        }
+                        None if part + 1 < parts => sum.copy_from_slice(laid.graph.gradients()),
+                        None => {}
+                    }
                 }
                 let (parameters, gradients) = laid.graph.both_mut();
                 let result = StepResult { loss: loss / parts as f64, norm: global_norm(gradients) };
@@ -159,6 +196,9 @@ impl Learner {
                     let clip = if clip > 0.0 { clip_coefficient(result.norm, clip) } else { 1.0 };
                     let mut state = State { parameters, gradients, first, second };
                     adam.apply(&adam.at(step, rate, clip), &mut state, ranges);
+                }
+                if let Some(team) = team {
+                    team.give(laid.graph.parameters())?;
                 }
                 Ok(result)
             }
@@ -176,6 +216,34 @@ impl Learner {
                 Ok(result)
             }
         }
+    }
+
+    /// Another rank's part of a step: the gradients of its batches, and then the parameters as rank 0 has them.
+    pub(super) fn help(
+        &mut self,
+        team: &mut Team,
+        parts: u64,
+        mut fill: impl FnMut(u64, &mut Batch),
+    ) -> Result<()> {
+        let laid = match &mut self.engine {
+            Engine::Cpu(laid) => laid,
+            #[cfg(feature = "cuda")]
+            Engine::Cuda(_) => {
+                return Err(Error::input("the device", "a GPU", "the CPU, where several processes train"));
+            }
+        };
+        for first in (0..parts).step_by(team.world() as usize) {
+            let part = first + team.rank();
+            let mut loss = None;
+            if part < parts {
+                laid.graph.clear();
+                fill(part, laid.graph.batch());
+                self.outline.check(laid.graph.batch())?;
+                loss = Some(laid.graph.step(1.0 / parts as f64));
+            }
+            team.follow(loss.map(|loss| (loss, laid.graph.gradients())), self.layout.len())?;
+        }
+        team.take(laid.graph.parameters_mut())
     }
 
     /// The loss of a batch, without a step. `fill` writes it over the batch before.
@@ -275,6 +343,13 @@ impl Learner {
         }
         Ok([&mut self.first, &mut self.second])
     }
+}
+
+/// sum into gradients: the sum is that of earlier batches. It does not matter which of the two is written first.
+fn add(sum: &[f32], gradients: &mut [f32]) {
+    const BLOCK: usize = 1 << 14;
+    let blocks = gradients.par_chunks_mut(BLOCK).zip(sum.par_chunks(BLOCK));
+    blocks.for_each(|(gradients, sum)| gradients.iter_mut().zip(sum).for_each(|(own, sum)| *own += sum));
 }
 
 #[cfg(feature = "cuda")]

@@ -30,6 +30,7 @@
 //! store.rs       the folder: checkpoints in an order that a kill cannot break
 //! metrics.rs     metrics.jsonl
 //! run.rs         the loop
+//! team/          one run on several processes
 //! several.rs     several models side by side
 //! ```
 
@@ -44,6 +45,7 @@ mod schedule;
 mod settings;
 mod several;
 mod store;
+mod team;
 mod trainer;
 
 pub use crate::blueprint::Features;
@@ -52,9 +54,10 @@ pub use characters::Characters;
 pub use data::{Choice, Data, Request, Vocabulary};
 pub use hand_over::Start;
 pub use learner::{Learner, StepResult};
-pub use run::{End, Event, Run};
+pub use run::{End, Event, Run, help};
 pub use schedule::Schedule;
 pub use settings::{Attention, FormName, Goal, Layout, Settings};
 pub use several::side_by_side;
 pub use store::Best;
+pub use team::{Meeting, Place};
 pub use trainer::{Evaluation, Stepped, Trainer};

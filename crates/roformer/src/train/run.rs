@@ -5,9 +5,10 @@ use super::hand_over::{self, Start};
 use super::metrics::Metrics;
 use super::settings::Settings;
 use super::store::{Best, Progress, Store};
+use super::team::{Guest, Meeting, Place};
 use super::trainer::{Evaluation, Trainer};
 use crate::Device;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use serde_json::{Map, Value, json};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -146,6 +147,16 @@ impl Run {
         Ok(Run { store, trainer, metrics, progress, saved, last: None })
     }
 
+    /// Waits for the other processes of the run, of which this is rank 0; each step's batches are then shared among all.
+    pub fn gather(&mut self, meeting: Meeting) -> Result<()> {
+        self.trainer.gather(meeting)
+    }
+
+    /// Lets the other processes go, with the exit code that they are to end with. Otherwise they end with 1.
+    pub fn dismiss(&mut self, code: u32) {
+        self.trainer.dismiss(code);
+    }
+
     /// Trains to the end, or until `on` breaks; then the step is saved and the run can be resumed.
     pub fn go(&mut self, mut on: impl FnMut(Event) -> ControlFlow<()>) -> Result<End> {
         let settings = self.trainer.settings().clone();
@@ -275,6 +286,38 @@ impl Run {
     pub fn files(&self) -> &[PathBuf] {
         &self.progress.files
     }
+}
+
+/// Computes gradients for a run that rank 0 holds, until it ends; returns the exit code that rank 0 gave. `words` are what this
+/// process was started with: those of all processes must be the same.
+pub fn help(place: &Place, words: &[String], folder: impl AsRef<Path>) -> Result<u32> {
+    let guest = Guest::come(place, words)?;
+    match open_beside(folder.as_ref()) {
+        Ok(mut trainer) => {
+            let team = guest.enter(trainer.terms())?;
+            trainer.help(team)
+        }
+        Err(error) => {
+            guest.refuse(&error);
+            Err(error)
+        }
+    }
+}
+
+/// The model and the text of a run that another process holds.
+fn open_beside(folder: &Path) -> Result<Trainer> {
+    let store = Store::beside(folder);
+    let unseen = |error: Error| match error {
+        Error::Io { path, source } => Error::File {
+            path,
+            reason: format!("{source}; expected the folder of the run, where every rank sees it"),
+        },
+        other => other,
+    };
+    let (_, settings, config) = store.progress().map_err(unseen)?;
+    let data = Data::open(&store.path("data"), &store.path("tokenizer"))?;
+    let network = hand_over::read(config.to_string().as_bytes(), &settings, &data)?;
+    Trainer::with_network(&Device::default(), &settings, network, data)
 }
 
 /// Paths that mean the same wherever they are read.

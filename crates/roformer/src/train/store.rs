@@ -56,8 +56,8 @@ pub(super) struct Progress {
 /// The folder of a run, held by it alone.
 pub(super) struct Store {
     folder: PathBuf,
-    /// Released when the process ends, however it does.
-    _lock: File,
+    /// Released when the process ends, however it does. A process that helps another's run has none.
+    _lock: Option<File>,
 }
 
 impl Store {
@@ -113,6 +113,11 @@ impl Store {
         Self::lock(folder)
     }
 
+    /// The folder of a run that another process holds, to read.
+    pub fn beside(folder: &Path) -> Self {
+        Store { folder: folder.into(), _lock: None }
+    }
+
     fn lock(folder: &Path) -> Result<Self> {
         let path = folder.join("lock");
         let lock = File::options().create(true).append(true).open(&path);
@@ -122,7 +127,7 @@ impl Store {
                 Err(broken(folder, "another run is at work there; wait for its end, or use another folder"))
             }
             // Some file systems have no locks: then nothing stands guard.
-            Ok(()) | Err(TryLockError::Error(_)) => Ok(Store { folder: folder.into(), _lock: lock }),
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(Store { folder: folder.into(), _lock: Some(lock) }),
         }
     }
 

@@ -4,12 +4,13 @@ use super::data::Data;
 use super::hand_over;
 use super::rows::Rows;
 use super::settings::{Goal, Settings};
+use super::team::{Heard, Meeting, Team, Terms};
 use super::{Learner, Update};
 use crate::Device;
 use crate::blueprint::Blueprint;
 use crate::encoding::Encoding;
 use crate::error::{Error, Result};
-use crate::graph::{IGNORE, Parameters};
+use crate::graph::{Batch, IGNORE, Parameters, mix};
 use crate::network::Network;
 use crate::ops::memory::is_available;
 use crate::ops::optimizer::AdamW;
@@ -27,6 +28,8 @@ pub struct Trainer {
     longest: usize,
     /// Steps that are done.
     step: u64,
+    /// The other processes of the run.
+    team: Option<Team>,
 }
 
 /// What a step gave.
@@ -88,7 +91,7 @@ impl Trainer {
         let layout = learner.layout().clone();
         layout.initialise(settings.seed, learner.parameters_mut()?);
         let (settings, encoding) = (settings.clone(), network.blueprint.encoding);
-        Ok(Trainer { settings, rows, learner, encoding, longest, step: 0 })
+        Ok(Trainer { settings, rows, learner, encoding, longest, step: 0, team: None })
     }
 
     /// The longest text that the model is said to be for, in the files by which others load it.
@@ -113,23 +116,59 @@ impl Trainer {
 
     /// Takes a step. Where the loss or its gradient is not finite nothing changes.
     pub fn step(&mut self) -> Result<Stepped> {
-        let Trainer { settings, rows, learner, encoding, .. } = self;
+        let Trainer { settings, rows, learner, encoding, team, .. } = self;
         let (spans, step) = ([settings.warmup, settings.steps], self.step + 1);
         let rate = settings.schedule.rate(step, spans, [settings.lr, settings.min_lr]);
         let adam = AdamW { beta2: settings.beta2, weight_decay: settings.weight_decay, ..AdamW::default() };
         let update = Update { adam, step, rate, clip: settings.clip };
-        let parts = settings.accumulate;
-        let found = learner.step(&update, parts, |part, batch| {
-            let number = (step - 1).wrapping_mul(parts).wrapping_add(part);
-            rows.training(number, batch);
-            let seed = rows.seed_of_positions();
-            let drawn = encoding.as_encode::<f32>().positions(settings.block, seed, number);
-            batch.positions = drawn.unwrap_or_default();
+        let found = learner.lead(team.as_mut(), &update, settings.accumulate, |part, batch| {
+            fill(settings, rows, encoding, step, part, batch);
         })?;
         if found.is_finite() {
             self.step = step;
         }
         Ok(Stepped { loss: found.loss, rate, norm: found.norm })
+    }
+
+    /// What all processes must have alike.
+    pub(super) fn terms(&self) -> Terms {
+        let hash = |text: String| text.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)));
+        let entries = self.layout().entries().iter().map(|entry| format!("{} {:?}", entry.name, entry.shape));
+        // What a run may change when it is resumed is rank 0's alone.
+        let Settings { eval_every, eval_batches, save_every, patience, .. } = Settings::default();
+        let settings = Settings { eval_every, eval_batches, save_every, patience, ..self.settings.clone() };
+        let settings =
+            format!("{} {}", Value::from(settings.to_json()), entries.collect::<Vec<_>>().join("\n"));
+        Terms { settings: hash(settings), data: self.data().fingerprint() }
+    }
+
+    /// Waits for the other processes of the run, whose rank 0 this is, and gives them its parameters.
+    pub(super) fn gather(&mut self, meeting: Meeting) -> Result<()> {
+        let mut team = meeting.gather(self.terms())?;
+        team.give(self.parameters())?;
+        self.team = Some(team);
+        Ok(())
+    }
+
+    /// Lets the other processes go, with an exit code.
+    pub(super) fn dismiss(&mut self, code: u32) {
+        if let Some(team) = self.team.take() {
+            team.end(code);
+        }
+    }
+
+    /// Computes gradients for rank 0 until it ends the run: its exit code.
+    pub(super) fn help(&mut self, mut team: Team) -> Result<u32> {
+        team.take(self.learner.parameters_mut()?)?;
+        let Trainer { settings, rows, learner, encoding, .. } = self;
+        loop {
+            match team.hear()? {
+                Heard::End(code) => return Ok(code),
+                Heard::Step(step) => learner.help(&mut team, settings.accumulate, |part, batch| {
+                    fill(settings, rows, encoding, step, part, batch);
+                })?,
+            }
+        }
     }
 
     /// Measures what is kept from training: rows spread evenly over it, always the same. `None` where nothing is kept.
@@ -240,6 +279,14 @@ impl Trainer {
         self.step = step;
         Ok(())
     }
+}
+
+/// Fills batch `part` of a step: by the seed and its number alone.
+fn fill(settings: &Settings, rows: &Rows, encoding: &Encoding, step: u64, part: u64, batch: &mut Batch) {
+    let number = step.wrapping_sub(1).wrapping_mul(settings.accumulate).wrapping_add(part);
+    rows.training(number, batch);
+    let drawn = encoding.as_encode::<f32>().positions(settings.block, rows.seed_of_positions(), number);
+    batch.positions = drawn.unwrap_or_default();
 }
 
 /// Bytes that a step takes at least: asked for before anything is made, since tables are made on the way.
