@@ -15,7 +15,6 @@ use super::run::{Purpose, Settings, train};
 use super::store::{Finished, Store};
 use super::tasks::Task;
 use roformer::Device;
-use roformer::encoding::Encoding;
 use roformer::train::side_by_side;
 use roformer::{Error, Result};
 use std::sync::Mutex;
@@ -100,7 +99,7 @@ pub fn estimate(plan: &Plan, threads: usize) -> Result<f64> {
     let Some(first) = all.first().map(|first| Settings { steps: 20, ..first.clone() }) else {
         return Ok(0.0);
     };
-    let encoding = Encoding::parse(&first.encoding)?;
+    let encoding = plan.encoding(&first.encoding)?;
     let train =
         || one_thread()?.install(|| train(&plan.device, &first, plan.task(&first), &encoding, || true));
     if !matches!(plan.device, Device::Cpu(_)) {
@@ -236,7 +235,7 @@ impl<'a> Grid<'a> {
         if let Some(finished) = self.store.finished(settings) {
             return Ok(self.advance(self.plan.work(settings), 1).then_some(finished));
         }
-        let encoding = Encoding::parse(&settings.encoding)?;
+        let encoding = self.plan.encoding(&settings.encoding)?;
         let (start, of_a_step) = (Instant::now(), settings.flops(task));
         // A run that fails takes the others with it: they would be of no use.
         let on_step = || self.advance(of_a_step, 0);
