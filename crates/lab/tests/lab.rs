@@ -433,7 +433,8 @@ fn linear_attention_is_compared_too() {
 fn an_encoding_of_a_file_is_what_its_numbers_say() {
     let task = tasks::find("copy", None).unwrap();
     let slopes = [0.0625, 0.00390625];
-    let bias: Vec<Vec<f64>> = slopes.map(|slope| (0..200).map(|r| -slope * f64::from(r)).collect()).into();
+    let bias: Vec<Vec<f64>> =
+        slopes.iter().map(|slope| (0..200).map(|r| -slope * f64::from(r)).collect()).collect();
     let frequencies: Vec<f64> = Rope::builder(32).build().unwrap().frequencies(None).inv_freq().to_vec();
     let code =
         |k: usize| (0..64).map(move |feature| roformer::encoding::sinusoid(k as f64, feature, 64)).collect();
@@ -482,8 +483,8 @@ fn an_encoding_of_a_file_is_what_its_numbers_say() {
     };
     refused(serde_json::json!({"name": "mine", "bias": [[0.0], [1.0], [2.0]]}), "3");
     refused(serde_json::json!({"name": "mine", "frequencies": [1.0].repeat(17)}), "17");
-    refused(serde_json::json!({"name": "mine", "table": [[0.0; 64]]}), "[1][64]");
-    refused(serde_json::json!({"name": "mine", "table": vec![[0.0; 63]; 500]}), "[500][63]");
+    refused(serde_json::json!({"name": "mine", "table": vec![vec![0.0; 64]]}), "[1][64]");
+    refused(serde_json::json!({"name": "mine", "table": vec![vec![0.0; 63]; 500]}), "[500][63]");
 }
 
 /// Every encoding with every task takes a step and is measured.

@@ -311,7 +311,10 @@ fn a_model_gives_what_the_graph_that_trains_it_gives() {
                 check::<f64>(name, &network, 1e-10);
                 // Sums of features can come near 0, where f32 has few digits left; all families mix by the same code.
                 let is_steady = matches!(network.blueprint.family, Family::RoFormer | Family::Llama);
-                if network.blueprint.mixing == Mixing::Softmax || is_steady {
+                // PoPE's magnitudes do not cancel: with weights of this size scores are some hundreds, and f32 has few digits
+                // left of their differences.
+                let is_large = matches!(network.blueprint.encoding, Encoding::Pope(_));
+                if (network.blueprint.mixing == Mixing::Softmax || is_steady) && !is_large {
                     check::<f32>(name, &network, 1e-5);
                 }
                 count += 1;

@@ -1,4 +1,4 @@
-//! Losses and gradients of position encodings against PyTorch in f64: `golden/encodings`, made by `golden/encodings.py`.
+//! Losses and gradients of position encodings against PyTorch in f64: `golden/encodings`, made by `golden/position_encodings.py`.
 
 use super::case::{flat, read_from, tensor};
 use roformer::blueprint::{Blueprint, Dims, Norms};
@@ -25,7 +25,7 @@ fn lay(sizes: &Value, case: &Value) -> Laid<f64> {
     for entry in laid.graph.layout().entries().to_vec() {
         let out = &mut laid.graph.parameters_mut()[entry.range.clone()];
         Hashed.read(&entry.name, &entry.shape, out).unwrap();
-        // As golden/encodings.py has them: embeddings are not scaled as matrices are, and some begin half a step on.
+        // As golden/position_encodings.py has them: embeddings are not scaled as matrices are, and some begin half a step on.
         if entry.name == "embed.weight" {
             let scale = 2f64.powi(entry.shape[1].ilog2() as i32 / 2);
             out.iter_mut().for_each(|x| *x *= scale);

@@ -1,6 +1,6 @@
 """Makes the reference data for position encodings in `encodings/`: losses and gradients in f64.
 
-    python golden/encodings.py
+    python golden/position_encodings.py
 
 The model is that of `training.py`, PyTorch's encoder with norms first, with each encoding written out over whole matrices
 of scores as its paper has it; the gradients are autograd's. Weights come from an integer hash of their names.
