@@ -42,10 +42,8 @@ TINY = 1e-14
 
 
 def hashed(name, shape):
-    """As in `roformer.py`, with the names that norms and embeddings have in the other models."""
+    """As in `roformer.py`, with the names that embeddings have in the other models."""
     values = common.hashed(name, shape)
-    if name.endswith(("norm1.weight", "norm2.weight")):
-        return 1 + 2 * values  # f/8, for its one axis, becomes 1 + f/4
     if name.endswith(("embed_tokens.weight", "embed.weight")):
         return values * 2.0 ** ((shape[1].bit_length() - 1) // 2)  # undoes the scale of a matrix
     return values

@@ -10,7 +10,6 @@ use super::run::{Settings, train};
 use super::shard::{Shard, Shards};
 use super::store::{Finished, Store};
 use super::tasks::Task;
-use roformer::encoding::Encoding;
 use roformer::{Device, Result};
 use std::time::Instant;
 
@@ -133,7 +132,7 @@ pub fn estimate(plan: &Plan, shard: Option<Shard>, threads: usize) -> Result<f64
     let Some(first) = all.first().map(|first| Settings { steps: 20, ..first.clone() }) else {
         return Ok(0.0);
     };
-    let encoding = Encoding::parse(&first.encoding)?;
+    let encoding = plan.encoding(&first.encoding)?;
     let train =
         || one_thread()?.install(|| train(&plan.device, &first, plan.task(&first), &encoding, || true));
     if !matches!(plan.device, Device::Cpu(_)) {

@@ -12,7 +12,6 @@ use super::results::{RunResult, RunTiming, Timings};
 use super::run::{Purpose, Settings, train};
 use super::store::{Finished, Store};
 use super::tasks::Task;
-use roformer::encoding::Encoding;
 use roformer::train::side_by_side;
 use roformer::{Error, Result};
 use std::sync::Mutex;
@@ -109,7 +108,7 @@ impl<'a> Grid<'a> {
             self.halt();
             return Err(self.store.missing(settings));
         }
-        let encoding = Encoding::parse(&settings.encoding)?;
+        let encoding = self.plan.encoding(&settings.encoding)?;
         let (start, of_a_step) = (Instant::now(), settings.flops(task));
         // A run that fails takes the others with it: they would be of no use.
         let on_step = || self.advance(of_a_step, 0);

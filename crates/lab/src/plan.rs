@@ -7,7 +7,7 @@ use super::shard::Shard;
 use super::tasks::{self, Defaults, Task};
 use roformer::Device;
 use roformer::blueprint::Features;
-use roformer::encoding::Encoding;
+use roformer::encoding::{Encoding, Given};
 use roformer::graph::mix;
 use roformer::train::Data;
 use roformer::{Error, Result};
@@ -72,6 +72,8 @@ pub struct Request {
     pub tasks: Vec<String>,
     /// Encodings, such as `rotary:base=500`. The first is what the others are compared with.
     pub encodings: Vec<String>,
+    /// Encodings of files of somebody's own, compared after those.
+    pub added: Vec<Given>,
     /// How many seeds.
     pub seeds: Option<usize>,
     /// The longest length that is trained on, for every task.
@@ -145,7 +147,13 @@ impl Plan {
         let names = or(&request.tasks, preset.tasks());
         check_list("the tasks", &names)?;
         let labels = or(&request.encodings, preset.encodings());
-        check_list("the encodings", &labels)?;
+        let all: Vec<String> =
+            labels.iter().cloned().chain(request.added.iter().map(|given| given.name.clone())).collect();
+        check_list("the encodings", &all)?;
+        if let Some(given) = request.added.iter().find(|given| Encoding::parse(&given.name).is_ok()) {
+            let value = format!("a file that calls itself `{}`", given.name);
+            return Err(Error::input("the encodings", value, "a name that no encoding here has"));
+        }
         let seeds = request.seeds.unwrap_or(5);
         if !(2..=1000).contains(&seeds) {
             let expected = "from 2 to 1000: one alone says nothing of chance";
@@ -153,8 +161,11 @@ impl Plan {
         }
         let tasks = names.iter().map(|name| planned(name, request)).collect::<Result<Vec<_>>>()?;
         let (mut encodings, mut left_out) = (Vec::new(), Vec::new());
-        for label in labels {
-            let encoding = Encoding::parse(&label)?;
+        let named = labels.into_iter().map(|label| Ok::<_, Error>((Encoding::parse(&label)?, label)));
+        let added =
+            request.added.iter().map(|given| Ok((Encoding::Given(given.clone()), given.name.clone())));
+        for found in named.chain(added) {
+            let (encoding, label): (Encoding, String) = found?;
             match encoding.check_linear() {
                 Err(Error::Input { value, .. }) if request.is_linear => {
                     left_out.push(LeftOut { label, reason: value });
@@ -189,7 +200,7 @@ impl Plan {
         for task in &self.tasks {
             for (label, encoding) in &self.encodings {
                 for label in self.candidates(label) {
-                    let encoding = if self.is_sweep { &Encoding::parse(label)? } else { encoding };
+                    let encoding = if self.is_sweep { &self.encoding(label)? } else { encoding };
                     let settings = self.settings(task, label, RATES[0], self.seeds[0], Purpose::Run);
                     let network = settings.network(&*task.task, encoding);
                     let built = network.build::<f32>(1, 1, settings.longest(&*task.task));
@@ -205,6 +216,22 @@ impl Plan {
             }
         }
         Ok(())
+    }
+
+    /// The encoding that a label of this plan says.
+    pub(super) fn encoding(&self, label: &str) -> Result<Encoding> {
+        match self.encodings.iter().find(|(known, _)| known == label) {
+            Some((_, encoding)) => Ok(encoding.clone()),
+            None => Encoding::parse(label),
+        }
+    }
+
+    /// A number for the file of an encoding of somebody's own, in hexadecimal; nothing for others, which a label says.
+    fn content(&self, label: &str) -> String {
+        match self.encodings.iter().find(|(known, _)| known == label) {
+            Some((_, Encoding::Given(given))) => hash(&(&given.bias, &given.frequencies, &given.table)),
+            _ => String::new(),
+        }
     }
 
     /// The settings that a sweep tries for an encoding; itself alone where there is no sweep or it has parameters already.
@@ -230,6 +257,7 @@ impl Plan {
             task: planned.task.name().into(),
             data: format!("{:016x}", planned.task.fingerprint()),
             encoding: encoding.into(),
+            content: self.content(encoding),
             is_linear: self.is_linear,
             features: self.features,
             width: 2 * HEAD_DIM,
@@ -388,6 +416,9 @@ impl Plan {
             ]
             .map(|(name, value)| (name.to_string(), value)),
         );
+        for (label, _) in self.encodings.iter().filter(|(_, own)| matches!(own, Encoding::Given(_))) {
+            all.insert(format!("file of {label}"), self.content(label));
+        }
         for planned in &self.tasks {
             let name = planned.task.name();
             let lengths: Vec<String> = planned.test_lengths.iter().map(usize::to_string).collect();
@@ -404,7 +435,12 @@ impl Plan {
         let label = &self.encodings[0].0;
         let tasks = self.tasks.iter();
         let tasks = tasks.map(|task| self.settings(task, label, RATES[0], self.seeds[0], Purpose::Run));
-        hash(&(self.shown(), self.is_sweep, tasks.collect::<Vec<_>>()))
+        let tasks = tasks.collect::<Vec<_>>();
+        let files: String = self.encodings.iter().map(|(label, _)| self.content(label)).collect();
+        match files.is_empty() {
+            true => hash(&(self.shown(), self.is_sweep, tasks)),
+            false => hash(&(self.shown(), self.is_sweep, tasks, files)),
+        }
     }
 }
 

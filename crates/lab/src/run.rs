@@ -52,6 +52,9 @@ pub struct Settings {
     pub data: String,
     /// The encoding, such as `rotary:base=500`.
     pub encoding: String,
+    /// A number for its file, in hexadecimal, where it comes from one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub content: String,
     /// Whether attention is linear.
     pub is_linear: bool,
     /// The feature maps of linear attention.

@@ -5,9 +5,9 @@ use lab::run::{Purpose, Settings, Trained, train};
 use lab::tasks::{self, Draws, Part, Task};
 use lab::{Plan, Request, Shard, Shards, Store, compare, compare_shard, encodings, measure, merge, replay};
 use roformer::Device;
-use roformer::encoding::{Encoding, Rotary};
+use roformer::encoding::{Encoding, Given, Rotary};
 use roformer::graph::{Batch, IGNORE};
-use roformer::rope::Schedule;
+use roformer::rope::{Rope, Schedule};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -366,6 +366,7 @@ fn settings(task: &dyn Task, encoding: &str, steps: u64) -> Settings {
         task: task.name().into(),
         data: String::new(),
         encoding: encoding.into(),
+        content: String::new(),
         is_linear: false,
         features: Default::default(),
         width: 64,
@@ -572,6 +573,65 @@ fn linear_attention_is_compared_too() {
     assert_eq!(results.tasks[0].runs.len(), 3 * 2);
     assert!(results.tasks[0].runs.iter().all(|run| run.attention.is_empty()));
     assert!(!results.tasks[0].swaps.is_empty());
+}
+
+/// ALiBi in a file learns what ALiBi learns, to the bit; so does rotary embedding, and so do sinusoidal codes.
+#[test]
+fn an_encoding_of_a_file_is_what_its_numbers_say() {
+    let task = tasks::find("copy", None).unwrap();
+    let slopes = [0.0625, 0.00390625];
+    let bias: Vec<Vec<f64>> =
+        slopes.iter().map(|slope| (0..200).map(|r| -slope * f64::from(r)).collect()).collect();
+    let frequencies: Vec<f64> = Rope::builder(32).build().unwrap().frequencies(None).inv_freq().to_vec();
+    let code =
+        |k: usize| (0..64).map(move |feature| roformer::encoding::sinusoid(k as f64, feature, 64)).collect();
+    let table: Vec<Vec<f64>> = (0..200).map(code).collect();
+    for (name, given) in [
+        ("alibi", serde_json::json!({"name": "mine", "bias": bias})),
+        ("rotary", serde_json::json!({"name": "mine", "frequencies": frequencies})),
+        ("sinusoidal", serde_json::json!({"name": "mine", "table": table})),
+    ] {
+        let given = Given::read(given.to_string().as_bytes()).unwrap();
+        let run = |encoding: &Encoding| {
+            let settings = settings(&*task, "mine", 3);
+            train(&Device::default(), &settings, &*task, encoding, || true).unwrap().unwrap().parameters
+        };
+        let known = Encoding::parse(name).unwrap();
+        assert!(run(&Encoding::Given(given.clone())) == run(&known), "{name}");
+        // A plan takes it after the others, and tells two files of one name apart.
+        let asked = |given: &Given| {
+            let request = Request {
+                tasks: vec!["copy".into()],
+                encodings: vec!["none".into()],
+                added: vec![given.clone()],
+                ..Request::default()
+            };
+            Plan::new(&request)
+        };
+        let plan = asked(&given).unwrap();
+        assert_eq!(plan.encodings[1].0, "mine");
+        let mut other = given.clone();
+        for numbers in other.bias.iter_mut().chain(&mut other.table).flatten().chain(&mut other.frequencies) {
+            numbers[1] += 0.5;
+        }
+        assert_ne!(plan.hash(), asked(&other).unwrap().hash());
+        let taken = Given { name: "alibi".into(), ..given.clone() };
+        assert!(asked(&taken).err().unwrap().to_string().contains("alibi"));
+    }
+    let refused = |given: serde_json::Value, says: &str| {
+        let request = Request {
+            tasks: vec!["copy".into()],
+            encodings: vec!["none".into()],
+            added: vec![Given::read(given.to_string().as_bytes()).unwrap()],
+            ..Request::default()
+        };
+        let error = Plan::new(&request).err().unwrap().to_string();
+        assert!(error.contains(says), "{error}");
+    };
+    refused(serde_json::json!({"name": "mine", "bias": [[0.0], [1.0], [2.0]]}), "3");
+    refused(serde_json::json!({"name": "mine", "frequencies": [1.0].repeat(17)}), "17");
+    refused(serde_json::json!({"name": "mine", "table": vec![vec![0.0; 64]]}), "[1][64]");
+    refused(serde_json::json!({"name": "mine", "table": vec![vec![0.0; 63]; 500]}), "[500][63]");
 }
 
 /// Every encoding with every task takes a step and is measured.

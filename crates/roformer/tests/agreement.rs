@@ -129,6 +129,19 @@ fn encodings() -> Vec<Encoding> {
         Encoding::Rotary(Rotary { values: true, ..Rotary::default() }),
         Encoding::Rotary(Rotary { rotary_dim: Some(4), pairing: Pairing::Half, ..Rotary::default() }),
     ]);
+    let parsed = [
+        "kerple:kernel=power",
+        "rotary:part=0.5",
+        "rotary:learned=heads",
+        "rotary:learned=heads,values=true",
+        "pope:phases=false",
+        "forget:gate=relu",
+        "forget:rotary=true",
+        "fire:threshold=4",
+        "layers:window=3,far=100",
+        "layers:window=0",
+    ];
+    all.extend(parsed.map(|label| Encoding::parse(label).unwrap()));
     all
 }
 
@@ -153,12 +166,12 @@ fn networks(blueprint: &Blueprint, encoding: &Encoding) -> Vec<Network> {
             let is_llama = !blueprint.family.is_encoder();
             let values = matches!(encoding, Encoding::Rotary(Rotary { values: true, .. }));
             let is_odd = match (&mixing, direction) {
-                (Mixing::Softmax, Direction::Both) => is_llama || matches!(encoding, Encoding::Xpos(_)),
+                (Mixing::Softmax, Direction::Both) => is_llama || encoding.is_causal_only(),
                 (Mixing::Softmax, _) => false,
                 (Mixing::Linear(_), _) if blueprint.key_heads != blueprint.heads => true,
                 (Mixing::Linear(_), _) if encoding.check_linear().is_err() => true,
                 (Mixing::Linear(form), _) => {
-                    direction == Direction::Both && (is_llama || matches!(encoding, Encoding::Xpos(_)))
+                    direction == Direction::Both && (is_llama || encoding.is_causal_only())
                         || values && form.queries.features(8) != 8
                 }
             };
@@ -174,7 +187,8 @@ fn networks(blueprint: &Blueprint, encoding: &Encoding) -> Vec<Network> {
             // Queries and keys project tables only where they are tensors of their own, of one width.
             let error = blueprint.check().err().map(|error| error.to_string());
             // Nor does linear attention carry what scores have of segments.
-            let known = ["the projections of deberta", "a term of segments"];
+            let known =
+                ["the projections of deberta", "a term of segments", "norms heads after they are turned"];
             if error.is_some_and(|error| known.iter().any(|known| error.contains(known))) {
                 continue;
             }
@@ -297,8 +311,11 @@ fn a_model_gives_what_the_graph_that_trains_it_gives() {
                 check::<f64>(name, &network, 1e-10);
                 // Sums of features can come near 0, where f32 has few digits left; all families mix by the same code.
                 let is_steady = matches!(network.blueprint.family, Family::RoFormer | Family::Llama);
+                // PoPE's magnitudes do not cancel: with weights of this size scores are some hundreds, and what f32 has left of their
+                // differences, 2⁻²⁴ of that at each step of a sum, is the relative error of the weights of attention.
+                let is_large = matches!(network.blueprint.encoding, Encoding::Pope(_));
                 if network.blueprint.mixing == Mixing::Softmax || is_steady {
-                    check::<f32>(name, &network, 1e-5);
+                    check::<f32>(name, &network, if is_large { 5e-4 } else { 1e-5 });
                 }
                 count += 1;
             }

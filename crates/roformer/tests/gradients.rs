@@ -4,7 +4,7 @@ use roformer::blueprint::{
     Biases, Blueprint, Dims, Direction, Family, HeadNorms, LinearForm, Mixing, NormKind, Norms, Output,
 };
 use roformer::encoding::{
-    Encoding, Hierarchical, Learned, Merge, NoPositions, Randomised, ReceptiveField, Rotary, Shaw,
+    Encoding, Hierarchical, Learned, Merge, NoPositions, Pose, Randomised, ReceptiveField, Rotary, Shaw,
     ShawTables, Sinusoidal, T5,
 };
 use roformer::graph::{Batch, FeatureMap, IGNORE, mix};
@@ -150,6 +150,24 @@ fn encodings() -> Vec<(String, Encoding)> {
         ),
         ("randomised", Encoding::Randomised(Randomised { range: 40, rotary: Rotary::default() })),
     ];
+    let parsed = [
+        "kerple:kernel=power",
+        "rotary:part=0.5",
+        "rotary:learned=heads,base=10",
+        "rotary:learned=heads,base=10,values=true",
+        "clipped:period=3",
+        "high:part=1,period=9",
+        "pope:phases=false",
+        "pose:range=40,pieces=3",
+        "forget:gate=relu",
+        "forget:rotary=true,bias=0.5",
+        "fire:hidden=7,threshold=3",
+        "sandwich:dim=4",
+        "layers:window=2",
+        "layers:every=1,far=100",
+        "layers:window=0,far=100",
+    ];
+    list.extend(parsed.map(|label| (label.to_string(), Encoding::parse(label).unwrap())));
     list.extend(others.into_iter().map(|(name, encoding)| (name.to_string(), encoding)));
     list
 }
@@ -159,7 +177,7 @@ fn gradients_of_every_encoding_under_softmax() {
     for (name, encoding) in encodings() {
         for is_causal in [true, false] {
             let network = network(encoding.clone()).with(|own| own.direction = direction(is_causal));
-            if let (Encoding::Xpos(_), false) = (&encoding, is_causal) {
+            if encoding.is_causal_only() && !is_causal {
                 assert!(network.build::<f64>(1, 2, 2).is_err());
                 continue;
             }
@@ -365,6 +383,7 @@ fn every_encoding_has_the_same_bits_on_any_threads() {
                     Encoding::Hierarchical(Hierarchical { positions: Some(12), ..own })
                 }
                 Encoding::Randomised(own) => Encoding::Randomised(Randomised { range: 300, ..own }),
+                Encoding::Pose(own) => Encoding::Pose(Pose { range: 300, ..own }),
                 other => other,
             };
             let network = network(encoding).with(|own| {

@@ -10,11 +10,15 @@ use clap::{Args, ValueEnum};
 use lab::results::Results;
 use lab::{self, Plan, Preset, Progress, Request, Shard, Shards, Store, encodings, report};
 use roformer::blueprint::Features;
+use roformer::encoding::Given;
 use roformer::language::Language;
 use roformer::train::{self, Data, Goal, Layout};
 use roformer::{Device, Error};
 use show::Show;
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 /// Compare position encodings: the same small Transformer trained with each, over several seeds
@@ -38,7 +42,8 @@ use std::sync::atomic::Ordering;
     after_help = "Examples:\n  roformer compare\n  roformer compare --tasks copy reverse --encodings rotary rotary:base=500 t5 \
     --out bases\n  roformer compare --attention linear --out linear\n  roformer compare --tasks language --data play.txt --out \
     play\n  roformer compare --shard 3/7 --out part-3\n  roformer compare --merge part-* --out comparison\n\nTasks: copy, repeat, reverse, sort, majority (the control), mqar, index, addition, passkey, language\nEncodings: \
-    rotary, none, sinusoidal, learned, alibi, t5, receptive, hierarchical, shaw, xlnet, deberta, kerple, xpos, randomised"
+    rotary, none, sinusoidal, learned, alibi, t5, receptive, hierarchical, shaw, xlnet, deberta, kerple, sandwich, fire, forget, \
+    xpos, high, clipped, pope, randomised, pose, layers"
 )]
 pub struct Arguments {
     /// The tasks to learn [default: copy repeat majority; all with --preset full]
@@ -48,6 +53,9 @@ pub struct Arguments {
     /// sinusoidal learned alibi t5 receptive; all with --preset full]
     #[arg(long, value_name = "ENCODING", num_args = 1..)]
     encodings: Vec<String>,
+    /// Compare an encoding of your own too: a JSON file with a name and biases, frequencies or a table (docs/compare.md)
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    add: Vec<PathBuf>,
     /// How many seeds, at least 2 [default: 5]
     #[arg(long, value_name = "N")]
     seeds: Option<usize>,
@@ -83,7 +91,7 @@ pub struct Arguments {
     overwrite: bool,
     /// Draw the report of a finished comparison again, without training
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "tasks", "encodings", "seeds", "train_length", "test_lengths", "steps", "sweep", "data", "out", "overwrite", "threads", "device",
+        "tasks", "encodings", "add", "seeds", "train_length", "test_lengths", "steps", "sweep", "data", "out", "overwrite", "threads", "device",
         "dtype"
     ])]
     replay: Option<PathBuf>,
@@ -142,6 +150,19 @@ fn flagged(error: Error) -> Failure {
         other => other.into(),
     }
 }
+
+/// The encoding of a file.
+fn added(path: &Path) -> Result<Given, Failure> {
+    let wrong = |error: &dyn Display| Failure::Input(format!("--add {}: {error}", path.display()));
+    let mut bytes = Vec::new();
+    // More than any file that is read has: the rest of one without end is left.
+    let file = File::open(path).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes));
+    file.map_err(|error| wrong(&error))?;
+    Given::read(&bytes).map_err(|error| wrong(&error))
+}
+
+/// Bytes of a file of an encoding that are looked at.
+const LONGEST: u64 = 1 << 25;
 
 /// Runs the command. Its exit code is 0, or 130 where it was told to stop.
 pub fn run(arguments: Arguments) -> Result<u8, Failure> {
@@ -222,12 +243,14 @@ impl Grid {
             Data::read(&request, Goal::Causal, Layout::Packed, None, |_| {})
         };
         let text = arguments.data.as_ref().map(read).transpose()?;
+        let added = arguments.add.iter().map(|path| added(path)).collect::<Result<_, Failure>>()?;
         let request = Request {
             preset: match arguments.preset {
                 PresetName::Quick => Preset::Quick,
                 PresetName::Full => Preset::Full,
             },
             encodings: arguments.encodings.iter().flat_map(|list| encodings::split(list)).collect(),
+            added,
             tasks: arguments.tasks,
             seeds: arguments.seeds,
             train_length: arguments.train_length,

@@ -75,8 +75,18 @@ impl<T: Real> Attention<'_, T> {
             }
         });
         let mut pieces = Pieces { shape: &self.shape, memory: gradients, size, offset: 0 };
-        let TermGradients { content, position, bias, query, key, value, segment_query, segment_vectors } =
-            &mut terms;
+        let TermGradients {
+            content,
+            position,
+            bias,
+            query,
+            key,
+            value,
+            segment_query,
+            segment_vectors,
+            pairs,
+            gate,
+        } = &mut terms;
         let table_heads = [
             heads,
             heads,
@@ -86,25 +96,33 @@ impl<T: Real> Attention<'_, T> {
             self.terms.value.map_or(1, |table| table.heads),
             heads,
             heads,
+            heads,
         ];
-        let targets = [content, position, bias, query, key, value, segment_query, segment_vectors];
+        let targets = [content, position, bias, query, key, value, segment_query, segment_vectors, pairs];
         for (index, (target, table_heads)) in targets.into_iter().zip(table_heads).enumerate() {
             let part = parts[index];
             if let (Some(target), true) = (target, part > 0) {
-                // A bias has a row of numbers for each head, everything else has vectors.
-                let row = if index == 2 { part } else { head_dim };
+                // Biases have a row of numbers for each head, everything else has vectors.
+                let row = if [2, 8].contains(&index) { part } else { head_dim };
                 pieces.add_table(target, table_heads, row);
             }
             pieces.offset += part;
         }
+        if let Some(gate) = gate {
+            pieces.add_tokens(gate, keys);
+        }
         true
     }
 
-    /// How many numbers one head of one sequence has of u, v, b, R, R′, V, z and E; none of what is not asked for.
+    /// How many numbers one head of one sequence has of u, v, b, R, R′, V, z, E, B and g; none of what is not asked for.
     fn parts(&self, gradients: &TermGradients<T>) -> [usize; PARTS] {
         let heads = self.shape.heads.max(1);
-        let TermGradients { content, position, bias, query, key, value, segment_query, segment_vectors } =
-            gradients;
+        let TermGradients {
+            content, position, bias, query, key, value, segment_query, segment_vectors, ..
+        } = gradients;
+        let TermGradients { pairs, gate, .. } = gradients;
+        let Shape { batch, keys, .. } = self.shape;
+        assert!(gate.as_ref().is_none_or(|gate| gate.len() == batch * keys * heads), "a sum for every token");
         let terms = &self.terms;
         let one = |gradient: &Option<&mut [T]>, values: Option<&[T]>, heads: usize| {
             let Some(gradient) = gradient else { return 0 };
@@ -124,6 +142,8 @@ impl<T: Real> Attention<'_, T> {
             table(value, terms.value),
             one(segment_query, terms.segments.map(|segments| segments.query), heads),
             one(segment_vectors, terms.segments.map(|segments| segments.vectors), heads),
+            one(pairs, terms.pairs.map(|pairs| pairs.values), heads),
+            gate.as_ref().map_or(0, |_| keys),
         ]
     }
 
@@ -306,6 +326,19 @@ impl<T: Real> Attention<'_, T> {
             }
             let entries = tile.entries(bias.index, self.shape.keys).iter().rev();
             entries.zip(biases).for_each(|(&row, x)| sums.bias[row as usize] += *x);
+        }
+        if let (Some(pairs), false) = (&self.terms.pairs, sums.pairs.is_empty()) {
+            for (i, row) in ds.chunks_exact(KEYS).take(tile.queries).enumerate() {
+                let given = &mut sums.pairs[self.first_pair_of_head(pairs.places, tile, i)..][..tile.keys];
+                given.iter_mut().zip(row).for_each(|(sum, &x)| *sum += x);
+            }
+        }
+        // Of a query's own sum there is nothing to give: it is added to all its scores, whose gradients sum to 0.
+        if !sums.gate.is_empty() {
+            for row in ds.chunks_exact(KEYS).take(tile.queries) {
+                let given = &mut sums.gate[tile.key..][..tile.keys];
+                given.iter_mut().zip(row).for_each(|(sum, &x)| *sum = *sum - x);
+            }
         }
     }
 }

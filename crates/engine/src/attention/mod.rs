@@ -24,5 +24,5 @@ mod tests;
 mod tile;
 
 pub use dropout::Dropout;
-pub use terms::{Attention, Bias, Gradients, Place, Segments, Table, TermGradients, Terms};
+pub use terms::{Attention, Bias, Gradients, Pairs, Place, Segments, Table, TermGradients, Terms};
 pub use tile::Workspace;

@@ -112,7 +112,7 @@ fn give_each<T: Real>(
 }
 
 /// How many terms have gradients.
-pub(super) const PARTS: usize = 8;
+pub(super) const PARTS: usize = 10;
 
 /// What one head of one sequence gives to the terms.
 pub(super) struct Sums<'a, T> {
@@ -124,17 +124,19 @@ pub(super) struct Sums<'a, T> {
     pub value: &'a mut [T],
     pub segment_query: &'a mut [T],
     pub segment_vectors: &'a mut [T],
+    pub pairs: &'a mut [T],
+    pub gate: &'a mut [T],
 }
 
 impl<'a, T> Sums<'a, T> {
     pub fn new(mut memory: &'a mut [T], parts: &[usize; PARTS]) -> Self {
-        let [content, position, bias, query, key, value, segment_query, segment_vectors] =
-            parts.map(|part| {
+        let [content, position, bias, query, key, value, segment_query, segment_vectors, pairs, gate] = parts
+            .map(|part| {
                 let (first, rest) = std::mem::take(&mut memory).split_at_mut(part);
                 memory = rest;
                 first
             });
-        Sums { content, position, bias, query, key, value, segment_query, segment_vectors }
+        Sums { content, position, bias, query, key, value, segment_query, segment_vectors, pairs, gate }
     }
 }
 
@@ -153,6 +155,17 @@ impl<T: Real> Pieces<'_, T> {
     fn of(&self, sequence: usize, head: usize, first: usize, count: usize) -> &[T] {
         let index = sequence * self.shape.heads + head;
         &self.memory[index * self.size + self.offset + first..][..count]
+    }
+
+    /// Adds what each sequence and head has for its tokens to `[batch, tokens, heads]`.
+    pub fn add_tokens(&self, sums: &mut [T], tokens: usize) {
+        let heads = self.shape.heads;
+        for (sequence, sums) in sums.chunks_exact_mut(tokens * heads).enumerate() {
+            for head in 0..heads {
+                let given = self.of(sequence, head, 0, tokens);
+                sums[head..].iter_mut().step_by(heads).zip(given).for_each(|(sum, &x)| *sum += x);
+            }
+        }
     }
 
     /// Adds each head's rows, `row` numbers long, over all sequences to a table `[rows, table_heads, row]`.

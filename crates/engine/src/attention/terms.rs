@@ -4,12 +4,14 @@
 //! score of query i and key j of head h, and the result, are
 //!
 //! ```text
-//! s_ij  = scale·[(q_i + u_h)·k_j + (q_i + v_h)·R_h[f(r)] + k_j·R′_h[f′(r)] + (q_i + z_h)·E_h[c_i ≠ c_j]] + b_h[g(r)]
+//! s_ij  = scale·[(q_i + u_h)·k_j + (q_i + v_h)·R_h[f(r)] + k_j·R′_h[f′(r)] + (q_i + z_h)·E_h[c_i ≠ c_j]]
+//!         + b_h[g(r)] + B_h[i, j] + g_hi − g_hj
 //! out_i = Σ_j dropout(softmax_j(s_ij))·(v_j + V_h[w(r)])
 //! ```
 //!
 //! over the keys j that the mask lets i see. f, f′, g and w are lists of rows, one entry for each distance; c are the
-//! segments of tokens. Rotations and what is added to embeddings happen before.
+//! segments of tokens, B a number for each place of a query and of a key, and g sums over the tokens so far. Rotations and
+//! what is added to embeddings happen before.
 
 use super::Dropout;
 use super::softmax::{Heads, Mask, Shape, check_inputs};
@@ -34,6 +36,15 @@ pub struct Bias<'a, T> {
     pub values: &'a [T],
     /// As for [`Table::index`].
     pub index: &'a [u32],
+}
+
+/// Numbers by the places of a query and of a key.
+#[derive(Clone, Copy)]
+pub struct Pairs<'a, T> {
+    /// B `[heads, places, places]`: of the places of queries first. Query i stands at place i + keys − queries.
+    pub values: &'a [T],
+    /// At least as many as there are keys.
+    pub places: usize,
 }
 
 /// Vectors that queries meet by whether a key is of their segment (XLNet).
@@ -68,6 +79,11 @@ pub struct Terms<'a, T> {
     pub value: Option<Table<'a, T>>,
     /// E, with z and c (XLNet).
     pub segments: Option<Segments<'a, T>>,
+    /// B: added to scores (FIRE).
+    pub pairs: Option<Pairs<'a, T>>,
+    /// g, one number for each token and head, `[batch, keys, heads]`: a query's own less a key's is added to their score (the
+    /// Forgetting Transformer).
+    pub gate: Option<Heads<'a, T>>,
 }
 
 impl<T> Default for Terms<'_, T> {
@@ -82,6 +98,8 @@ impl<T> Default for Terms<'_, T> {
             key: None,
             value: None,
             segments: None,
+            pairs: None,
+            gate: None,
         }
     }
 }
@@ -152,6 +170,10 @@ pub struct TermGradients<'a, T> {
     pub segment_query: Option<&'a mut [T]>,
     /// Of [`Segments::vectors`].
     pub segment_vectors: Option<&'a mut [T]>,
+    /// Of [`Pairs::values`].
+    pub pairs: Option<&'a mut [T]>,
+    /// Of [`Terms::gate`], without gaps.
+    pub gate: Option<&'a mut [T]>,
 }
 
 impl<T> Default for TermGradients<'_, T> {
@@ -165,6 +187,8 @@ impl<T> Default for TermGradients<'_, T> {
             value: None,
             segment_query: None,
             segment_vectors: None,
+            pairs: None,
+            gate: None,
         }
     }
 }
@@ -184,7 +208,7 @@ impl<T: Real> Attention<'_, T> {
     pub(super) fn check(&self) {
         let Shape { batch, queries, keys, heads, head_dim, .. } = self.shape;
         check_inputs(&self.shape, [&self.q, &self.k, &self.v], &self.mask);
-        let Terms { content, position, bias, query, key, value, segments, .. } = &self.terms;
+        let Terms { content, position, bias, query, key, value, segments, pairs, gate, .. } = &self.terms;
         let segmented = segments.as_ref().map(|segments| segments.query);
         for vectors in [*content, *position, segmented].into_iter().flatten() {
             assert_eq!(vectors.len(), heads * head_dim, "a vector for every head");
@@ -193,6 +217,14 @@ impl<T: Real> Attention<'_, T> {
             assert!(queries <= keys, "a segment for every query");
             assert_eq!(segments.ids.len(), batch * keys, "a segment for every key");
             assert_eq!(segments.vectors.len(), 2 * heads * head_dim, "two vectors for every head");
+        }
+        if let Some(Pairs { values, places }) = *pairs {
+            assert!(queries <= keys && keys <= places, "a place for every query and key");
+            assert_eq!(values.len(), heads * places * places, "a number for every head and two places");
+        }
+        if let Some(Heads { data, token, sequence }) = *gate {
+            let end = batch.saturating_sub(1) * sequence + keys.saturating_sub(1) * token + heads;
+            assert!(queries <= keys && (batch * keys == 0 || end <= data.len()), "a sum for every token");
         }
         let check = |index: &[u32], rows: usize| {
             assert!(

@@ -2,7 +2,7 @@
 
 use super::band::Band;
 use super::softmax::Shape;
-use super::terms::{Attention, Segments, Table};
+use super::terms::{Attention, Pairs, Segments, Table};
 use crate::ops::multiply::{Strided, Threads, multiply};
 use crate::ops::{Activation, Memory, Real};
 use std::ops::Range;
@@ -280,6 +280,22 @@ impl<'a, T: Real> Attention<'a, T> {
         own.iter().map(move |own| others.iter().map(move |other| other != own))
     }
 
+    /// The numbers of B for one query of a tile and its keys.
+    pub(super) fn pairs(&self, pairs: &Pairs<'a, T>, tile: &Tile, row: usize) -> &'a [T] {
+        &pairs.values[self.first_pair(pairs, tile, row)..][..tile.keys]
+    }
+
+    /// Where they begin, in the numbers of all heads.
+    fn first_pair(&self, pairs: &Pairs<T>, tile: &Tile, row: usize) -> usize {
+        tile.head * pairs.places * pairs.places + self.first_pair_of_head(pairs.places, tile, row)
+    }
+
+    /// Where they begin, in the numbers of the head.
+    pub(super) fn first_pair_of_head(&self, places: usize, tile: &Tile, row: usize) -> usize {
+        let Shape { queries, keys, .. } = self.shape;
+        (keys - queries + tile.query + row) * places + tile.key
+    }
+
     /// The scores of a tile into the scratch's `scores`; −∞ where the mask hides a key. The queries must be prepared. The
     /// bands of the query and the key table are gathered on the way.
     pub(super) fn scores(&self, tile: &Tile, scratch: &mut Scratch<T>) {
@@ -323,6 +339,23 @@ impl<'a, T: Real> Attention<'a, T> {
             for (i, row) in scores.chunks_exact_mut(KEYS).take(tile.queries).enumerate() {
                 let biases = &biases[tile.queries - 1 - i..][..tile.keys];
                 row.iter_mut().zip(biases).for_each(|(score, &bias)| *score += bias);
+            }
+        }
+        if let Some(pairs) = &self.terms.pairs {
+            for (i, row) in scores.chunks_exact_mut(KEYS).take(tile.queries).enumerate() {
+                let pairs = self.pairs(pairs, tile, i);
+                row.iter_mut().zip(pairs).for_each(|(score, &pair)| *score += pair);
+            }
+        }
+        if let Some(gate) = &self.terms.gate {
+            let Shape { queries, keys, .. } = self.shape;
+            let sums = &gate.data[tile.sequence * gate.sequence + tile.head..];
+            let of_key = biases[..tile.keys].iter_mut().enumerate();
+            of_key.for_each(|(j, sum)| *sum = sums[(tile.key + j) * gate.token]);
+            for (i, row) in scores.chunks_exact_mut(KEYS).take(tile.queries).enumerate() {
+                let own = sums[(keys - queries + tile.query + i) * gate.token];
+                let of_keys = &biases[..tile.keys];
+                row.iter_mut().zip(of_keys).for_each(|(score, &sum)| *score += own - sum);
             }
         }
         if let Some(cap) = self.terms.cap {

@@ -2,7 +2,7 @@
 
 use super::{Builder, Gradients, Operation, Rotation, Value, Values};
 use crate::attention::softmax::{Chunks, Heads, Mask, Reach, Shape};
-use crate::attention::{self, Attention, Bias, Dropout, Place, Segments, Table, TermGradients};
+use crate::attention::{self, Attention, Bias, Dropout, Pairs, Place, Segments, Table, TermGradients};
 use crate::ops::Real;
 
 /// Rows of a table, chosen by the distance.
@@ -14,6 +14,13 @@ pub struct TableTerm {
     pub index: Vec<u32>,
 }
 
+/// Features as magnitudes at phases, which then turn: [`Builder::polar`].
+#[derive(Clone, Copy, Debug)]
+pub struct PolarTerm {
+    /// The phase of each feature of keys, `[key_heads, head_dim]`; 0 where there is none.
+    pub phases: Option<Value>,
+}
+
 /// Vectors that queries meet by whether a key is of their segment.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentTerm {
@@ -23,11 +30,13 @@ pub struct SegmentTerm {
     pub vectors: Value,
 }
 
-/// The position terms 2 to 7 of one layer, where the first is added to embeddings, and that of segments.
+/// The position terms 2 to 9 of one layer, where the first is added to embeddings, and that of segments.
 #[derive(Default)]
 pub struct Terms {
     /// (2) The rotation.
     pub rotation: Option<Rotation>,
+    /// (2) Whether features become magnitudes before they turn, each a pair.
+    pub polar: Option<PolarTerm>,
     /// (3) `[heads, rows]`
     pub bias: Option<TableTerm>,
     /// (4) `[rows, heads · head_dim]`, or `[rows, head_dim]` for all heads.
@@ -42,12 +51,16 @@ pub struct Terms {
     pub position: Option<Value>,
     /// What tokens have of their segments, where a batch has any: no position term.
     pub segments: Option<SegmentTerm>,
+    /// (8) A number for each place of a query and of a key, `[heads · length, length]`: queries first.
+    pub pairs: Option<Value>,
+    /// (9) Sums over the tokens so far, `[batch · length, heads]`: a query's own less a key's is added to their score.
+    pub gate: Option<Value>,
     /// What scores are multiplied by, if not 1/√head_dim.
     pub scale: Option<f64>,
 }
 
 impl Terms {
-    /// What the terms besides the rotation are computed from: u, v, b, R, R′, V, z and E.
+    /// What the terms that a GPU knows are computed from, besides the rotation: u, v, b, R, R′, V, z and E.
     pub(super) fn values(&self) -> [Option<Value>; 8] {
         let table = |term: &Option<TableTerm>| term.as_ref().map(|term| term.table);
         let [bias, query, key, value] = [&self.bias, &self.query, &self.key, &self.value].map(table);
@@ -149,6 +162,12 @@ impl<T: Real> Softmax<T> {
                 query: table(&terms.query),
                 key: table(&terms.key),
                 value: table(&terms.value),
+                pairs: terms.pairs.map(|value| Pairs { values: values.get(value), places: length }),
+                gate: terms.gate.map(|value| Heads {
+                    data: values.get(value),
+                    token: heads,
+                    sequence: length * heads,
+                }),
                 // Without segments all tokens are of one: all scores of a query grow by the same, and no weight changes.
                 segments: terms.segments.filter(|_| !given.types.is_empty()).map(|own| Segments {
                     query: values.get(own.query),
@@ -196,7 +215,8 @@ impl<T: Real> Operation<T> for Softmax<T> {
         let this = &*self;
         let (joined, terms) = (this.attend.joined, &this.attend.terms);
         let (length, offsets) = (joined.rows / this.attend.batch, this.offsets());
-        let parts = terms.values();
+        let [content, position, bias, query, key, value, segment, vectors] = terms.values();
+        let parts = [content, position, bias, query, key, value, segment, vectors, terms.pairs, terms.gate];
         let mut lent = parts.map(|part| part.map(|value| gradients.lend_zeroed(value)));
         gradients.contribute(joined, |gradients, sum, accumulate| {
             let place = |offset: usize| Place {
@@ -206,7 +226,7 @@ impl<T: Real> Operation<T> for Softmax<T> {
                 sequence: length * joined.width,
             };
             let attention = this.attention(values);
-            let [content, position, bias, query, key, value, segment_query, segment_vectors] =
+            let [content, position, bias, query, key, value, segment_query, segment_vectors, pairs, gate] =
                 lent.each_mut().map(|memory| memory.as_mut().map(|memory| &mut memory[..]));
             let has_segments = attention.terms.segments.is_some();
             let terms = TermGradients {
@@ -218,6 +238,8 @@ impl<T: Real> Operation<T> for Softmax<T> {
                 value,
                 segment_query: segment_query.filter(|_| has_segments),
                 segment_vectors: segment_vectors.filter(|_| has_segments),
+                pairs,
+                gate,
             };
             let given = attention::Gradients {
                 buffers: &mut [sum],

@@ -19,6 +19,10 @@
 //! linear.rs      linear attention and its feature maps
 //! loss.rs        cross-entropy
 //! log_bias.rs    a bias by the logarithm of the distance
+//! power_bias.rs  one by a power of it
+//! fire.rs        a bias by a small network of the places
+//! forget.rs      sums of gates over the tokens so far
+//! polar.rs       features as magnitudes at phases
 //! receptive.rs   frequencies with a receptive field
 //! neighbours.rs  each token beside its neighbours
 //! rows.rs        rows side by side, norms without parameters, one vector for each text
@@ -42,6 +46,8 @@ mod compiled;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod dense;
+mod fire;
+mod forget;
 mod gradients;
 mod linear;
 mod log_bias;
@@ -50,20 +56,25 @@ mod loss;
 mod neighbours;
 mod parameters;
 mod pointwise;
+mod polar;
+mod power_bias;
 mod receptive;
 mod rotate;
 mod rows;
 mod similarity;
 
-pub use attend::{Attend, SegmentTerm, TableTerm, Terms};
+pub use attend::{Attend, PolarTerm, SegmentTerm, TableTerm, Terms};
 pub use batch::{Batch, IGNORE};
 pub(crate) use compiled::Compiled;
 use compiled::Compiles;
 #[cfg(feature = "cuda")]
 pub use cuda::{Backward, Lowered, Lowering, Part, Program};
+pub use fire::FireWeights;
+pub use forget::Gate;
 pub use gradients::Gradients;
 pub use linear::{FeatureMap, LinearForm};
 pub use parameters::{Entry, Init, Parameter, Parameters, mix};
+pub use polar::Polar;
 pub use rotate::{Columns, Rotation};
 
 use crate::error::{Error, Result};

@@ -10,10 +10,18 @@ use rope::{Positions, Rope, Schedule, Table};
 pub struct Rotation {
     /// The rotary embedding.
     pub rope: Rope,
-    /// Frequencies that are learned, `[1, pairs]`, in place of the rope's own.
-    pub frequencies: Option<Value>,
+    /// Frequencies that are learned, `[1, pairs]` each, in place of the rope's own: one list for all heads, or one for each key
+    /// head and the queries that meet it. None where they are fixed.
+    pub frequencies: Vec<Value>,
     /// Whether values turn too.
     pub values: bool,
+}
+
+impl Rotation {
+    /// A rotation at the rope's own frequencies, of queries and keys alone.
+    pub fn fixed(rope: Rope) -> Self {
+        Rotation { rope, frequencies: Vec::new(), values: false }
+    }
 }
 
 /// Which vectors turn: heads `first .. first + count` of every token of `[batch · length, width]`.
@@ -30,7 +38,7 @@ pub struct Columns {
 }
 
 impl<T: Real> Builder<T> {
-    /// Turns heads of `x` in place. Nothing else may read `x` as it was before.
+    /// Turns heads of `x` in place, as many with each list of learned frequencies. Nothing else may read `x` as it was before.
     pub fn rotate(
         &mut self,
         x: Value,
@@ -39,17 +47,23 @@ impl<T: Real> Builder<T> {
         longest: usize,
     ) -> rope::Result<()> {
         let Rotation { rope, frequencies, .. } = rotation;
-        let table = match frequencies {
-            None => table(rope, longest, &columns)?,
-            Some(_) => {
-                let first = rope.frequencies(None).inv_freq().to_vec();
-                let builder = Rope::builder(rope.head_dim()).pairing(rope.pairing());
-                let given = builder.rotary_dim(rope.rotary_dim()).schedule(Schedule::Given(first)).build()?;
-                table(&given, longest, &columns)?
-            }
-        };
         let gradient = vec![0.0; rope.pairs()];
-        self.add(Rotate { x, table, frequencies: *frequencies, columns, is_by_place: false, gradient });
+        if frequencies.is_empty() {
+            let table = table(rope, longest, &columns)?;
+            self.add(Rotate { x, table, frequencies: None, columns, is_by_place: false, gradient });
+            return Ok(());
+        }
+        let first = rope.frequencies(None).inv_freq().to_vec();
+        let builder = Rope::builder(rope.head_dim()).pairing(rope.pairing());
+        let given = builder.rotary_dim(rope.rotary_dim()).schedule(Schedule::Given(first)).build()?;
+        let table = table::<T>(&given, longest, &columns)?;
+        let heads = columns.heads / frequencies.len();
+        for (index, &own) in frequencies.iter().enumerate() {
+            let first = columns.first + index * heads * rope.head_dim();
+            let (columns, gradient) = (Columns { first, heads, ..columns }, gradient.clone());
+            let (table, frequencies) = (table.clone(), Some(own));
+            self.add(Rotate { x, table, frequencies, columns, is_by_place: false, gradient });
+        }
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use super::memory::{filled, is_available};
 use super::{Activation, Real};
 use crate::attention::softmax::{Mask, Shape};
 use crate::error::{Error, Result, WORK};
-use crate::graph::LinearForm;
+use crate::graph::{Gate, LinearForm, Polar};
 use rope::Table;
 
 /// A device.
@@ -199,6 +199,35 @@ pub trait Backend: Send + Sync {
         Ok(())
     }
 
+    /// Sums over tokens, `[batch, length, heads]`, of what gates make of `read` `[batch, length, heads]`: into `sums`, where a token has
+    /// 2 · heads numbers, its sums and what rounding left of them. They go on from the token before, where there is one.
+    fn accumulate<T: Real>(
+        &self,
+        _gate: Gate,
+        _read: &Self::Buffer<T>,
+        _sums: &mut Self::Buffer<T>,
+        _work: &Accumulate,
+    ) -> Result<()> {
+        Err(Error::Device("the encoding forget has no form for this device; use the CPU".into()))
+    }
+
+    /// Queries, keys and values side by side, `[tokens, (heads + 2 · key_heads) · head_dim]`, each feature as a pair: magnitude and
+    /// 0 of queries, a magnitude at its phase of keys, the number and 0 of values ([`Builder::polar`](crate::graph::Builder::polar)).
+    fn polar<T: Real>(
+        &self,
+        _joined: &Self::Buffer<T>,
+        _phases: Option<&Self::Buffer<T>>,
+        _work: Polar,
+        _out: &mut Self::Buffer<T>,
+    ) -> Result<()> {
+        Err(Error::Device("the encoding pope has no form for this device; use the CPU".into()))
+    }
+
+    /// The first number of each pair: x `[…, 2 · n]`, out `[…, n]`.
+    fn firsts<T: Real>(&self, _x: &Self::Buffer<T>, _out: &mut Self::Buffer<T>) -> Result<()> {
+        Err(Error::Device("the encoding pope has no form for this device; use the CPU".into()))
+    }
+
     /// out `[batch, width]` = the mean over the tokens of x `[batch, tokens, width]`.
     fn mean<T: Real>(&self, x: &Self::Buffer<T>, size: [usize; 3], out: &mut Self::Buffer<T>) -> Result<()>;
 }
@@ -224,6 +253,10 @@ pub struct Terms<'a, M> {
     pub value: Option<TermRows<'a, M>>,
     /// E, with z and c.
     pub segments: Option<TermSegments<'a, M>>,
+    /// B `[heads, places, places]`, and how many places there are.
+    pub pairs: Option<(&'a M, usize)>,
+    /// g: one number for each token and head, `[batch, keys, heads]`.
+    pub gate: Option<Part<'a, M>>,
 }
 
 /// Vectors that queries meet by whether a key is of their segment: as [`Segments`](crate::attention::Segments).
@@ -260,6 +293,8 @@ impl<M> Default for Terms<'_, M> {
             key: None,
             value: None,
             segments: None,
+            pairs: None,
+            gate: None,
         }
     }
 }
@@ -267,14 +302,31 @@ impl<M> Default for Terms<'_, M> {
 impl<M> Terms<'_, M> {
     /// Whether there is none but a factor of scores, so that an attention is the plain one.
     pub fn is_empty(&self) -> bool {
-        let Terms { scale: _, cap, content, position, bias, query, key, value, segments } = self;
+        let Terms { scale: _, cap, content, position, bias, query, key, value, segments, pairs, gate } = self;
         let tables = [bias, query, key, value];
         cap.is_none()
             && content.is_none()
             && position.is_none()
             && segments.is_none()
+            && pairs.is_none()
+            && gate.is_none()
             && tables.iter().all(|table| table.is_none())
     }
+}
+
+/// Where sums over tokens stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accumulate {
+    /// Texts.
+    pub batch: usize,
+    /// New tokens of a text.
+    pub length: usize,
+    /// Heads.
+    pub heads: usize,
+    /// Tokens of a text before those.
+    pub past: usize,
+    /// Tokens of a text that there is room for.
+    pub capacity: usize,
 }
 
 /// Heads in rows: in each row of `step` numbers, from `offset` on, `heads` vectors side by side.

@@ -1,13 +1,13 @@
 //! The operations on the CPU: each is a loop of this folder, over the threads of the current rayon pool.
 
-use super::backend::{Backend, HeadRows, LinearWork, Part, TermRows, Terms};
+use super::backend::{Accumulate, Backend, HeadRows, LinearWork, Part, TermRows, Terms};
 use super::memory::filled;
 use super::{Activation, Memory, Precision, Real, Weight, Words};
 use crate::attention::linear::Carried;
 use crate::attention::softmax::{self, Heads, Mask, Shape};
 use crate::attention::{self, Attention, Bias};
 use crate::error::{Error, Result, WORK};
-use crate::graph::LinearForm;
+use crate::graph::{Gate, LinearForm, Polar};
 use rope::{Positions, Table, Turn, ViewMut};
 use std::sync::{Mutex, PoisonError};
 
@@ -289,6 +289,45 @@ impl<D: OnCpu> Backend for D {
         Ok(())
     }
 
+    fn accumulate<T: Real>(
+        &self,
+        gate: Gate,
+        read: &Memory<T>,
+        sums: &mut Memory<T>,
+        work: &Accumulate,
+    ) -> Result<()> {
+        let Accumulate { batch, length, heads, past, capacity } = *work;
+        for (sequence, read) in read[..batch * length * heads].chunks_exact(length * heads).enumerate() {
+            let rows = &mut sums[sequence * capacity * 2 * heads..][..capacity * 2 * heads];
+            for head in 0..heads {
+                let before = past.checked_sub(1).map(|token| token * 2 * heads + head);
+                let mut sum = before.map_or(0.0, |at| rows[at].to_f64() + rows[at + heads].to_f64());
+                for (token, row) in rows.chunks_exact_mut(2 * heads).enumerate().skip(past).take(length) {
+                    sum += gate.of(read[(token - past) * heads + head].to_f64());
+                    row[head] = T::of(sum);
+                    row[heads + head] = T::of(sum - row[head].to_f64());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn polar<T: Real>(
+        &self,
+        joined: &Memory<T>,
+        phases: Option<&Memory<T>>,
+        work: Polar,
+        out: &mut Memory<T>,
+    ) -> Result<()> {
+        work.forward(joined, phases.map(|phases| &phases[..]), out);
+        Ok(())
+    }
+
+    fn firsts<T: Real>(&self, x: &Memory<T>, out: &mut Memory<T>) -> Result<()> {
+        out.iter_mut().zip(x.iter().step_by(2)).for_each(|(out, &x)| *out = x);
+        Ok(())
+    }
+
     fn mean<T: Real>(
         &self,
         x: &Memory<T>,
@@ -334,6 +373,12 @@ pub(super) fn host_terms<'a, T: Real>(
             query: own.query,
             vectors: own.vectors,
             ids: own.ids,
+        }),
+        pairs: terms.pairs.map(|(values, places)| attention::Pairs { values, places }),
+        gate: terms.gate.map(|part| Heads {
+            data: &part.buffer[part.offset..],
+            token: part.token,
+            sequence: part.sequence,
         }),
     }
 }

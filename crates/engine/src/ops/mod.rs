@@ -35,7 +35,7 @@ pub mod weight;
 pub mod words;
 
 pub use activation::Activation;
-pub use backend::{Backend, HeadRows, LinearWork, Part, TermRows, TermSegments, Terms};
+pub use backend::{Accumulate, Backend, HeadRows, LinearWork, Part, TermRows, TermSegments, Terms};
 pub use cpu::Cpu;
 #[cfg(feature = "cuda")]
 pub use cuda::{Arithmetic, Cuda};

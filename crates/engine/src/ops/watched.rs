@@ -87,7 +87,17 @@ fn weights<T: Real>(
                     let tables = meet(&terms.query, &position, head, entry)
                         + meet(&terms.key, &key_numbers, head, entry)
                         + by_segment.as_ref().map_or(0.0, |product| product(key));
-                    let score = scale * (dot(&content, k) + tables) + bias;
+                    let place = query + keys - queries;
+                    let pair = terms.pairs.as_ref().map_or(0.0, |pairs| {
+                        let row = (head * pairs.places + place) * pairs.places;
+                        pairs.values[row + key].to_f64()
+                    });
+                    let gate = terms.gate.as_ref().map_or(0.0, |gate| {
+                        let sum =
+                            |token: usize| gate.data[sequence * gate.sequence + token * gate.token + head];
+                        sum(place).to_f64() - sum(key).to_f64()
+                    });
+                    let score = scale * (dot(&content, k) + tables) + bias + pair + gate;
                     terms.cap.map_or(score, |cap| cap * (score / cap).tanh())
                 };
                 let scores: Vec<f64> = (0..keys).map(score).collect();

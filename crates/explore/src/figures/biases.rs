@@ -92,6 +92,7 @@ pub fn biases(ask: &Ask) -> Result<Biases> {
         width: HEADS * ask.dim,
         codes: HEADS * ask.dim,
         heads: HEADS,
+        key_heads: HEADS,
         head_dim: ask.dim,
         is_causal: false,
         has_biases: true,

@@ -230,7 +230,13 @@ impl Panel {
         for (index, point) in series.points.iter().enumerate() {
             let Some((x, y)) = place(point.x, point.y) else { continue };
             let is_shown = index % stride == (series.look % LOOKS) * stride / LOOKS;
-            if !is_shown && (!is_wide || index % pointed != 0) {
+            let is_plain = series.mark == Mark::Plain;
+            if !is_shown && (!is_wide || is_plain || index % pointed != 0) {
+                continue;
+            }
+            if is_plain {
+                let d = marker(series.look, x, y, 3.6);
+                let _ = writeln!(out, "<path class=\"dot\" d=\"{d}\"/>");
                 continue;
             }
             let shape = match is_shown {

@@ -31,6 +31,16 @@ impl Figure {
         self.draw(width, 0.0, false)
     }
 
+    /// The same with about so many points in each panel, for a page with many pictures.
+    pub fn lighter(&self, points: usize) -> Figure {
+        Figure { panels: self.panels.iter().map(|panel| panel.lighter(points)).collect(), ..self.clone() }
+    }
+
+    /// The same without thin lines, and with markers that say nothing when they are pointed at.
+    pub fn plain(&self) -> Figure {
+        Figure { panels: self.panels.iter().map(Panel::plain).collect(), ..self.clone() }
+    }
+
     /// An SVG that stands alone.
     pub fn file(&self, width: f64) -> String {
         self.draw(width, 16.0, true)

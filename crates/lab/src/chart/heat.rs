@@ -37,6 +37,32 @@ pub struct HeatRow {
 }
 
 impl HeatMap {
+    /// The same with at most so many columns, each the mean of some, for a page with many of them.
+    pub fn lighter(&self, columns: usize) -> HeatMap {
+        let joined = self.columns.len().div_ceil(columns.max(1)).max(1);
+        if joined == 1 {
+            return self.clone();
+        }
+        let label = |labels: &[String]| match labels {
+            [first, .., last] => {
+                let (first, last) = (first.split('–').next(), last.split('–').next_back());
+                format!("{}–{}", first.unwrap_or_default(), last.unwrap_or_default())
+            }
+            _ => labels.concat(),
+        };
+        let mean = |values: &[f64]| {
+            let known: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+            known.iter().sum::<f64>() / known.len() as f64
+        };
+        let row =
+            |row: &HeatRow| HeatRow { values: row.values.chunks(joined).map(mean).collect(), ..row.clone() };
+        HeatMap {
+            columns: self.columns.chunks(joined).map(label).collect(),
+            rows: self.rows.iter().map(row).collect(),
+            ..self.clone()
+        }
+    }
+
     /// An SVG for a page that has [`STYLE`](super::STYLE).
     pub fn inline(&self, width: f64) -> String {
         self.draw(width, 0.0, false)

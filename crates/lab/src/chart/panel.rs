@@ -70,6 +70,8 @@ pub enum Mark {
     /// With markers; with some where there are many.
     #[default]
     Marker,
+    /// With markers that say nothing when they are pointed at.
+    Plain,
     /// As a line only.
     None,
 }
@@ -83,6 +85,38 @@ pub struct Point {
     pub y: f64,
     /// What is said when it is pointed at; if nothing, its label and its numbers.
     pub tip: String,
+}
+
+impl Panel {
+    /// The same with fewer points and thin lines of fewer points, as a page with many of them needs it.
+    pub(super) fn lighter(&self, points: usize) -> Panel {
+        let lines = self.series.iter().map(|series| 1 + series.behind.len()).sum::<usize>().max(1);
+        let each = (points / lines).clamp(8, points.max(8));
+        let series = self.series.iter().map(|series| Series {
+            points: thinned(&series.points, 2 * each),
+            behind: series.behind.iter().map(|line| thinned(line, each)).collect(),
+            band: thinned(&series.band, 2 * each),
+            ..series.clone()
+        });
+        Panel { series: series.collect(), ..self.clone() }
+    }
+
+    /// The same without thin lines, and with markers that say nothing.
+    pub(super) fn plain(&self) -> Panel {
+        let series = self.series.iter().map(|series| {
+            let mark = if series.mark == Mark::None { Mark::None } else { Mark::Plain };
+            Series { behind: Vec::new(), mark, ..series.clone() }
+        });
+        Panel { series: series.collect(), ..self.clone() }
+    }
+}
+
+/// At most so many of a list, evenly, with the first and the last.
+fn thinned<P: Clone>(list: &[P], most: usize) -> Vec<P> {
+    if list.len() <= most || most < 2 {
+        return list.to_vec();
+    }
+    (0..most).map(|index| list[index * (list.len() - 1) / (most - 1)].clone()).collect()
 }
 
 impl From<(f64, f64)> for Point {

@@ -8,8 +8,8 @@ use super::super::tasks::{Example, Task};
 use super::{TEST, test_example};
 use roformer::Result;
 use roformer::blueprint::Blueprint;
-use roformer::encoding::{Encoding, Sizes, Terms};
-use roformer::graph::{Attend, Builder, Columns, Graph, Init, Value};
+use roformer::encoding::Sizes;
+use roformer::graph::{Builder, Graph, Init, Value};
 use roformer::network::{Mixing, Network};
 
 /// Texts that are looked at.
@@ -25,8 +25,8 @@ pub fn by_distance(trained: &Trained, settings: &Settings, task: &dyn Task) -> R
     let example = |row| test_example(settings, task, settings.train_length, row);
     let examples: Vec<Example> = (0..TEXTS as u64).map(example).collect();
     let mut batch = join(&examples, tokens);
-    let encode = trained.network.blueprint.encoding.as_encode::<f32>();
-    batch.positions = encode.positions(tokens, settings.seed ^ TEST, 0).unwrap_or_default();
+    let encoding = &trained.network.blueprint.encoding;
+    batch.positions = encoding.positions_of_tests(tokens, settings.seed ^ TEST, 0).unwrap_or_default();
     let mut layers = Vec::new();
     for layer in 0..trained.network.blueprint.layers {
         // What enters a layer is what a model of as many layers as are before it gives.
@@ -67,6 +67,7 @@ fn weights(
         width,
         codes: width,
         heads,
+        key_heads: heads,
         head_dim,
         is_causal: true,
         has_biases: true,
@@ -90,22 +91,7 @@ fn weights(
     }
     let marks = builder.constant(tokens, joined, &marks);
     let projected = builder.sum(projected, marks);
-    let terms = network.blueprint.encoding.as_encode::<f32>().terms(&mut builder, layer, &sizes);
-    rotate(&mut builder, projected, &terms, network, &sizes)?;
-    let terms = Terms { rotation: None, value: None, ..terms };
-    let (batch, key_heads, is_causal, dropout) = (TEXTS, heads, true, 0.0);
-    let out = builder.attend(Attend {
-        joined: projected,
-        batch,
-        heads,
-        key_heads,
-        head_dim,
-        is_causal,
-        window: None,
-        chunk: None,
-        dropout,
-        terms,
-    });
+    let out = network.attend(&mut builder, [projected, read], layer, &sizes)?;
     let mut graph = builder.build()?;
     give(&trained.layout, &trained.parameters, &mut graph);
     // The values are the marks alone.
@@ -114,27 +100,6 @@ fn weights(
     parameters[weight.range()][values * width..].fill(0.0);
     parameters[bias.range()][values..].fill(0.0);
     Ok((graph, out))
-}
-
-/// Turns queries and keys, and leaves the marks alone.
-fn rotate(
-    builder: &mut Builder<f32>,
-    joined: Value,
-    terms: &Terms,
-    network: &Network,
-    sizes: &Sizes,
-) -> Result<()> {
-    let Some(turned) = &terms.rotation else { return Ok(()) };
-    let positions = match &network.blueprint.encoding {
-        Encoding::Randomised(randomised) => randomised.range,
-        _ => sizes.longest,
-    };
-    for (part, are_keys) in [(0, false), (1, true)] {
-        let first = part * sizes.heads * sizes.head_dim;
-        let columns = Columns { first, heads: sizes.heads, length: sizes.length, are_keys };
-        builder.rotate(joined, turned, columns, positions)?;
-    }
-    Ok(())
 }
 
 /// Adds weights of keys from `first` on to the sums by distance.

@@ -28,8 +28,8 @@ pub fn by_context(trained: &Trained, settings: &Settings, task: &dyn Task) -> Re
         };
         let texts: Vec<Example> = texts.iter().map(cut).collect();
         let mut batch = join(&texts, length);
-        let encode = trained.network.blueprint.encoding.as_encode::<f32>();
-        batch.positions = encode.positions(length, settings.seed ^ TEST, 0).unwrap_or_default();
+        let encoding = &trained.network.blueprint.encoding;
+        batch.positions = encoding.positions_of_tests(length, settings.seed ^ TEST, 0).unwrap_or_default();
         let mut laid = trained.lay_out(&trained.network, rows, length, settings.longest(task))?;
         laid.set(batch)?;
         points.push(ContextPoint { context: length - TARGETS, loss: laid.graph.forward().min(HOPELESS) });

@@ -2,7 +2,7 @@
 
 use super::super::results::Learned;
 use super::super::run::Trained;
-use roformer::encoding::Encoding;
+use roformer::encoding::{Encoding, Kernel};
 
 /// α and ρ of a receptive field, r₁ and r₂ of KERPLE (the mean over heads): a number for each layer. Nothing for others,
 /// whose parameters are tables.
@@ -22,16 +22,21 @@ pub fn learned(trained: &Trained) -> Vec<Learned> {
                 list("rho", fields.iter().map(|field| field[1]).collect()),
             ]
         }
-        Encoding::Kerple(_) => {
+        Encoding::Kerple(own) => {
+            let is_power = own.kernel == Kernel::Power;
+            let made = |part: usize, learned: f64| match is_power && part == 1 {
+                true => 2.0 / (1.0 + (-learned).exp()),
+                false => learned.exp(),
+            };
             let of = |part: usize| {
                 let mean = |layer| {
                     let heads = numbers(format!("position.kerple.{layer}.weight"));
-                    let sum: f64 = heads.chunks(2).map(|head| head[part].exp()).sum();
+                    let sum: f64 = heads.chunks(2).map(|head| made(part, head[part])).sum();
                     sum / trained.network.blueprint.heads as f64
                 };
                 layers.clone().map(mean).collect()
             };
-            vec![list("strength", of(0)), list("rate", of(1))]
+            vec![list("strength", of(0)), list(if is_power { "power" } else { "rate" }, of(1))]
         }
         _ => Vec::new(),
     }

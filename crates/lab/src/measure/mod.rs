@@ -47,11 +47,8 @@ pub fn accuracy(
         let counted = rows.min(settings.examples - tested);
         batch.targets[counted * tokens..].fill(IGNORE);
         let targets = batch.targets.clone();
-        let positions = network.blueprint.encoding.as_encode::<f32>().positions(
-            tokens,
-            settings.seed ^ TEST,
-            tested as u64,
-        );
+        let encoding = &network.blueprint.encoding;
+        let positions = encoding.positions_of_tests(tokens, settings.seed ^ TEST, tested as u64);
         laid.set(Batch { positions: positions.unwrap_or_default(), ..batch })?;
         let mean = laid.graph.forward();
         let said = answers(trained, laid.graph.value(laid.hidden));

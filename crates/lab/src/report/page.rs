@@ -14,6 +14,13 @@ const WIDE: f64 = 736.0;
 const NARROW: f64 = 360.0;
 const FILE: f64 = 800.0;
 
+/// From so many encodings on, pictures on the page have less detail than the files beside it: with all of it a page of twenty
+/// encodings and ten tasks would have more than ten megabytes, most of them points of single seeds.
+const CROWDED: usize = 9;
+/// The points of a picture, and the columns of a heat map, of such a page.
+const POINTS: usize = 900;
+const COLUMNS: usize = 16;
+
 /// A report: the page, and the names and texts of the figures beside it.
 pub(super) struct Page<'a> {
     language: Language,
@@ -87,6 +94,11 @@ impl<'a> Page<'a> {
 </html>
 "
         )
+    }
+
+    /// Whether there are so many encodings that pictures have less detail.
+    fn is_crowded(&self) -> bool {
+        labels(self.results).len() >= CROWDED
     }
 
     fn title(&self) -> &'static str {
@@ -207,7 +219,7 @@ impl<'a> Page<'a> {
             let label = language.of("attention by distance", "注意力与相对距离");
             let drawn = format!(
                 "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><div class=\"heat\">{}</div></div>",
-                map.inline(WIDE)
+                if self.is_crowded() { map.lighter(COLUMNS) } else { map.clone() }.inline(WIDE)
             );
             let caption = language.of(
                 "Mean attention to the token so many places back, over heads, texts and seeds, at the longest trained length. Shades are even steps of the square root.",
@@ -257,6 +269,10 @@ impl<'a> Page<'a> {
         inner.push_str("</div>\n");
         for (against, figure) in &drawn {
             let shown = match figure {
+                // The same lines over another axis: without the seeds, which the first shows.
+                Some(figure) if self.is_crowded() && *against != Against::Steps => {
+                    figure.lighter(POINTS).plain().inline(WIDE)
+                }
                 Some(figure) => self.lines(task, figure),
                 None => format!(
                     "<p class=\"soft\">{}</p>",
@@ -278,10 +294,13 @@ impl<'a> Page<'a> {
     fn lines(&self, task: &TaskResult, figure: &Figure) -> String {
         let groups = groups(self.results, task);
         let chips = self.chips(groups.iter().map(|group| (group.look, group.label)));
-        let narrow = Figure { columns: 1, ..figure.clone() };
+        let (mut wide, mut narrow) = (figure.clone(), Figure { columns: 1, ..figure.clone() });
+        if self.is_crowded() {
+            (wide, narrow) = (figure.lighter(POINTS), narrow.lighter(POINTS).plain());
+        }
         format!(
             "<div class=\"wide\">{}</div>\n<div class=\"narrow\">{chips}{}</div>\n",
-            figure.inline(WIDE),
+            wide.inline(WIDE),
             narrow.inline(NARROW)
         )
     }

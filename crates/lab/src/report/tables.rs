@@ -41,10 +41,19 @@ fn section(title: &str, columns: usize) -> String {
     )
 }
 
-/// Every encoding on every task: within the trained lengths and beyond, with how it was judged.
+/// Tasks beside each other in a table: as many as a page is wide.
+const BESIDE: usize = 3;
+
+/// Every encoding on every task: within the trained lengths and beyond, with how it was judged. Where there are many tasks, a
+/// few to a table, so that none is cut off at the edge of the page.
 pub(super) fn glance(language: Language, results: &Results) -> String {
+    let tables = results.tasks.chunks(BESIDE);
+    tables.map(|tasks| glance_of(language, results, tasks)).collect()
+}
+
+fn glance_of(language: Language, results: &Results, tasks: &[TaskResult]) -> String {
     let mut head = vec![language.of("encoding", "位置编码").to_string()];
-    for task in &results.tasks {
+    for task in tasks {
         let what = if task.is_language { language.of(", loss", "，损失") } else { "" };
         let (name, trained) = (&task.name, task.train_length);
         head.push(
@@ -55,7 +64,7 @@ pub(super) fn glance(language: Language, results: &Results) -> String {
     let mut body = String::from("<tbody>\n");
     for (look, label) in labels(results).into_iter().enumerate() {
         let mut cells = Vec::new();
-        for task in &results.tasks {
+        for task in tasks {
             let groups = groups(results, task);
             let group = groups.iter().find(|group| group.label == label);
             cells.extend([(false, Measure::InRange), (true, Measure::Beyond)].map(|(is_beyond, measure)| {

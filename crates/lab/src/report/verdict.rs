@@ -122,7 +122,21 @@ fn learned(language: Language, results: &Results, tasks: &[&TaskResult]) -> Stri
         language.of(format!("{labels} on {names}"), format!("{names} 上的 {labels}"))
     });
     let misses: Vec<String> = misses.collect();
+    // A sentence that is read aloud names a few, and counts where there are more.
+    let is_long = missed.len() > NAMED;
+    let misses = if is_long { vec![hardest(language, results, tasks, seen.len())] } else { misses };
     match (seen.len(), missed.len()) {
+        (all, some) if is_long => {
+            let (rest, misses) = (all - some, misses.concat());
+            language.of(
+                format!(
+                    "{rest} of {all} encodings learn {every} within the lengths they were trained on ({line} of the answers right); {misses}"
+                ),
+                format!(
+                    "{all} 种位置编码中有 {rest} 种在训练长度之内学会了{every}（答案正确率达到 {line}）；{misses}"
+                ),
+            )
+        }
         (all, 0) => language.of(
             format!(
                 "all {all} encodings learn {every} within the lengths they were trained on ({line} of the answers right)"
@@ -143,6 +157,28 @@ fn learned(language: Language, results: &Results, tasks: &[&TaskResult]) -> Stri
             )
         }
     }
+}
+
+/// The most encodings that a sentence names.
+const NAMED: usize = 4;
+
+/// The tasks that the fewest of `all` encodings learned: one, or two.
+fn hardest(language: Language, results: &Results, tasks: &[&TaskResult], all: usize) -> String {
+    let learned = |task: &TaskResult| {
+        digest::groups(results, task).iter().filter(|group| group.has_learned(task)).count()
+    };
+    let mut counts: Vec<(usize, &str)> = tasks.iter().map(|task| (learned(task), &task.name[..])).collect();
+    counts.retain(|(count, _)| *count < all);
+    counts.sort_by_key(|(count, _)| *count);
+    let of = |&(count, name): &(usize, &str)| {
+        let name = quoted(name);
+        language.of(format!("{name}, by {count} of {all}"), format!("{name}（{all} 种中的 {count} 种）"))
+    };
+    let named: Vec<String> = counts.iter().take(2).map(of).collect();
+    language.of(
+        format!("the fewest learn {}", named.join(", and ")),
+        format!("学会的最少的是 {}", named.join("和 ")),
+    )
 }
 
 /// What holds beyond the trained lengths.
@@ -214,8 +250,14 @@ fn trust(language: Language, results: &Results) -> Sentence {
                     )
                 }
                 _ => {
-                    let (names, are) =
-                        (names_of(language, &different), if different.len() == 1 { "is" } else { "are" });
+                    let names = match different.len() > NAMED {
+                        true => {
+                            let count = different.len();
+                            language.of(format!("{count} encodings"), format!("{count} 种位置编码"))
+                        }
+                        false => names_of(language, &different),
+                    };
+                    let are = if different.len() == 1 { "is" } else { "are" };
                     language.of(
                         format!("{names} {are} called different from {baseline} although nothing is there to be found, so take the rest with care"),
                         format!("{names} 被判为与 {baseline} 不同，而这里本没有差异可言，因此其余结论要谨慎看待"),

@@ -162,6 +162,20 @@ fn too_few_seeds_say_nothing() {
     );
 }
 
+/// Four are named; of more it is counted how many learned what the fewest did.
+#[test]
+fn many_misses_are_counted() {
+    let runs = |missed: usize| {
+        let others = (0..6).map(|index| run(&format!("e{index}"), if index < missed { 0.2 } else { 1.0 }));
+        [run("rotary", 1.0)].into_iter().chain(others).collect::<Vec<_>>()
+    };
+    let four = &texts(&results(vec![task("copy", runs(4), vec![])]))[0];
+    assert!(four.contains("but not `e0`") && !four.contains("fewest"), "{four}");
+    let many = &texts(&results(vec![task("copy", runs(2), vec![]), task("sort", runs(6), vec![])]))[0];
+    assert!(many.contains("the fewest learn `sort`, by 1 of 7, and `copy`, by 5 of 7"), "{many}");
+    assert!(many.starts_with("1 of 7 encodings learn every task"), "{many}");
+}
+
 #[test]
 fn a_false_alarm_is_told() {
     let rows = vec![

@@ -65,6 +65,79 @@ fn times_change_only_what_is_measured() {
     assert_eq!(opening(&with), opening(&without));
 }
 
+/// As many encodings, tasks and seeds as the full preset has, and a few more.
+fn many() -> (Results, Timings) {
+    let (few, timings) = made_up();
+    let base = |index: usize| few.plan.encodings[index % few.plan.encodings.len()].label.clone();
+    let label = |index: usize| match index < few.plan.encodings.len() {
+        true => base(index),
+        false => format!("{}-{index}", base(index).split(':').next().unwrap()),
+    };
+    let mut results = few.clone();
+    results.plan.seeds = (1..=5).collect();
+    results.plan.encodings =
+        (0..22).map(|index| lab::results::EncodingPlan { label: label(index), name: label(index) }).collect();
+    let mut all = Timings { runs: Vec::new(), ..timings.clone() };
+    results.tasks = (0..10)
+        .map(|index| {
+            let old = &few.tasks[index % few.tasks.len()];
+            let mut task = old.clone();
+            task.name = format!("{}-{index}", old.name);
+            (task.runs, task.comparisons) = (Vec::new(), Vec::new());
+            for encoding in 0..22 {
+                for seed in 1..=5 {
+                    let like = |run: &&lab::results::RunResult| {
+                        run.encoding == base(encoding) && run.seed == (seed - 1) % 3 + 1 && !run.is_again
+                    };
+                    let mut run = old.runs.iter().find(like).unwrap().clone();
+                    (run.encoding, run.seed) = (label(encoding), seed);
+                    task.runs.push(run);
+                }
+                let rows =
+                    old.comparisons.iter().filter(|row| row.encoding == base(encoding) && !row.is_again);
+                task.comparisons.extend(rows.cloned().map(|mut row| {
+                    row.encoding = label(encoding);
+                    row
+                }));
+            }
+            let timed = task.runs.iter().map(|run| lab::results::RunTiming {
+                task: task.name.clone(),
+                encoding: run.encoding.clone(),
+                seed: run.seed,
+                is_again: false,
+                seconds: 10.0 + run.seed as f64,
+                tokens_s: 1000.0,
+            });
+            all.runs.extend(timed);
+            task
+        })
+        .collect();
+    (results, all)
+}
+
+#[test]
+fn a_page_of_many_encodings_is_small_and_can_be_read() {
+    let (results, timings) = many();
+    let page = page("report-many", &results, &timings);
+    println!("a page of 22 encodings, 10 tasks and 5 seeds has {} bytes", page.len());
+    assert!(page.len() < 3_000_000, "{}", page.len());
+    // Every picture is there, with every line, and the files beside the page have all points.
+    for index in 0..10 {
+        assert!(page.contains(&format!("id=\"task-{index}\"")));
+    }
+    // No table is wider than three tasks.
+    let glance = &page[page.find("class=\"glance\"").unwrap()..page.find("id=\"task-0\"").unwrap()];
+    assert_eq!(glance.matches("<table>").count(), 4);
+    for head in glance.split("<thead>").skip(1) {
+        let head = head.split("</thead>").next().unwrap();
+        assert!(head.matches("<th ").count() <= 7, "{head}");
+    }
+    // The first sentence is one that can be read aloud.
+    let first = page.split("<ol class=\"findings\">").nth(1).unwrap().split("</li>").next().unwrap();
+    let words = first.split_whitespace().count();
+    assert!(words <= 75, "{words} words: {first}");
+}
+
 #[test]
 fn a_page_asks_for_nothing() {
     let (results, timings) = made_up();

@@ -120,6 +120,13 @@ impl Blueprint {
                 return Err(Error::input("the projections of deberta", "shared", expected));
             }
         }
+        if self.head_norms == HeadNorms::Bare && self.encoding.meeting_dim(1) != 1 {
+            let value =
+                format!("{}, in a model that norms heads after they are turned", self.encoding.name());
+            let expected =
+                "another: the magnitudes of its features are no longer a head's when they are turned";
+            return Err(Error::input("the encoding", value, expected));
+        }
         let own = self.local.as_ref().and_then(|local| local.encoding.as_ref());
         let mut all = [Some(&self.encoding), own].into_iter().flatten();
         all.try_for_each(|encoding| encoding.as_encode::<f32>().check(&self.encoded_sizes(1)))

@@ -276,7 +276,8 @@ impl Blueprint {
 
     /// The window of a layer, where it has one.
     pub(crate) fn window_of(&self, layer: usize) -> Option<usize> {
-        self.local_of(layer).and_then(|local| local.window)
+        let own = || self.encoding.window_of(layer);
+        self.local_of(layer).and_then(|local| local.window).or_else(own)
     }
 
     /// The length of the pieces that a layer's texts are cut into, where they are.
@@ -348,6 +349,11 @@ impl Blueprint {
         self.key_heads * self.head_dim
     }
 
+    /// Numbers of a token's keys, and of its values, as a cache keeps them.
+    pub(crate) fn kept_width(&self) -> usize {
+        self.key_heads * self.encoding.meeting_dim(self.head_dim)
+    }
+
     /// Labels of a classifier.
     pub fn classes(&self) -> usize {
         self.labels.count
@@ -362,6 +368,7 @@ impl Blueprint {
             width: self.width,
             codes: if self.codes_first { self.embedding } else { self.width },
             heads: self.heads,
+            key_heads: self.key_heads,
             head_dim: self.head_dim,
             is_causal: self.is_causal(),
             has_biases: self.biases.queries,

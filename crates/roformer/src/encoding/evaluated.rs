@@ -3,9 +3,9 @@
 //! The graph that an encoding lays out for training is run once, so that an encoding is written once. Tables of a length
 //! serve all shorter texts: entries are by distance, codes by position.
 
-use super::{Encode, Encoding, Sizes};
+use super::{Encode, Encoding, Gate, GateTerm, Sizes};
 use crate::error::Result;
-use crate::graph::{Builder, Graph, Parameters, TableTerm, Value};
+use crate::graph::{Builder, Graph, Parameter, Parameters, TableTerm, Value};
 use crate::ops::Real;
 use rope::{Rope, Schedule};
 
@@ -13,7 +13,7 @@ use rope::{Rope, Schedule};
 pub(crate) struct Evaluated<T> {
     /// Term 1.
     pub codes: Option<Codes<T>>,
-    /// Terms 2 to 7 of each layer.
+    /// Terms 2 to 9 of each layer.
     pub layers: Vec<LayerTerms<T>>,
 }
 
@@ -25,10 +25,12 @@ pub(crate) struct Codes<T> {
     pub merge: Option<Vec<T>>,
 }
 
-/// Terms 2 to 7 of one layer.
+/// Terms 2 to 9 of one layer.
 pub(crate) struct LayerTerms<T> {
-    /// The rotation, and whether values are rotated too.
-    pub rotation: Option<(Rope, bool)>,
+    /// The rotations, one for all heads or one for each key head, and whether values are rotated too.
+    pub rotation: Option<(Vec<Rope>, bool)>,
+    /// The phases of keys, `[key_heads, head_dim]`, where there are some, if features become magnitudes first.
+    pub polar: Option<Option<Vec<T>>>,
     /// b `[heads, rows]`
     pub bias: Option<TableOf<T>>,
     /// R `[rows, heads or 1, head_dim]`
@@ -41,8 +43,22 @@ pub(crate) struct LayerTerms<T> {
     pub content: Option<Vec<T>>,
     /// v `[heads, head_dim]`
     pub position: Option<Vec<T>>,
+    /// B `[heads, length, length]`
+    pub pairs: Option<Vec<T>>,
+    /// What sums over tokens are made of.
+    pub gate: Option<GateOf<T>>,
     /// The factor of scores.
     pub scale: Option<f64>,
+}
+
+/// Gates by what a layer reads.
+pub(crate) struct GateOf<T> {
+    /// w `[heads, width]`
+    pub weight: Vec<T>,
+    /// b `[heads]`
+    pub bias: Vec<T>,
+    /// g
+    pub gate: Gate,
 }
 
 /// Rows of a table, chosen by the distance.
@@ -68,7 +84,7 @@ impl<T: Real> Evaluated<T> {
         sizes: &Sizes,
         parameters: &[T],
     ) -> Result<Self> {
-        let Laid { builder, codes, terms } = Laid::<T>::new(encoding, encodings, sizes);
+        let Laid { builder, codes, terms, gates } = Laid::<T>::new(encoding, encodings, sizes);
         let mut graph = builder.build()?;
         graph.parameters_mut().copy_from_slice(parameters);
         graph.forward();
@@ -78,22 +94,33 @@ impl<T: Real> Evaluated<T> {
             width: term.table.width,
             index: term.index,
         };
-        let layers = terms.into_iter().zip(encodings).map(|(terms, encoding)| {
+        let learned = |parameter: Parameter| graph.parameters()[parameter.range()].to_vec();
+        let layers = terms.into_iter().zip(gates).zip(encodings).map(|((terms, gate), encoding)| {
             let rotation = terms.rotation.map(|rotation| {
-                let rope = match rotation.frequencies {
-                    Some(frequencies) => given(&rotation.rope, graph.value(frequencies), 1.0)?,
-                    None => spread(encoding, &rotation.rope, sizes.longest)?,
+                let ropes = match &rotation.frequencies[..] {
+                    [] => vec![spread(encoding, &rotation.rope, sizes.longest)?],
+                    own => {
+                        let rope = |&own: &Value| given(&rotation.rope, graph.value(own), 1.0);
+                        own.iter().map(rope).collect::<Result<_>>()?
+                    }
                 };
-                Ok::<_, crate::Error>((rope, rotation.values))
+                Ok::<_, crate::Error>((ropes, rotation.values))
             });
             Ok(LayerTerms {
                 rotation: rotation.transpose()?,
+                polar: terms.polar.map(|polar| polar.phases.map(list)),
                 bias: terms.bias.map(table),
                 query: terms.query.map(table),
                 key: terms.key.map(table),
                 value: terms.value.map(table),
                 content: terms.content.map(list),
                 position: terms.position.map(list),
+                pairs: terms.pairs.map(list),
+                gate: gate.map(|GateTerm { weight, bias, gate }| GateOf {
+                    weight: learned(weight),
+                    bias: learned(bias),
+                    gate,
+                }),
                 scale: terms.scale,
             })
         });
@@ -128,6 +155,7 @@ struct Laid<T: Real> {
     builder: Builder<T>,
     codes: Option<Value>,
     terms: Vec<super::Terms>,
+    gates: Vec<Option<GateTerm>>,
 }
 
 impl<T: Real> Laid<T> {
@@ -139,9 +167,9 @@ impl<T: Real> Laid<T> {
         });
         let terms = layers.iter().enumerate().map(|(layer, encoding)| {
             let encode: &dyn Encode<T> = encoding.as_encode();
-            encode.terms(&mut builder, layer, sizes)
+            (encode.terms(&mut builder, layer, sizes), encode.gate(&mut builder, layer, sizes))
         });
-        let terms = terms.collect();
-        Laid { builder, codes, terms }
+        let (terms, gates) = terms.unzip();
+        Laid { builder, codes, terms, gates }
     }
 }

@@ -1,7 +1,7 @@
-//! KERPLE's logarithmic kernel (Chi et al. 2022): −r₁·ln(1 + r₂·|i − j|) added to the score, with an r₁ > 0 and an r₂ > 0 for
-//! each head of each layer.
+//! KERPLE's kernels (Chi et al. 2022): −r₁·ln(1 + r₂·|i − j|) added to the score, with an r₁ > 0 and an r₂ > 0 for each head of
+//! each layer; or a power, −r₁·|i − j|^r₂, with r₂ between 0 and 2.
 //!
-//! What is learned is their logarithms, so that both stay positive. Near a token the bias falls by about r₁·r₂ per token, as
+//! What is learned of the first is their logarithms, so that both stay positive. Near a token the bias falls by about r₁·r₂ per token, as
 //! ALiBi's does everywhere; far from it a distance e times as long costs r₁ more, so that distances beyond those of
 //! training have biases not far from known ones. Without a causal mask it cannot tell a sentence from its reversal.
 
@@ -49,13 +49,25 @@ use crate::ops::Real;
 pub struct Kerple {
     /// r₁ at first: what a distance e times as long costs more, far away.
     pub strength: f64,
-    /// r₂ at first: from about 1/r₂ tokens on the logarithm flattens the bias.
+    /// r₂ at first: from about 1/r₂ tokens on the logarithm flattens the bias; or the power.
     pub rate: f64,
+    /// How the bias falls.
+    pub kernel: Kernel,
+}
+
+/// How KERPLE's bias falls with the distance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kernel {
+    /// With its logarithm.
+    #[default]
+    Log,
+    /// With a power of it.
+    Power,
 }
 
 impl Default for Kerple {
     fn default() -> Self {
-        Kerple { strength: 1.0, rate: 0.5 }
+        Kerple { strength: 1.0, rate: 0.5, kernel: Kernel::Log }
     }
 }
 
@@ -66,15 +78,26 @@ impl<T: Real> Encode<T> for Kerple {
                 return Err(Error::input(name, value, "a number above 0: its logarithm is learned"));
             }
         }
+        if self.kernel == Kernel::Power && self.rate >= 2.0 {
+            return Err(Error::input("rate", self.rate, "less than 2, as a power of the distance"));
+        }
         Ok(())
     }
 
     fn terms(&self, builder: &mut Builder<T>, layer: usize, sizes: &Sizes) -> Terms {
         let (heads, length) = (sizes.heads, sizes.length);
-        let first = [self.strength.ln(), self.rate.ln()].repeat(heads);
+        let second = match self.kernel {
+            Kernel::Log => self.rate.ln(),
+            // r₂ = 2/(1 + e^(−a))
+            Kernel::Power => (self.rate / (2.0 - self.rate)).ln(),
+        };
+        let first = [self.strength.ln(), second].repeat(heads);
         let name = format!("position.kerple.{layer}.weight");
         let weight = builder.parameters().add(name, &[heads, 2], Init::Given(first));
-        let table = builder.log_bias(weight, heads, length);
+        let table = match self.kernel {
+            Kernel::Log => builder.log_bias(weight, heads, length),
+            Kernel::Power => builder.power_bias(weight, heads, length),
+        };
         let index = by_distance(length, |distance| distance.unsigned_abs() as u32);
         Terms { bias: Some(TableTerm { table, index }), ..Terms::default() }
     }
@@ -107,6 +130,7 @@ mod tests {
             width: 6,
             codes: 6,
             heads: 3,
+            key_heads: 3,
             head_dim: 2,
             is_causal: false,
             has_biases: true,
@@ -136,7 +160,9 @@ mod tests {
     #[test]
     fn what_it_starts_with_must_be_positive() {
         for (strength, rate) in [(0.0, 1.0), (1.0, -1.0), (f64::NAN, 1.0), (1.0, f64::INFINITY)] {
-            assert!(network(true, Kerple { strength, rate }).build::<f32>(1, 2, 2).is_err());
+            assert!(
+                network(true, Kerple { strength, rate, ..Kerple::default() }).build::<f32>(1, 2, 2).is_err()
+            );
         }
     }
 

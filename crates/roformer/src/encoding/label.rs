@@ -1,7 +1,7 @@
 //! Encodings as they are written: a name, and perhaps settings: `rotary`, `rotary:base=500`, `receptive:alpha=0.3,rho=0.5`.
 //! So they are asked for, and so a `config.json` keeps what transformers has no field for.
 
-use super::{DebertaTerms, Encoding, Merge, Projections, ShawTables};
+use super::{DebertaTerms, Encoding, Gate, Kernel, Merge, Projections, ShawTables};
 use crate::error::{Error, Result};
 use crate::weights::brief;
 use rope::{Pairing, Schedule};
@@ -10,7 +10,7 @@ use rope::{Pairing, Schedule};
 const LONGEST: usize = 256;
 
 /// What each encoding takes, and for what: shown where something else was given.
-const ALLOWED: [(&str, &str); 14] = [
+const ALLOWED: [(&str, &str); 22] = [
     ("none", ""),
     ("sinusoidal", "merge=add|concatenate"),
     ("learned", "offset=N, merge=add|concatenate"),
@@ -24,11 +24,22 @@ const ALLOWED: [(&str, &str); 14] = [
          absolute=true|false",
     ),
     ("alibi", ""),
-    ("kerple", "strength=X, rate=X"),
-    ("rotary", "base=X, dim=N, pairing=interleaved|half, fraction=X, values=true|false, learned=true|false"),
+    ("kerple", "strength=X, rate=X, kernel=log|power"),
+    ("sandwich", "dim=N"),
+    ("fire", "hidden=N, rate=X, threshold=X"),
+    ("forget", "gate=sigmoid|relu, bias=X, rotary=true|false"),
+    (
+        "rotary",
+        "base=X, dim=N, part=X, pairing=interleaved|half, fraction=X, values=true|false, learned=true|false|heads",
+    ),
     ("receptive", "alpha=X, rho=X, base=X"),
     ("xpos", "base=X"),
+    ("high", "part=X, period=X"),
+    ("clipped", "base=X, period=X, width=X"),
+    ("pope", "base=X, phases=true|false"),
     ("randomised", "range=N, base=X"),
+    ("pose", "range=N, pieces=N, base=X"),
+    ("layers", "every=N, window=N, base=X, far=X"),
 ];
 
 impl Encoding {
@@ -72,6 +83,9 @@ impl Encoding {
     /// As it is written, with the settings that are not the default. [`parse`](Encoding::parse) reads it back, unless it has a
     /// setting that cannot be written, such as a list of frequencies.
     pub fn label(&self) -> String {
+        if let Encoding::Given(own) = self {
+            return own.name.clone();
+        }
         let default = Encoding::all().into_iter().find(|default| default.name() == self.name());
         let default = default.map(|default| settings(&default)).unwrap_or_default();
         let own = settings(self).into_iter().filter(|setting| !default.contains(setting));
@@ -136,10 +150,34 @@ fn set(encoding: &mut Encoding, key: &str, value: &str) -> Option<()> {
         }
         (Encoding::Kerple(it), "strength") => it.strength = number()?,
         (Encoding::Kerple(it), "rate") => it.rate = number()?,
+        (Encoding::Kerple(it), "kernel") => {
+            it.kernel = match value {
+                "log" => Kernel::Log,
+                "power" => Kernel::Power,
+                _ => return None,
+            };
+        }
+        (Encoding::Sandwich(it), "dim") => it.dim = count()?,
+        (Encoding::Fire(it), "hidden") => it.hidden = count()?,
+        (Encoding::Fire(it), "rate") => it.rate = number()?,
+        (Encoding::Fire(it), "threshold") => it.threshold = number()?,
+        (Encoding::Forget(it), "bias") => it.bias = number()?,
+        (Encoding::Forget(it), "rotary") => it.is_rotary = flag()?,
+        (Encoding::Forget(it), "gate") => {
+            it.gate = match value {
+                "sigmoid" => Gate::Sigmoid,
+                "relu" => Gate::Relu,
+                _ => return None,
+            };
+        }
+        (Encoding::Rotary(it), "part") => it.part = Some(number()?),
         (Encoding::Rotary(it), "base") => it.base = number()?,
         (Encoding::Rotary(it), "dim") => it.rotary_dim = Some(count()?),
         (Encoding::Rotary(it), "values") => it.values = flag()?,
-        (Encoding::Rotary(it), "learned") => it.is_learned = flag()?,
+        (Encoding::Rotary(it), "learned") => {
+            it.is_by_head = value == "heads";
+            it.is_learned = it.is_by_head || flag()?;
+        }
         (Encoding::Rotary(it), "fraction") => {
             it.schedule = Schedule::Proportional { fraction: number()?, factor: 1.0 };
         }
@@ -154,6 +192,21 @@ fn set(encoding: &mut Encoding, key: &str, value: &str) -> Option<()> {
         (Encoding::ReceptiveField(it), "rho") => it.rho = number()?,
         (Encoding::ReceptiveField(it), "base") => it.rotary.base = number()?,
         (Encoding::Xpos(it), "base") => it.base = number()?,
+        (Encoding::High(it), "part") => it.part = number()?,
+        (Encoding::High(it), "period") => it.period = number()?,
+        (Encoding::Clipped(it), "base") => it.base = number()?,
+        (Encoding::Clipped(it), "period") => it.period = number()?,
+        (Encoding::Clipped(it), "width") => it.width = number()?,
+        (Encoding::Pope(it), "base") => it.base = number()?,
+        (Encoding::Pope(it), "phases") => it.has_phases = flag()?,
+        (Encoding::Pose(it), "range") => it.range = count()?,
+        (Encoding::Pose(it), "pieces") => it.pieces = count()?,
+        (Encoding::Pose(it), "base") => it.rotary.base = number()?,
+        (Encoding::Layers(it), "every") => it.every = count()?,
+        // Of no token is no window.
+        (Encoding::Layers(it), "window") => it.window = Some(count()?).filter(|&window| window > 0),
+        (Encoding::Layers(it), "base") => it.base = number()?,
+        (Encoding::Layers(it), "far") => it.far = Some(number()?),
         (Encoding::Randomised(it), "range") => it.range = count()?,
         (Encoding::Randomised(it), "base") => it.rotary.base = number()?,
         _ => return None,
@@ -168,7 +221,7 @@ fn settings(encoding: &Encoding) -> Vec<(&'static str, String)> {
         Merge::Concatenate => "concatenate",
     };
     match encoding {
-        Encoding::None(_) | Encoding::Alibi(_) => Vec::new(),
+        Encoding::None(_) | Encoding::Alibi(_) | Encoding::Given(_) => Vec::new(),
         Encoding::Sinusoidal(it) => vec![("merge", merge(it.merge).into())],
         Encoding::Learned(it) => {
             vec![("offset", it.offset.to_string()), ("merge", merge(it.merge).into())]
@@ -210,15 +263,40 @@ fn settings(encoding: &Encoding) -> Vec<(&'static str, String)> {
             all.push(("absolute", it.is_absolute.to_string()));
             all
         }
-        Encoding::Kerple(it) => vec![("strength", it.strength.to_string()), ("rate", it.rate.to_string())],
+        Encoding::Kerple(it) => {
+            let kernel = match it.kernel {
+                Kernel::Log => "log",
+                Kernel::Power => "power",
+            };
+            vec![
+                ("strength", it.strength.to_string()),
+                ("rate", it.rate.to_string()),
+                ("kernel", kernel.into()),
+            ]
+        }
+        Encoding::Sandwich(it) => vec![("dim", it.dim.to_string())],
+        Encoding::Fire(it) => vec![
+            ("hidden", it.hidden.to_string()),
+            ("rate", it.rate.to_string()),
+            ("threshold", it.threshold.to_string()),
+        ],
+        Encoding::Forget(it) => {
+            let gate = match it.gate {
+                Gate::Sigmoid => "sigmoid",
+                Gate::Relu => "relu",
+            };
+            vec![("gate", gate.into()), ("bias", it.bias.to_string()), ("rotary", it.is_rotary.to_string())]
+        }
         Encoding::Rotary(it) => {
             let mut all = vec![("base", it.base.to_string())];
             all.extend(it.rotary_dim.map(|dim| ("dim", dim.to_string())));
+            all.extend(it.part.map(|part| ("part", part.to_string())));
             all.push(("pairing", it.pairing.name().into()));
             if let Schedule::Proportional { fraction, .. } = it.schedule {
                 all.push(("fraction", fraction.to_string()));
             }
-            all.extend([("values", it.values.to_string()), ("learned", it.is_learned.to_string())]);
+            let learned = if it.is_by_head { "heads".into() } else { it.is_learned.to_string() };
+            all.extend([("values", it.values.to_string()), ("learned", learned)]);
             all
         }
         Encoding::ReceptiveField(it) => vec![
@@ -227,6 +305,29 @@ fn settings(encoding: &Encoding) -> Vec<(&'static str, String)> {
             ("base", it.rotary.base.to_string()),
         ],
         Encoding::Xpos(it) => vec![("base", it.base.to_string())],
+        Encoding::High(it) => vec![("part", it.part.to_string()), ("period", it.period.to_string())],
+        Encoding::Clipped(it) => vec![
+            ("base", it.base.to_string()),
+            ("period", it.period.to_string()),
+            ("width", it.width.to_string()),
+        ],
+        Encoding::Pope(it) => {
+            vec![("base", it.base.to_string()), ("phases", it.has_phases.to_string())]
+        }
+        Encoding::Pose(it) => vec![
+            ("range", it.range.to_string()),
+            ("pieces", it.pieces.to_string()),
+            ("base", it.rotary.base.to_string()),
+        ],
+        Encoding::Layers(it) => {
+            let mut all = vec![
+                ("every", it.every.to_string()),
+                ("window", it.window.unwrap_or(0).to_string()),
+                ("base", it.base.to_string()),
+            ];
+            all.extend(it.far.map(|far| ("far", far.to_string())));
+            all
+        }
         Encoding::Randomised(it) => {
             vec![("range", it.range.to_string()), ("base", it.rotary.base.to_string())]
         }
@@ -287,6 +388,11 @@ mod tests {
             "hierarchical:positions=9,alpha=0.2,merge=concatenate",
             "shaw:reach=3,tables=sinusoidal,values=false",
             "xlnet:clamp=7",
+            "kerple:strength=2,rate=0.25,kernel=power",
+            "rotary:part=0.25,learned=heads",
+            "forget:gate=relu,bias=-1,rotary=true",
+            "pose:range=300,pieces=3,base=500",
+            "layers:every=3,window=0,base=500,far=1000000",
             "deberta:reach=8,furthest=40,terms=keys,mirrored=false,projections=shared,norm=0.0000001,absolute=true",
         ] {
             assert_eq!(Encoding::parse(label).unwrap().label(), label);

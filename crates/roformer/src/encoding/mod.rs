@@ -1,23 +1,33 @@
-//! Position encodings: one file each, all made of seven terms.
+//! Position encodings: one file each, all made of nine terms.
 //!
-//! Attention knows seven ways for a position to enter, and nothing else: (1) a vector added to the embedding; (2) a rotation
+//! Attention knows nine ways for a position to enter, and nothing else: (1) a vector added to the embedding; (2) a rotation
 //! of queries, keys and values; (3) a bias of the score, by head and distance; (4) the product of the query with a row of a
-//! table, chosen by the distance; (5) the same with the key; (6) a row added to the value; (7) constants added to the query.
+//! table, chosen by the distance; (5) the same with the key; (6) a row added to the value; (7) constants added to the query;
+//! (8) a number for each place of a query and of a key; (9) sums over the tokens so far of gates by what is read.
 //! An encoding says which of them it uses and how its parameters make the tables; the gradients follow from the graph.
 //! `docs/add-an-encoding.md` adds one.
 
 mod absolute;
 mod alibi;
+mod clipped;
 mod deberta;
 mod evaluated;
+mod fire;
+mod forget;
+mod given;
 mod hierarchical;
+mod high;
 mod kerple;
 mod label;
+mod layers;
 mod learned;
 mod none;
+mod pope;
+mod pose;
 mod randomised;
 mod receptive;
 mod rotary;
+mod sandwich;
 mod shaw;
 mod sinusoidal;
 mod t5;
@@ -26,15 +36,24 @@ mod xpos;
 
 pub use absolute::Merge;
 pub use alibi::Alibi;
+pub use clipped::Clipped;
 pub use deberta::{Deberta, DebertaTerms, Projections};
-pub(crate) use evaluated::{Codes, Evaluated, LayerTerms, TableOf};
+pub(crate) use evaluated::{Codes, Evaluated, GateOf, LayerTerms, TableOf};
+pub use fire::Fire;
+pub use forget::Forget;
+pub use given::Given;
 pub use hierarchical::Hierarchical;
-pub use kerple::Kerple;
+pub use high::High;
+pub use kerple::{Kernel, Kerple};
+pub use layers::Layers;
 pub use learned::Learned;
 pub use none::NoPositions;
+pub use pope::Pope;
+pub use pose::Pose;
 pub use randomised::Randomised;
 pub use receptive::ReceptiveField;
 pub use rotary::Rotary;
+pub use sandwich::Sandwich;
 pub use shaw::{Shaw, ShawTables};
 pub use sinusoidal::{Sinusoidal, shift, sinusoid};
 pub use t5::{T5, bucket};
@@ -42,8 +61,9 @@ pub use xlnet::XlNet;
 pub use xpos::Xpos;
 
 use crate::error::{Error, Result};
+pub use crate::graph::Gate;
 pub use crate::graph::Terms;
-use crate::graph::{Builder, LinearForm, Value};
+use crate::graph::{Builder, LinearForm, Parameter, Value};
 use crate::ops::Real;
 
 /// The sizes of the model that an encoding is for.
@@ -61,6 +81,8 @@ pub struct Sizes {
     pub codes: usize,
     /// Attention heads.
     pub heads: usize,
+    /// Heads of keys and values.
+    pub key_heads: usize,
     /// Features of a head.
     pub head_dim: usize,
     /// Whether a token sees only what came before.
@@ -96,15 +118,31 @@ pub trait Encode<T: Real> {
         }
     }
 
-    /// Terms 2 to 7 of a layer. Tables that all layers share are made for the first, and found again by their name.
+    /// Terms 2 to 8 of a layer. Tables that all layers share are made for the first, and found again by their name.
     fn terms(&self, _builder: &mut Builder<T>, _layer: usize, _sizes: &Sizes) -> Terms {
         Terms::default()
+    }
+
+    /// Term 9: the gates of a layer, which read what its queries are made of.
+    fn gate(&self, _builder: &mut Builder<T>, _layer: usize, _sizes: &Sizes) -> Option<GateTerm> {
+        None
     }
 
     /// Positions drawn anew for every step, `[length]` and rising; `None` for 0, 1, 2 and so on.
     fn positions(&self, _length: usize, _seed: u64, _step: u64) -> Option<Vec<u32>> {
         None
     }
+}
+
+/// Gates by what a layer reads: of each token g(w·x + b) for each head.
+#[derive(Clone, Copy, Debug)]
+pub struct GateTerm {
+    /// w `[heads, width]`
+    pub weight: Parameter,
+    /// b `[heads]`
+    pub bias: Parameter,
+    /// g
+    pub gate: Gate,
 }
 
 /// A position encoding by name.
@@ -130,14 +168,32 @@ pub enum Encoding {
     Alibi(Alibi),
     /// A learned bias that falls with the logarithm of the distance.
     Kerple(Kerple),
+    /// A bias by the inner product of sinusoidal codes.
+    Sandwich(Sandwich),
+    /// A bias by a small network of the relative distance.
+    Fire(Fire),
+    /// A bias that falls by what is read between a key and a query.
+    Forget(Forget),
     /// Rotary embedding.
     Rotary(Rotary),
     /// Rotary embedding with a learned receptive field.
     ReceptiveField(ReceptiveField),
     /// Rotary embedding that decays with the distance.
     Xpos(Xpos),
+    /// Rotary embedding at high frequencies on a part of the features.
+    High(High),
+    /// Rotary embedding with softly clipped low frequencies.
+    Clipped(Clipped),
+    /// Magnitudes that turn by their positions alone.
+    Pope(Pope),
     /// Another encoding at positions drawn by chance.
     Randomised(Randomised),
+    /// Rotary embedding at positions with skips.
+    Pose(Pose),
+    /// Rotary embedding with a window, and every n-th layer without positions or with another base.
+    Layers(Layers),
+    /// Numbers of a file of somebody's own. It is not among [`all`](Encoding::all), and no label says it.
+    Given(Given),
 }
 
 impl Encoding {
@@ -154,10 +210,19 @@ impl Encoding {
             Encoding::Deberta(_) => "deberta",
             Encoding::Alibi(_) => "alibi",
             Encoding::Kerple(_) => "kerple",
+            Encoding::Sandwich(_) => "sandwich",
+            Encoding::Fire(_) => "fire",
+            Encoding::Forget(_) => "forget",
             Encoding::Rotary(_) => "rotary",
             Encoding::ReceptiveField(_) => "receptive",
             Encoding::Xpos(_) => "xpos",
+            Encoding::High(_) => "high",
+            Encoding::Clipped(_) => "clipped",
+            Encoding::Pope(_) => "pope",
             Encoding::Randomised(_) => "randomised",
+            Encoding::Pose(_) => "pose",
+            Encoding::Layers(_) => "layers",
+            Encoding::Given(_) => "given",
         }
     }
 
@@ -174,10 +239,18 @@ impl Encoding {
             Encoding::Deberta(Deberta::default()),
             Encoding::Alibi(Alibi),
             Encoding::Kerple(Kerple::default()),
+            Encoding::Sandwich(Sandwich::default()),
+            Encoding::Fire(Fire::default()),
+            Encoding::Forget(Forget::default()),
             Encoding::Rotary(Rotary::default()),
             Encoding::ReceptiveField(ReceptiveField::default()),
             Encoding::Xpos(Xpos::default()),
+            Encoding::High(High::default()),
+            Encoding::Clipped(Clipped::default()),
+            Encoding::Pope(Pope::default()),
             Encoding::Randomised(Randomised::default()),
+            Encoding::Pose(Pose::default()),
+            Encoding::Layers(Layers::default()),
         ]
     }
 
@@ -194,17 +267,31 @@ impl Encoding {
             Encoding::Deberta(encoding) => encoding,
             Encoding::Alibi(encoding) => encoding,
             Encoding::Kerple(encoding) => encoding,
+            Encoding::Sandwich(encoding) => encoding,
+            Encoding::Fire(encoding) => encoding,
+            Encoding::Forget(encoding) => encoding,
             Encoding::Rotary(encoding) => encoding,
             Encoding::ReceptiveField(encoding) => encoding,
             Encoding::Xpos(encoding) => encoding,
+            Encoding::High(encoding) => encoding,
+            Encoding::Clipped(encoding) => encoding,
+            Encoding::Pope(encoding) => encoding,
             Encoding::Randomised(encoding) => encoding,
+            Encoding::Pose(encoding) => encoding,
+            Encoding::Layers(encoding) => encoding,
+            Encoding::Given(encoding) => encoding,
         }
     }
 
     /// Whether it goes by the places of tokens in the text, so that no other positions can be given.
     pub(crate) fn is_by_places(&self) -> bool {
-        use Encoding::{Alibi, Deberta, Kerple, Shaw, T5, XlNet};
-        matches!(self, Alibi(_) | Deberta(_) | Kerple(_) | Shaw(_) | T5(_) | XlNet(_))
+        use Encoding::{Alibi, Deberta, Fire, Kerple, Sandwich, Shaw, T5, XlNet};
+        match self {
+            Encoding::Forget(own) => !own.is_rotary,
+            Encoding::Given(own) => own.bias.is_some(),
+            Alibi(_) | Deberta(_) | Fire(_) | Kerple(_) | Sandwich(_) | Shaw(_) | T5(_) | XlNet(_) => true,
+            _ => false,
+        }
     }
 
     /// Positions outside of training, where they are not 0, 1, 2 and so on: those that training draws by chance, spread evenly
@@ -213,6 +300,43 @@ impl Encoding {
         let Encoding::Randomised(randomised) = self else { return None };
         let step = randomised.step(longest);
         Some((0..length).map(|token| (token * step) as u32).collect())
+    }
+
+    /// The positions that tokens can stand at in training, where they are more than those of the longest text.
+    pub fn range(&self) -> Option<usize> {
+        match self {
+            Encoding::Randomised(own) => Some(own.range),
+            Encoding::Pose(own) => Some(own.range),
+            _ => None,
+        }
+    }
+
+    /// Positions for texts that are not trained on: those of training where only they make sense, `None` for 0, 1, 2 and so on.
+    pub fn positions_of_tests(&self, length: usize, seed: u64, step: u64) -> Option<Vec<u32>> {
+        match self {
+            Encoding::Pose(_) => None,
+            other => other.as_encode::<f32>().positions(length, seed, step),
+        }
+    }
+
+    /// Whether it is for models alone in which a token sees only what came before.
+    pub fn is_causal_only(&self) -> bool {
+        matches!(self, Encoding::Xpos(_) | Encoding::Fire(_) | Encoding::Forget(_))
+    }
+
+    /// The window that it gives a layer, where it gives one.
+    pub(crate) fn window_of(&self, layer: usize) -> Option<usize> {
+        if let Encoding::Layers(own) = self { own.window_of(layer) } else { None }
+    }
+
+    /// Whether it sums gates over tokens.
+    pub(crate) fn has_gates(&self) -> bool {
+        matches!(self, Encoding::Forget(_))
+    }
+
+    /// Numbers of a head of queries and keys where they meet, for heads of `head_dim` features.
+    pub(crate) fn meeting_dim(&self, head_dim: usize) -> usize {
+        if matches!(self, Encoding::Pope(_)) { 2 * head_dim } else { head_dim }
     }
 
     /// Whether it has a table with a learned vector for each position.
@@ -241,6 +365,7 @@ impl Encoding {
             Encoding::Rotary(rotary) => rotary.values,
             Encoding::ReceptiveField(field) => field.rotary.values,
             Encoding::Randomised(randomised) => randomised.rotary.values,
+            Encoding::Pose(pose) => pose.rotary.values,
             _ => false,
         }
     }
@@ -248,12 +373,32 @@ impl Encoding {
     /// Whether linear attention can carry it; an error that says why where it cannot.
     pub fn check_linear(&self) -> Result<()> {
         let reason = match self {
-            Encoding::T5(_) | Encoding::Alibi(_) | Encoding::Kerple(_) => {
+            Encoding::Given(own) if own.bias.is_none() => return Ok(()),
+            Encoding::Given(_)
+            | Encoding::T5(_)
+            | Encoding::Alibi(_)
+            | Encoding::Kerple(_)
+            | Encoding::Sandwich(_)
+            | Encoding::Fire(_) => {
                 "adds B_ij to the score, and exp(B_ij) differs for every query: no sum over keys can be shared"
             }
             Encoding::Shaw(_) | Encoding::XlNet(_) | Encoding::Deberta(_) => {
                 "adds products with tables by distance to the score, which differ for every pair of query and key: no sum \
                  over keys can be shared"
+            }
+            Encoding::Layers(own) if own.window.is_some() => {
+                "looks through a window in some layers: sums over all keys forget none"
+            }
+            Encoding::Layers(_) => return Ok(()),
+            Encoding::Forget(_) => {
+                "fades what came before by what each token reads: sums over keys would have to shrink token by token, which \
+                 these do not"
+            }
+            Encoding::Pope(_) => {
+                "makes features of its own, the magnitudes, of queries and keys: a feature map would undo them"
+            }
+            Encoding::Rotary(own) if own.is_by_head => {
+                "turns each head at frequencies of its own: features of all heads turn together here"
             }
             Encoding::None(_)
             | Encoding::Sinusoidal(_)
@@ -262,10 +407,14 @@ impl Encoding {
             | Encoding::Rotary(_)
             | Encoding::ReceptiveField(_)
             | Encoding::Xpos(_)
-            | Encoding::Randomised(_) => return Ok(()),
+            | Encoding::High(_)
+            | Encoding::Clipped(_)
+            | Encoding::Randomised(_)
+            | Encoding::Pose(_) => return Ok(()),
         };
         let expected = "an encoding that linear attention can carry: none, sinusoidal, learned, hierarchical or a rotary one";
-        Err(Error::input("the encoding", format!("{}, which {reason}", self.name()), expected))
+        let name = if let Encoding::Given(own) = self { own.name.as_str() } else { self.name() };
+        Err(Error::input("the encoding", format!("{name}, which {reason}"), expected))
     }
 }
 
@@ -277,6 +426,18 @@ fn check_rows(name: &'static str, rows: usize) -> Result<()> {
     match rows <= MOST_ROWS {
         true => Ok(()),
         false => Err(Error::input(name, rows, format!("at most {MOST_ROWS}"))),
+    }
+}
+
+/// The features of a part of a head, in whole pairs.
+fn part_of(head_dim: usize, part: f64) -> Result<usize> {
+    let dim = (part * head_dim as f64 / 2.0).floor() as usize * 2;
+    match part > 0.0 && part <= 1.0 && dim >= 2 {
+        true => Ok(dim),
+        false => {
+            let expected = format!("above 0, at most 1, and at least a pair of the {head_dim} features");
+            Err(Error::input("the part of the features that turns", part, expected))
+        }
     }
 }
 

@@ -48,7 +48,7 @@ impl<T: Real> Encode<T> for ReceptiveField {
         let field = builder.parameters().add(format!("position.receptive.{layer}"), &[1, 2], first);
         let field = builder.lift(field, 1, 2);
         let out = builder.field_frequencies(field, theta);
-        let values = self.rotary.values;
-        Terms { rotation: Some(Rotation { rope, frequencies: Some(out), values }), ..Terms::default() }
+        let (frequencies, values) = (vec![out], self.rotary.values);
+        Terms { rotation: Some(Rotation { rope, frequencies, values }), ..Terms::default() }
     }
 }

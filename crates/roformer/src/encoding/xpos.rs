@@ -43,6 +43,6 @@ impl<T: Real> Encode<T> for Xpos {
 
     fn terms(&self, _builder: &mut Builder<T>, _layer: usize, sizes: &Sizes) -> Terms {
         let Ok(rope) = self.rope(sizes.head_dim) else { return Terms::default() };
-        Terms { rotation: Some(Rotation { rope, frequencies: None, values: false }), ..Terms::default() }
+        Terms { rotation: Some(Rotation::fixed(rope)), ..Terms::default() }
     }
 }

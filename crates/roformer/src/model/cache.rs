@@ -13,6 +13,8 @@ pub struct Cache<T: Real = f32, B: Backend = Cpu> {
     tokens: Vec<Token>,
     /// Numbers of a token's keys, and of its values.
     pub(super) width: usize,
+    /// Numbers of a token's sums of gates.
+    sums: usize,
     /// Numbers of a token of the other model's output.
     hidden: usize,
     /// The length of the other model's output, once a step has used one.
@@ -38,6 +40,8 @@ struct Token {
 pub(super) struct LayerCache<T: Real, B: Backend> {
     pub keys: B::Buffer<T>,
     pub values: B::Buffer<T>,
+    /// Sums of gates over tokens, `[batch, capacity, 2 · heads]`: those and what rounding left of them. Where there are gates.
+    pub sums: Option<B::Buffer<T>>,
     /// Keys and values of the other model's output, `[batch, encoded, 2 · queries]`, once they have been computed.
     pub cross: Option<B::Buffer<T>>,
     /// What linear attention keeps in place of keys and values.
@@ -47,7 +51,8 @@ pub(super) struct LayerCache<T: Real, B: Backend> {
 impl<T: Real, B: Backend> Cache<T, B> {
     pub(super) fn new(device: &B, blueprint: &Blueprint, batch: usize, capacity: usize) -> Result<Self> {
         let none = || Error::memory("the cache");
-        let (layers, width) = (blueprint.layers, blueprint.key_width());
+        let (layers, width) = (blueprint.layers, blueprint.kept_width());
+        let sums = if blueprint.encoding.has_gates() { 2 * blueprint.heads } else { 0 };
         let form = match blueprint.mixing {
             Mixing::Softmax => None,
             Mixing::Linear(form) => Some(form),
@@ -55,15 +60,24 @@ impl<T: Real, B: Backend> Cache<T, B> {
         let len =
             batch.checked_mul(capacity).and_then(|tokens| tokens.checked_mul(width)).ok_or_else(none)?;
         let len = if form.is_some() { 0 } else { len };
-        if !device.has_room::<T>(2 * layers as u128 * len as u128) {
+        let all = layers as u128 * (2 * len as u128 + (batch * capacity) as u128 * sums as u128);
+        if !device.has_room::<T>(all) {
             return Err(none());
         }
         let tokens = filled(batch * capacity, Token::default()).ok_or_else(none)?;
-        let memory = || device.zeros(len).map_err(Error::for_want_of("the cache"));
+        let numbers = |len: usize| device.zeros(len).map_err(Error::for_want_of("the cache"));
+        let memory = || numbers(len);
         let layer = |_| {
             let size = [batch, blueprint.heads, blueprint.head_dim];
             let state = form.map(|form| device.state(form, size));
-            Ok(LayerCache { keys: memory()?, values: memory()?, cross: None, state: state.transpose()? })
+            let sums = (sums > 0).then(|| numbers(batch * capacity * sums)).transpose()?;
+            Ok(LayerCache {
+                keys: memory()?,
+                values: memory()?,
+                sums,
+                cross: None,
+                state: state.transpose()?,
+            })
         };
         let layers = (0..layers).map(layer).collect::<Result<_>>()?;
         let hidden = blueprint.width;
@@ -71,6 +85,7 @@ impl<T: Real, B: Backend> Cache<T, B> {
             layers,
             tokens,
             width,
+            sums,
             hidden,
             batch,
             capacity,
@@ -109,7 +124,10 @@ impl<T: Real, B: Backend> Cache<T, B> {
         let outcome = layers.iter_mut().try_for_each(|layer| {
             let len = if layer.state.is_some() { 0 } else { texts.len() * each };
             let memory = || device.zeros(len).map_err(Error::for_want_of("the cache"));
-            let mut kept = LayerCache { keys: memory()?, values: memory()?, cross: None, state: None };
+            let summed = texts.len() * self.capacity * self.sums;
+            let sums = layer.sums.as_ref().map(|_| device.zeros(summed)).transpose();
+            let sums = sums.map_err(Error::for_want_of("the cache"))?;
+            let mut kept = LayerCache { keys: memory()?, values: memory()?, sums, cross: None, state: None };
             self.pick(device, layer, texts, &mut kept)?;
             *layer = kept;
             Ok(())
@@ -139,6 +157,11 @@ impl<T: Real, B: Backend> Cache<T, B> {
             let (at, size) = ((index * each, width, each), [1, self.length, width]);
             device.copy(part(&from.keys), &mut to.keys, at, size)?;
             device.copy(part(&from.values), &mut to.values, at, size)?;
+            if let (Some(from), Some(to)) = (&from.sums, &mut to.sums) {
+                let each = self.capacity * self.sums;
+                let part = Part { buffer: from, offset: text * each, token: self.sums, sequence: each };
+                device.copy(part, to, (index * each, self.sums, each), [1, self.length, self.sums])?;
+            }
         }
         Ok(())
     }

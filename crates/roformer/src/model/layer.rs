@@ -8,7 +8,8 @@ use super::products::{Norm, linear, stack, table};
 use crate::attention::softmax::{Chunks, Mask, Shape};
 use crate::blueprint::{Blueprint, HeadNorms, Mixing, NormPlace};
 use crate::error::{Error, Result};
-use crate::ops::{Activation, Backend, HeadRows, LinearWork, Part, Real, TermSegments, Terms};
+use crate::graph::Polar;
+use crate::ops::{Accumulate, Activation, Backend, HeadRows, LinearWork, Part, Real, TermSegments, Terms};
 use rope::Table;
 
 /// The parameters of a layer.
@@ -57,6 +58,12 @@ pub(super) struct Buffers<T: Real, B: Backend> {
     gate_up: B::Buffer<T>,
     /// `[tokens, wide]`
     wide: B::Buffer<T>,
+    /// `[tokens, 2 · (queries + keys + values)]` and `[tokens, 2 · queries]`: features as pairs, where they are such.
+    pairs: B::Buffer<T>,
+    paired_context: B::Buffer<T>,
+    /// `[tokens, heads]` and `[tokens, 2 · heads]`: gates, and without a cache their sums, where there are such.
+    gates: B::Buffer<T>,
+    sums: B::Buffer<T>,
     attention: B::Scratch<T>,
 }
 
@@ -72,6 +79,10 @@ impl<T: Real, B: Backend> Buffers<T, B> {
             cross: empty()?,
             gate_up: empty()?,
             wide: empty()?,
+            pairs: empty()?,
+            paired_context: empty()?,
+            gates: empty()?,
+            sums: empty()?,
             attention: device.scratch().map_err(Error::for_want_of("attention"))?,
         })
     }
@@ -80,6 +91,8 @@ impl<T: Real, B: Backend> Buffers<T, B> {
     pub fn fit(&mut self, device: &B, blueprint: &Blueprint, tokens: usize) -> Result<()> {
         let (width, query, key) = (blueprint.width, blueprint.query_width(), blueprint.key_width());
         let is_before = blueprint.norms.place.is_before();
+        let pairs = if blueprint.encoding.meeting_dim(1) == 2 { 2 } else { 0 };
+        let gates = if blueprint.encoding.has_gates() { blueprint.heads } else { 0 };
         let buffers = [
             (&mut self.x, width),
             (&mut self.y, width),
@@ -89,6 +102,10 @@ impl<T: Real, B: Backend> Buffers<T, B> {
             (&mut self.cross, if blueprint.has_cross_attention { query } else { 0 }),
             (&mut self.gate_up, if blueprint.is_gated { 2 * blueprint.wide } else { 0 }),
             (&mut self.wide, blueprint.wide),
+            (&mut self.pairs, pairs * (query + 2 * key)),
+            (&mut self.paired_context, pairs * query),
+            (&mut self.gates, gates),
+            (&mut self.sums, 2 * gates),
         ];
         let numbers = tokens as u128 * buffers.iter().map(|(_, width)| *width as u128).sum::<u128>();
         if !device.has_room::<T>(numbers) {
@@ -289,7 +306,8 @@ impl<T: Real, B: Backend> Layer<T, B> {
         let (heads, key_heads, dim) = (blueprint.heads, blueprint.key_heads, blueprint.head_dim);
         let (query, key) = (blueprint.query_width(), blueprint.key_width());
         let row = query + 2 * key;
-        let Buffers { x, y, qkv, context, attention, .. } = buffers;
+        let Buffers { x, y, qkv, context, attention, pairs, paired_context, gates, sums, .. } = buffers;
+        let own = &pass.tables.layers[index];
         let read = if blueprint.norms.place.is_before() && self.norm.is_some() { &*y } else { &*x };
         device.product(&self.query_key_value, read, Activation::Identity, qkv)?;
         let norm_heads = |qkv: &mut B::Buffer<T>, when: HeadNorms| match &self.heads {
@@ -300,10 +318,10 @@ impl<T: Real, B: Backend> Layer<T, B> {
             _ => Ok(()),
         };
         norm_heads(qkv, HeadNorms::Weighted)?;
-        let rotation = pass.tables.layers[index].rope.map(|(rope, values)| (&pass.turnings[rope], values));
         if let Mixing::Linear(form) = blueprint.mixing {
-            let rotation = rotation.map(|(turning, values)| {
-                (&turning.queries, turning.keys.as_ref().unwrap_or(&turning.queries), values)
+            let rotation = own.ropes.as_ref().map(|(ropes, values)| {
+                let turning = &pass.turnings[ropes[0]];
+                (&turning.queries, turning.keys.as_ref().unwrap_or(&turning.queries), *values)
             });
             let (is_causal, mask, first) = (blueprint.is_causal(), pass.real, past as i64);
             let work =
@@ -312,49 +330,92 @@ impl<T: Real, B: Backend> Layer<T, B> {
             device.attend_linear(&work, qkv, state, context)?;
             return Ok(None);
         }
+        if let Some((matrix, _)) = &own.gate {
+            device.product(matrix, read, Activation::Identity, gates)?;
+        }
+        if let (Some(table), Some(_)) = (pass.temperature, blueprint.nope_of(index)) {
+            let (shape, steps) = ([batch, length, heads, dim], [length * row, row, dim]);
+            device.rotate(table, past as i64, qkv, 0, shape, steps)?;
+        }
+        let is_polar = own.polar.is_some();
+        let (qkv, [dim, query, key, row]) = match &own.polar {
+            None => (qkv, [dim, query, key, row]),
+            Some(phases) => {
+                device.polar(qkv, phases.as_ref(), Polar { heads, key_heads, head_dim: dim }, pairs)?;
+                (pairs, [dim, query, key, row].map(|count| 2 * count))
+            }
+        };
         let steps = [length * row, row, dim];
         let mut turn = |table, first: usize, heads: usize| {
             device.rotate(table, past as i64, qkv, first * dim, [batch, length, heads, dim], steps)
         };
-        if let (Some(table), Some(_)) = (pass.temperature, blueprint.nope_of(index)) {
-            turn(table, 0, heads)?;
-        }
-        if let Some((turning, values)) = rotation {
-            match &turning.keys {
-                // Queries, keys and values stand side by side: one view of all their heads.
-                None => {
-                    let all = heads + key_heads + if values { key_heads } else { 0 };
-                    turn(&turning.queries, 0, all)?;
-                }
-                Some(keys) => {
-                    turn(&turning.queries, 0, heads)?;
-                    turn(keys, heads, key_heads)?;
+        if let Some((ropes, values)) = &own.ropes {
+            let (count, group) = (ropes.len(), heads / ropes.len());
+            for (part, turning) in ropes.iter().map(|&rope| &pass.turnings[rope]).enumerate() {
+                match &turning.keys {
+                    // Queries, keys and values stand side by side: one view of all their heads.
+                    None if count == 1 => {
+                        let all = heads + key_heads + if *values { key_heads } else { 0 };
+                        turn(&turning.queries, 0, all)?;
+                    }
+                    keys => {
+                        let each = key_heads / count;
+                        turn(&turning.queries, part * group, group)?;
+                        turn(keys.as_ref().unwrap_or(&turning.queries), heads + part * each, each)?;
+                        if *values {
+                            turn(&turning.queries, heads + key_heads + part * each, each)?;
+                        }
+                    }
                 }
             }
         }
         norm_heads(qkv, HeadNorms::Bare)?;
         let fused = |offset: usize| Part { buffer: &*qkv, offset, token: row, sequence: length * row };
         let (mut keys, mut values) = (fused(query), fused(query + key));
-        let mut cross = None;
+        let (mut cross, mut summed) = (None, None);
         if let Some((cache, capacity)) = cache {
             let (at, size) = ((past * key, key, capacity * key), [batch, length, key]);
             device.copy(keys, &mut cache.keys, at, size)?;
             device.copy(values, &mut cache.values, at, size)?;
             let whole = |buffer| Part { buffer, offset: 0, token: key, sequence: capacity * key };
             (keys, values) = (whole(&cache.keys), whole(&cache.values));
+            let gate = own.gate.as_ref().map(|(_, gate)| *gate);
+            if let (Some(gate), Some(sums)) = (gate, &mut cache.sums) {
+                device.accumulate(gate, gates, sums, &Accumulate { batch, length, heads, past, capacity })?;
+                let (token, sequence) = (2 * heads, capacity * 2 * heads);
+                summed = Some(Part { buffer: &*sums, offset: 0, token, sequence });
+            }
             cross = Some(&mut cache.cross);
+        } else if let Some((_, gate)) = &own.gate {
+            let work = Accumulate { batch, length, heads, past: 0, capacity: length };
+            device.accumulate(*gate, gates, sums, &work)?;
+            summed = Some(Part { buffer: &*sums, offset: 0, token: 2 * heads, sequence: length * 2 * heads });
         }
         let shape = Shape { batch, queries: length, keys: past + length, heads, key_heads, head_dim: dim };
         let mut terms = pass.tables.terms(index, length, past + length);
         terms.scale = terms.scale.or(blueprint.scale);
         terms.cap = blueprint.score_cap;
+        terms.gate = summed;
+        if is_polar {
+            terms.scale = terms.scale.or(Some(1.0 / (blueprint.head_dim as f64).sqrt()));
+        }
         let segments = self.segments.as_ref().zip(pass.segments);
         terms.segments = segments.map(|([query, vectors], ids)| TermSegments { query, vectors, ids });
         let chunks = blueprint.chunk_of(index).map(|size| Chunks { size, starts: pass.starts });
         let mask = Mask { window: blueprint.window_of(index), chunks, ..pass.mask };
         device
-            .attend(&shape, [fused(0), keys, values], &mask, &terms, context, attention)
+            .attend(
+                &shape,
+                [fused(0), keys, values],
+                &mask,
+                &terms,
+                if is_polar { &mut *paired_context } else { &mut *context },
+                attention,
+            )
             .map_err(Error::for_want_of("attention"))?;
+        if is_polar {
+            device.firsts(paired_context, context)?;
+        }
         Ok(cross)
     }
 }

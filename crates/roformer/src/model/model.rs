@@ -219,7 +219,7 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
         if let Some(cache) = &mut cache {
             if !blueprint.is_generative()
                 || cache.layers.len() != parts.layers.len()
-                || cache.width != blueprint.key_width()
+                || cache.width != blueprint.kept_width()
             {
                 return Err(Error::input("the cache", "of another model", "one that this model made"));
             }

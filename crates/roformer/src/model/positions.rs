@@ -2,7 +2,7 @@
 
 use super::parameters::Parameters;
 use crate::blueprint::{Blueprint, POSITIONS};
-use crate::encoding::{Codes, Evaluated, LayerTerms, TableOf};
+use crate::encoding::{Codes, Evaluated, Gate, GateOf, LayerTerms, TableOf};
 use crate::error::{Error, Result};
 use crate::graph::Parameters as Layout;
 use crate::ops::{Backend, Real, TermRows, Terms};
@@ -40,16 +40,21 @@ pub(super) struct CodesOnDevice<T: Real, B: Backend> {
     pub merge: Option<B::Matrix<T>>,
 }
 
-/// Terms 2 to 7 of one layer.
+/// Terms 2 to 9 of one layer.
 pub(super) struct LayerTables<T: Real, B: Backend> {
-    /// Which of the ropes, and whether values are rotated too.
-    pub rope: Option<(usize, bool)>,
+    /// Which of the ropes, one for all heads or one for each key head, and whether values are rotated too.
+    pub ropes: Option<(Vec<usize>, bool)>,
+    /// The phases of keys, where there are some, if features become magnitudes first.
+    pub polar: Option<Option<B::Buffer<T>>>,
+    /// What sums over tokens are made of.
+    pub gate: Option<(B::Matrix<T>, Gate)>,
     bias: Option<OnDevice<T, B>>,
     query: Option<OnDevice<T, B>>,
     key: Option<OnDevice<T, B>>,
     value: Option<OnDevice<T, B>>,
     content: Option<B::Buffer<T>>,
     position: Option<B::Buffer<T>>,
+    pairs: Option<B::Buffer<T>>,
     scale: Option<f64>,
 }
 
@@ -181,6 +186,8 @@ impl<T: Real, B: Backend> Tables<T, B> {
             key: self.rows(&layer.key, queries, keys),
             value: self.rows(&layer.value, queries, keys),
             segments: None,
+            pairs: layer.pairs.as_ref().map(|pairs| (pairs, self.length)),
+            gate: None,
         }
     }
 
@@ -206,15 +213,25 @@ impl<T: Real, B: Backend> LayerTables<T, B> {
             }
         };
         let vector = |vector: Option<Vec<T>>| vector.map(|vector| buffer(device, &vector)).transpose();
-        let rope = layer.rotation.map(|(rope, values)| {
-            let place = ropes.iter().position(|known| *known == rope).unwrap_or_else(|| {
+        let mut place = |rope: Rope| {
+            ropes.iter().position(|known| *known == rope).unwrap_or_else(|| {
                 ropes.push(rope);
                 ropes.len() - 1
-            });
-            (place, values)
-        });
+            })
+        };
+        let own = layer.rotation.map(|(own, values)| (own.into_iter().map(&mut place).collect(), values));
+        let gate = |GateOf { weight, bias, gate }: GateOf<T>| {
+            let matrix = device.matrix(bias.len(), weight.len() / bias.len());
+            let mut matrix = matrix.map_err(Error::for_want_of("the position encoding"))?;
+            device.set_rows(&mut matrix, 0, &weight)?;
+            device.set_bias(&mut matrix, 0, &bias)?;
+            Ok::<_, Error>((matrix, gate))
+        };
         Ok(LayerTables {
-            rope,
+            ropes: own,
+            polar: layer.polar.map(&vector).transpose()?,
+            gate: layer.gate.map(gate).transpose()?,
+            pairs: vector(layer.pairs)?,
             bias: table(layer.bias)?,
             query: table(layer.query)?,
             key: table(layer.key)?,

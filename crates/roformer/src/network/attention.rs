@@ -6,30 +6,68 @@ use super::{LinearForm, Mixing, Network};
 use crate::blueprint::HeadNorms;
 use crate::encoding::{Sizes, Terms};
 use crate::error::Result;
-use crate::graph::{Attend, Builder, Columns, Init, Rotation, SegmentTerm, Value};
+use crate::graph::{Attend, Builder, Columns, Init, Polar, PolarTerm, Rotation, SegmentTerm, Value};
 use crate::ops::Real;
 
-/// Attention over joined queries, keys and values `[tokens, (heads + 2 · key_heads) · head_dim]`: `[tokens, heads · head_dim]`.
+/// Attention over joined queries, keys and values `[tokens, (heads + 2 · key_heads) · head_dim]`, which were made of what the layer
+/// read `[tokens, width]`: `[tokens, heads · head_dim]`.
 pub(super) fn mix<T: Real>(
     network: &Network,
     builder: &mut Builder<T>,
-    joined: Value,
+    [joined, read]: [Value; 2],
     layer: usize,
     sizes: &Sizes,
 ) -> Result<Value> {
     let encode = network.blueprint.encoding_of(layer).as_encode::<T>();
     match network.blueprint.mixing {
         Mixing::Softmax => {
-            share(network, builder, layer);
-            let mut terms = encode.terms(builder, layer, sizes);
-            terms.scale = terms.scale.or(network.blueprint.scale);
-            terms.segments = segments(network, builder, layer);
+            let terms = terms(network, builder, read, layer, sizes);
             softmax(network, builder, joined, (terms, layer), sizes)
         }
         Mixing::Linear(form) => {
             let terms = encode.terms(builder, layer, &sizes.rotated(form));
             linear(network, form, builder, joined, terms, sizes)
         }
+    }
+}
+
+/// The terms of a layer under softmax attention.
+fn terms<T: Real>(
+    network: &Network,
+    builder: &mut Builder<T>,
+    read: Value,
+    layer: usize,
+    sizes: &Sizes,
+) -> Terms {
+    let encode = network.blueprint.encoding_of(layer).as_encode::<T>();
+    share(network, builder, layer);
+    let mut terms = encode.terms(builder, layer, sizes);
+    terms.scale = terms.scale.or(network.blueprint.scale);
+    terms.segments = segments(network, builder, layer);
+    terms.gate = encode.gate(builder, layer, sizes).map(|own| {
+        let gates = builder.linear(read, own.weight, Some(own.bias), sizes.heads);
+        builder.accumulate(gates, own.gate, sizes.length)
+    });
+    terms
+}
+
+impl Network {
+    /// Softmax attention of a layer as [`build`](Network::build) lays it out, with values that the encoding leaves alone: joined
+    /// queries, keys and values `[tokens, (heads + 2 · key_heads) · head_dim]`, and what they were made of `[tokens, width]`. For
+    /// looking at weights.
+    pub fn attend<T: Real>(
+        &self,
+        builder: &mut Builder<T>,
+        [joined, read]: [Value; 2],
+        layer: usize,
+        sizes: &Sizes,
+    ) -> Result<Value> {
+        let mut terms = terms(self, builder, read, layer, sizes);
+        terms.value = None;
+        if let Some(rotation) = &mut terms.rotation {
+            rotation.values = false;
+        }
+        softmax(self, builder, joined, (terms, layer), sizes)
     }
 }
 
@@ -63,11 +101,11 @@ fn softmax<T: Real>(
     network: &Network,
     builder: &mut Builder<T>,
     mut joined: Value,
-    (terms, layer): (Terms, usize),
+    (mut terms, layer): (Terms, usize),
     sizes: &Sizes,
 ) -> Result<Value> {
     let blueprint = &network.blueprint;
-    let (heads, key_heads, dim) = (blueprint.heads, blueprint.key_heads, blueprint.head_dim);
+    let (heads, key_heads, mut dim) = (blueprint.heads, blueprint.key_heads, blueprint.head_dim);
     let nope = blueprint.nope_of(layer);
     if let Some(own) = nope.and_then(|nope| nope.temperature) {
         let columns = Columns { first: 0, heads, length: sizes.length, are_keys: false };
@@ -75,15 +113,25 @@ fn softmax<T: Real>(
             builder.scale_heads(joined, table, columns);
         }
     }
+    let is_polar = terms.polar.is_some();
+    if let Some(PolarTerm { phases }) = terms.polar {
+        // Twice as many numbers of queries and keys, which mean as much as before.
+        terms.scale = terms.scale.or(Some(1.0 / (dim as f64).sqrt()));
+        joined = builder.polar(joined, phases, Polar { heads, key_heads, head_dim: dim });
+        dim *= 2;
+    }
     if let Some(rotation) = &terms.rotation {
         let longest = network.positions(sizes);
         let mut turn = |first: usize, heads: usize, are_keys: bool| {
             let columns = Columns { first: first * dim, heads, length: sizes.length, are_keys };
             builder.rotate(joined, rotation, columns, longest)
         };
-        if rotation.rope.xpos().is_some() {
+        if rotation.rope.xpos().is_some() || rotation.frequencies.len() > 1 {
             turn(0, heads, false)?;
             turn(heads, key_heads, true)?;
+            if rotation.values {
+                turn(heads + key_heads, key_heads, false)?;
+            }
         } else {
             // Queries, keys and values stand side by side: one view of all their heads.
             turn(0, heads + key_heads + if rotation.values { key_heads } else { 0 }, false)?;
@@ -94,7 +142,7 @@ fn softmax<T: Real>(
         joined =
             norm_heads(blueprint, builder, joined, |builder, heads, _| builder.plain_norm(heads, epsilon));
     }
-    Ok(builder.attend(Attend {
+    let mixed = builder.attend(Attend {
         joined,
         batch: sizes.batch,
         heads,
@@ -105,7 +153,8 @@ fn softmax<T: Real>(
         chunk: blueprint.chunk_of(layer),
         dropout: network.dropout,
         terms,
-    }))
+    });
+    Ok(if is_polar { builder.firsts(mixed) } else { mixed })
 }
 
 fn linear<T: Real>(

@@ -71,7 +71,7 @@ pub(super) fn layer<T: Real>(
     let is_normed = is_before && !(layer == 0 && blueprint.norms.skips_first);
     let read = if is_normed { norm(blueprint, builder, x, &first) } else { x };
     let joined = join(blueprint, builder, read, layer);
-    let mixed = mix(network, builder, joined, layer, sizes)?;
+    let mixed = mix(network, builder, [joined, read], layer, sizes)?;
     let parts = |kind: &str| names.behind(layer, kind, blueprint.width);
     let out = stack(builder, mixed, parts, blueprint.width, blueprint.biases.output);
     let out = behind(builder, out, names.after[0]);

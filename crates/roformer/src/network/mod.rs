@@ -27,7 +27,7 @@ pub use hand_over::Tensor;
 pub use head::Task;
 pub use open::Loaded;
 
-use crate::encoding::{Encoding, Sizes};
+use crate::encoding::Sizes;
 use crate::error::Result;
 use crate::graph::{Builder, Graph, Value};
 use crate::ops::Real;
@@ -124,10 +124,7 @@ impl Network {
 
     /// Positions that tokens can stand at.
     fn positions(&self, sizes: &Sizes) -> usize {
-        match &self.blueprint.encoding {
-            Encoding::Randomised(randomised) => randomised.range,
-            _ => sizes.longest,
-        }
+        self.blueprint.encoding.range().unwrap_or(sizes.longest)
     }
 }
 

@@ -36,7 +36,7 @@ fn check(network: &Network, longest: usize, positions: impl Fn(usize) -> Vec<u32
 
 /// With a causal mask and without, with heads that are a power of two and heads that are not, and with grouped ones.
 fn check_all(encoding: &Encoding, longest: usize) {
-    for is_causal in [false, true] {
+    for is_causal in [false, true].into_iter().filter(|&causal| causal || !encoding.is_causal_only()) {
         let three = network(encoding.clone(), is_causal);
         check(&three, longest, |_| Vec::new());
         let grouped = three.with(|own| {
@@ -248,6 +248,75 @@ fn randomised_positions_are_rotary_at_those_positions() {
 }
 
 /// Every encoding of the list has been checked at all, and reads its parameters: each matters.
+#[test]
+fn biases_of_later_years_are_their_formulas() {
+    for label in [
+        "kerple:kernel=power",
+        "kerple:kernel=power,rate=1.5,strength=0.2",
+        "sandwich",
+        "sandwich:dim=6",
+        "fire",
+        "fire:hidden=5,rate=2,threshold=4",
+        "forget",
+        "forget:gate=relu,bias=0.1",
+        "forget:rotary=true",
+    ] {
+        check_all(&Encoding::parse(label).unwrap(), 70);
+    }
+}
+
+#[test]
+fn rotations_of_later_years_are_their_formulas() {
+    for label in [
+        "rotary:part=0.5",
+        "rotary:part=0.99,pairing=half",
+        "rotary:learned=heads",
+        "rotary:learned=heads,values=true,part=0.7",
+        "high",
+        "high:part=1,period=7",
+        "clipped",
+        "clipped:period=9,width=50",
+        "clipped:period=3,width=1,base=50",
+        "pope",
+        "pope:base=100,phases=false",
+        "pose",
+        "layers",
+        "layers:every=1",
+        "layers:every=1,far=100",
+        "layers:window=3,base=100",
+        "layers:window=0",
+    ] {
+        check_all(&Encoding::parse(label).unwrap(), 70);
+    }
+    let own = |length: usize| (0..length as u32).map(|index| 3 * index + index % 3).collect();
+    for label in ["high", "clipped", "pope", "pose", "forget:rotary=true"] {
+        check(&network(Encoding::parse(label).unwrap(), true), 220, own);
+    }
+}
+
+/// Gates that read nothing are ALiBi, at whatever slope their bias says.
+#[test]
+fn gates_that_read_nothing_are_alibi() {
+    let [alibi, forget] = ["alibi", "forget"].map(|label| network(Encoding::parse(label).unwrap(), true));
+    let [mut alibi, mut gated] =
+        [(alibi, 30), (forget, 30)].map(|(network, length)| lay(&network, 2, length, length));
+    let layout = gated.graph.layout().clone();
+    let slopes = super::formula::alibi_slopes(3);
+    // ln σ(b) = −m
+    let bias = |slope: &f64| -(slope.exp() - 1.0).ln();
+    for entry in layout.entries() {
+        let numbers: Vec<f64> = match &entry.name[..] {
+            "position.forget.0.weight" => vec![0.0; entry.range.len()],
+            "position.forget.0.bias" => slopes.iter().map(bias).collect(),
+            name => net::parameter(&alibi, name).to_vec(),
+        };
+        gated.graph.parameters_mut()[entry.range.clone()].copy_from_slice(&numbers);
+    }
+    let batch = batch(alibi.network(), 60, 4);
+    let far = error(&hidden(&mut gated, &batch), &hidden(&mut alibi, &batch));
+    assert!(far < 1e-12, "{far:.1e}");
+}
+
 #[test]
 fn every_parameter_of_an_encoding_matters() {
     for encoding in Encoding::all() {

@@ -26,6 +26,7 @@ fn encodings_refuse_what_they_cannot_be() {
     let t5 = |buckets: usize, furthest: usize| Encoding::T5(T5 { buckets, furthest, is_scaled: true });
     let rotary =
         |rotary_dim: usize| Encoding::Rotary(Rotary { rotary_dim: Some(rotary_dim), ..Rotary::default() });
+    let parsed = |label: &str| Encoding::parse(label).unwrap();
     let schedule = |schedule: Schedule| Encoding::Rotary(Rotary { schedule, ..Rotary::default() });
     for (encoding, value) in [
         (hierarchical(16, 0.5), "0.5"),
@@ -50,13 +51,47 @@ fn encodings_refuse_what_they_cannot_be() {
         (schedule(Schedule::Given(vec![1.0; 3])), "3"),
         (schedule(Schedule::Yarn(Yarn::new(f64::NAN, 64))), "NaN"),
         (Encoding::Rotary(Rotary { base: -1.0, ..Rotary::default() }), "-1"),
+        (parsed("rotary:part=0"), "0"),
+        (parsed("rotary:part=1.5"), "1.5"),
+        (parsed("rotary:part=0.1"), "0.1"),
+        (parsed("rotary:part=0.5,dim=4"), "a dim and a part"),
+        (parsed("kerple:kernel=power,rate=2"), "2"),
+        (parsed("kerple:rate=-1"), "-1"),
+        (parsed("sandwich:dim=0"), "0"),
+        (parsed("sandwich:dim=7"), "7"),
+        (parsed("sandwich:dim=1000000"), "1000000"),
+        (parsed("high:part=2"), "2"),
+        (parsed("high:period=6"), "6"),
+        (parsed("high:period=1e300"), "1"),
+        (parsed("clipped:period=0"), "0"),
+        (parsed("clipped:width=0.5"), "0.5"),
+        (parsed("clipped:base=-3"), "-3"),
+        (parsed("pope:base=0"), "0"),
+        (parsed("pose:range=19"), "19"),
+        (parsed("pose:pieces=1"), "1"),
+        (parsed("layers:every=0"), "0"),
+        (parsed("layers:base=-1"), "-1"),
+        (parsed("layers:far=0"), "0"),
+        (parsed("forget"), "without a causal mask"),
+        (parsed("fire"), "without a causal mask"),
     ] {
         refused(&network(encoding, false), value);
+    }
+    for (label, value) in [
+        ("forget:bias=101", "101"),
+        ("fire:hidden=0", "0"),
+        ("fire:hidden=4096", "4096"),
+        ("fire:rate=0", "0"),
+        ("fire:threshold=-1", "-1"),
+    ] {
+        refused(&network(parsed(label), true), value);
     }
     for encoding in Encoding::all() {
         let odd = network(encoding.clone(), true).with(|own| own.head_dim = 7);
         match encoding.name() {
-            "rotary" | "receptive" | "xpos" | "randomised" => refused(&odd, "7"),
+            "rotary" | "receptive" | "xpos" | "randomised" | "pose" | "clipped" | "layers" => {
+                refused(&odd, "7")
+            }
             _ => drop(lay(&odd, 2, 5, 20)),
         }
     }
@@ -156,7 +191,7 @@ fn batches_that_do_not_fit_are_refused() {
 /// Tables by distance know places in the text alone: positions given to them would be passed over in silence.
 #[test]
 fn positions_are_refused_where_they_are_not_read() {
-    for name in ["shaw", "xlnet", "t5", "deberta", "alibi"] {
+    for name in ["shaw", "xlnet", "t5", "deberta", "alibi", "sandwich", "fire", "forget"] {
         let encoding = Encoding::all().into_iter().find(|encoding| encoding.name() == name).unwrap();
         let network = network(encoding, true);
         let mut laid = lay(&network, 2, 5, 20);

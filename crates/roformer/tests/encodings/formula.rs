@@ -1,7 +1,9 @@
 //! The formulas of the encodings, for one query and one key at a time, without the library's encoding code.
 
 use super::net::parameter;
-use roformer::encoding::{Deberta, DebertaTerms, Encoding, Merge, Projections, Rotary, ShawTables};
+use roformer::encoding::{
+    Deberta, DebertaTerms, Encoding, Gate, Kernel, Layers, Merge, Projections, Rotary, ShawTables,
+};
 use roformer::network::{Laid, Network};
 use rope::{Pairing, Schedule};
 
@@ -16,6 +18,8 @@ pub struct Pair<'a> {
     /// Positions, which may be others.
     pub m: f64,
     pub n: f64,
+    /// What the layer read of each token of the text.
+    pub read: &'a [Vec<f64>],
 }
 
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -108,20 +112,42 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// That of an encoding for heads of `dim` features; `None` where it turns nothing.
-    pub fn of(laid: &Laid<f64>, encoding: &Encoding, dim: usize) -> Option<Rotation> {
+    /// That of an encoding for a key head of `dim` features; `None` where it turns nothing.
+    pub fn of(laid: &Laid<f64>, encoding: &Encoding, dim: usize, key_head: usize) -> Option<Rotation> {
         let rotary = match encoding {
             Encoding::Rotary(rotary) => rotary.clone(),
             Encoding::ReceptiveField(own) => own.rotary.clone(),
             Encoding::Xpos(own) => Rotary { base: own.base, pairing: own.pairing, ..Rotary::default() },
             Encoding::Randomised(own) => own.rotary.clone(),
+            Encoding::Pose(own) => own.rotary.clone(),
+            Encoding::Forget(own) if own.is_rotary => Rotary::default(),
+            Encoding::High(own) => Rotary { part: Some(own.part), ..Rotary::default() },
+            Encoding::Clipped(own) => Rotary { base: own.base, ..Rotary::default() },
+            // Of the first layer.
+            Encoding::Layers(own) if own.every > 1 => Rotary { base: own.base, ..Rotary::default() },
+            Encoding::Layers(Layers { far: Some(base), .. }) => Rotary { base: *base, ..Rotary::default() },
             _ => return None,
         };
         let rotary = &rotary;
         let turning = rotary.rotary_dim.unwrap_or(dim);
+        let turning = rotary.part.map_or(turning, |part| 2 * (part * dim as f64 / 2.0) as usize);
         let mut theta = frequencies(rotary, turning);
         if rotary.is_learned {
-            theta = parameter(laid, "position.rotary.0.frequencies").to_vec();
+            let own = if rotary.is_by_head { format!(".{key_head}") } else { String::new() };
+            theta = parameter(laid, &format!("position.rotary.0.frequencies{own}")).to_vec();
+        }
+        match encoding {
+            Encoding::High(own) => {
+                let (slowest, pairs) = (std::f64::consts::TAU / own.period, turning / 2);
+                let at = |j: usize| (slowest.ln() * j as f64 / (pairs - 1).max(1) as f64).exp();
+                theta = (0..pairs).map(at).collect();
+            }
+            Encoding::Clipped(own) => theta.iter_mut().for_each(|theta| {
+                let wavelength = std::f64::consts::TAU / *theta;
+                let along = (wavelength / own.period).ln() / own.width.ln();
+                *theta *= (1.0 + (std::f64::consts::PI * along.clamp(0.0, 1.0)).cos()) / 2.0;
+            }),
+            _ => {}
         }
         if let Encoding::ReceptiveField(_) = encoding {
             let field = parameter(laid, "position.receptive.0");
@@ -246,6 +272,49 @@ pub fn score(laid: &Laid<f64>, network: &Network, rotation: Option<&Rotation>, p
                 (score, terms) = (score + dot(k, &projected("query", mirrored)), terms + 1.0);
             }
             score / (terms * d as f64).sqrt()
+        }
+        Encoding::Kerple(own) if own.kernel == Kernel::Power => {
+            let learned = row(parameter(laid, "position.kerple.0.weight"), 2, head);
+            let (strength, power) = (learned[0].exp(), 2.0 / (1.0 + (-learned[1]).exp()));
+            content / root - strength * (distance.unsigned_abs() as f64).powf(power)
+        }
+        Encoding::Sandwich(own) => {
+            let width = own.dim;
+            let (m, n) = (code(pair.i as f64, width), code(pair.j as f64, width));
+            content / root + dot(&m, &n) / (8.0 * (head + 1) as f64 / network.blueprint.heads as f64)
+        }
+        Encoding::Fire(_) => {
+            let part = |name: &str| parameter(laid, &format!("position.fire.0.{name}"));
+            let (c, threshold) = (part("scale")[0].exp(), part("scale")[1].exp());
+            let psi = |r: f64| (c * r + 1.0).ln();
+            let x = psi(distance.max(0) as f64) / psi(threshold.max(pair.i as f64));
+            let hidden = part("inner.weight").chunks(2).map(|own| (own[0] * x + own[1]).max(0.0));
+            let outer = row(part("outer.weight"), part("inner.weight").len() / 2, head);
+            content / root + hidden.zip(outer).map(|(x, v)| x * v).sum::<f64>()
+        }
+        Encoding::Forget(own) => {
+            let weight = row(parameter(laid, "position.forget.0.weight"), width, head);
+            let bias = parameter(laid, "position.forget.0.bias")[head];
+            let kept = |x: &Vec<f64>| match (own.gate, dot(weight, x) + bias) {
+                (Gate::Sigmoid, z) => (1.0 / (1.0 + (-z).exp())).ln(),
+                (Gate::Relu, z) => -z.max(0.0),
+            };
+            let between = pair.read.iter().skip(pair.j as usize + 1).take(distance.max(0) as usize);
+            let turned = rotation.map_or(content, |rotation| rotation.score(q, k, m - n));
+            turned / root + between.map(kept).sum::<f64>()
+        }
+        Encoding::Pope(own) => {
+            let size = |x: f64| x.exp().ln_1p();
+            let group = network.blueprint.heads / network.blueprint.key_heads;
+            let phase = |c: usize| match own.has_phases {
+                true => row(parameter(laid, "position.pope.0.phases"), d, head / group)[c],
+                false => 0.0,
+            };
+            let term = |c: usize| {
+                let theta = own.base.powf(-(c as f64) / d as f64);
+                size(q[c]) * size(k[c]) * ((n - m) * theta + phase(c)).cos()
+            };
+            (0..d).map(term).sum::<f64>() / root
         }
         Encoding::Kerple(_) => {
             let learned = row(parameter(laid, "position.kerple.0.weight"), 2, head);

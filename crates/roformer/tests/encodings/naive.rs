@@ -2,6 +2,7 @@
 
 use super::formula::{self, Pair, Rotation, dot, product};
 use super::net::parameter;
+use roformer::encoding::Encoding;
 use roformer::graph::{Batch, FeatureMap};
 use roformer::network::{Laid, LinearForm, Mixing, Network};
 
@@ -20,13 +21,18 @@ fn one(laid: &Laid<f64>, network: &Network, batch: &Batch, text: usize, ids: &[u
         formula::embed(laid, &network.blueprint.encoding, word, position(index))
     });
     let x: Vec<Vec<f64>> = embedded.collect();
-    let joined: Vec<Vec<f64>> =
-        x.iter().map(|x| linear(laid, "self_attn.in_proj_", &norm(laid, network, "norm1", x))).collect();
+    let read: Vec<Vec<f64>> = x.iter().map(|x| norm(laid, network, "norm1", x)).collect();
+    let joined: Vec<Vec<f64>> = read.iter().map(|read| linear(laid, "self_attn.in_proj_", read)).collect();
     let sees = |i: usize, j: usize| {
+        let is_near = match &network.blueprint.encoding {
+            Encoding::Layers(own) if own.every > 1 => own.window.is_none_or(|window| i.abs_diff(j) < window),
+            _ => true,
+        };
         (!network.blueprint.is_causal() || j <= i)
+            && is_near
             && batch.mask.get(text * length + j).copied().unwrap_or(true)
     };
-    let mixed = attention(laid, network, &joined, &sees, &position);
+    let mixed = attention(laid, network, [&joined, &read], &sees, &position);
     x.iter()
         .zip(&mixed)
         .map(|(x, mixed)| {
@@ -41,16 +47,16 @@ fn one(laid: &Laid<f64>, network: &Network, batch: &Batch, text: usize, ids: &[u
 fn attention(
     laid: &Laid<f64>,
     network: &Network,
-    joined: &[Vec<f64>],
+    [joined, read]: [&[Vec<f64>]; 2],
     sees: &dyn Fn(usize, usize) -> bool,
     position: &dyn Fn(usize) -> usize,
 ) -> Vec<Vec<f64>> {
     let (length, d, heads, key_heads) =
         (joined.len(), network.blueprint.head_dim, network.blueprint.heads, network.blueprint.key_heads);
-    let rotation = Rotation::of(laid, &network.blueprint.encoding, d);
     let mut out = vec![Vec::new(); length];
     for head in 0..heads {
         let group = head / (heads / key_heads);
+        let rotation = Rotation::of(laid, &network.blueprint.encoding, d, group);
         let part = |row: usize, head: usize| &joined[row][head * d..(head + 1) * d];
         let (q, k) = (|i: usize| part(i, head), |j: usize| part(j, heads + group));
         let value = |j: usize| {
@@ -65,7 +71,8 @@ fn attention(
                 Mixing::Softmax => {
                     let score = |j: usize| {
                         let (m, n) = (position(i) as f64, position(j) as f64);
-                        let pair = Pair { q: q(i), k: k(j), head, i: i as i64, j: j as i64, m, n };
+                        let (i, j) = (i as i64, j as i64);
+                        let pair = Pair { q: q(i as usize), k: k(j as usize), head, i, j, m, n, read };
                         formula::score(laid, network, rotation.as_ref(), &pair)
                     };
                     let scores = (0..length).map(|j| if sees(i, j) { score(j) } else { f64::NEG_INFINITY });

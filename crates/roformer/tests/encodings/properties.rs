@@ -3,7 +3,7 @@
 use super::formula::alibi_slopes;
 use super::net::{NONE, error, lay, network, parameter};
 use roformer::encoding::{
-    Alibi, Deberta, Encoding, Hierarchical, Randomised, Shaw, Sizes, T5, bucket, shift, sinusoid,
+    Alibi, Deberta, Encoding, Hierarchical, Pose, Randomised, Shaw, Sizes, T5, bucket, shift, sinusoid,
 };
 use roformer::graph::{Builder, Graph, Value};
 
@@ -19,6 +19,7 @@ fn sizes(length: usize, heads: usize) -> Sizes {
         width: 8,
         codes: 8,
         heads,
+        key_heads: heads,
         head_dim: 4,
         is_causal: false,
         has_biases: true,
@@ -229,6 +230,35 @@ fn randomised_positions_are_fair() {
     // A range as long as the text leaves no choice.
     let all = Encoding::Randomised(Randomised { range: 10, ..Randomised::default() });
     assert_eq!(all.as_encode::<f64>().positions(10, 1, 1).unwrap(), (0..10).collect::<Vec<u32>>());
+}
+
+/// Pieces keep their neighbours, later pieces stand further on, and the whole range is met.
+#[test]
+fn skips_keep_neighbours_and_reach_far() {
+    let (range, length) = (100usize, 10);
+    let encoding = Encoding::Pose(Pose { range, pieces: 3, ..Pose::default() });
+    let draw = |length: usize, step: u64| encoding.as_encode::<f64>().positions(length, 7, step).unwrap();
+    let (mut furthest, mut skips, mut cuts) = (0, 0, vec![0; length]);
+    for step in 0..5000 {
+        let positions = draw(length, step);
+        assert_eq!(positions, draw(length, step), "the same for the same step");
+        assert!(positions[0] == 0 && positions.is_sorted_by(|a, b| a < b));
+        assert!((positions[length - 1] as usize) < range);
+        let jumps: Vec<usize> =
+            (1..length).filter(|&token| positions[token] != positions[token - 1] + 1).collect();
+        assert!(jumps.len() <= 2, "{positions:?}");
+        jumps.iter().for_each(|&token| cuts[token] += 1);
+        skips += jumps.len();
+        furthest = furthest.max(positions[length - 1]);
+    }
+    assert!(furthest > 95 && skips > 9000, "{furthest} {skips}");
+    // Every place is cut about as often: two of nine, of 5,000 steps.
+    assert!(cuts[1..].iter().all(|&count| (900..1300).contains(&count)), "{cuts:?}");
+    // Texts shorter than there are pieces, and one as long as the range, have no choice.
+    assert_eq!(draw(1, 3), [0]);
+    assert_eq!(draw(range, 3), (0..range as u32).collect::<Vec<u32>>());
+    // Where a model is tested, positions are those of the tokens.
+    assert_eq!(encoding.positions_of_tests(10, 7, 3), None);
 }
 
 /// Distances beyond the bounds share the row of the bound.

@@ -2,6 +2,7 @@
 
 mod case;
 mod decoder;
+mod encodings;
 mod families;
 mod network;
 mod precision;

@@ -51,6 +51,7 @@ fn learned_positions_are_stretched() {
         width: 32,
         codes: 32,
         heads: 2,
+        key_heads: 2,
         head_dim: 16,
         is_causal: true,
         has_biases: true,

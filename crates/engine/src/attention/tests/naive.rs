@@ -36,14 +36,14 @@ impl Rows {
     }
 }
 
-pub const NAMES: [&str; 11] = ["q", "k", "v", "u", "v_h", "b", "R", "R′", "V", "z", "E"];
+pub const NAMES: [&str; 13] = ["q", "k", "v", "u", "v_h", "b", "R", "R′", "V", "z", "E", "B", "g"];
 pub const BIAS: usize = 5;
 
 #[derive(Clone)]
 pub struct Case {
     pub shape: Shape,
-    /// q, k, v, u, v, b, R, R′, V, z, E, each without gaps.
-    pub values: [Option<Vec<f64>>; 11],
+    /// q, k, v, u, v, b, R, R′, V, z, E, B, g, each without gaps.
+    pub values: [Option<Vec<f64>>; 13],
     /// c
     pub segments: Vec<u32>,
     /// How b, R, R′ and V find their rows, and how many heads they have.
@@ -105,12 +105,20 @@ impl Case {
         (usize::from(own != ids[j]) * heads + h) * head_dim
     }
 
+    /// Where the numbers of B for a query and a key, of g for the query and of g for the key are.
+    fn places(&self, b: usize, h: usize, i: usize, j: usize) -> [usize; 3] {
+        let Shape { queries, keys, heads, .. } = self.shape;
+        // There are no such terms where there are more queries than keys.
+        let Some(place) = (i + keys).checked_sub(queries) else { return [0; 3] };
+        [(h * keys + place) * keys + j, (b * keys + place) * heads + h, (b * keys + j) * heads + h]
+    }
+
     /// Results, and, given their gradient, that of every value.
-    pub fn run(&self, dout: Option<&[f64]>) -> (Vec<f64>, [Vec<f64>; 11]) {
+    pub fn run(&self, dout: Option<&[f64]>) -> (Vec<f64>, [Vec<f64>; 13]) {
         let Shape { batch, queries, keys, heads, key_heads, head_dim: d } = self.shape;
         let scale = 1.0 / (d as f64).sqrt();
         let mut out = vec![0.0; batch * queries * heads * d];
-        let mut gradients = [0; 11].map(|_| Vec::new());
+        let mut gradients = [0; 13].map(|_| Vec::new());
         for (gradient, values) in gradients.iter_mut().zip(&self.values) {
             *gradient = vec![0.0; values.as_ref().map_or(0, Vec::len)];
         }
@@ -135,7 +143,9 @@ impl Case {
                                     + (q + get(9, h * d + c)) * get(10, e + c)
                             })
                             .sum();
-                        scale * sum + get(BIAS, self.vector(BIAS, h, i, j))
+                        let [pair, own, other] = self.places(b, h, i, j);
+                        let gate = get(12, own) - get(12, other);
+                        scale * sum + get(BIAS, self.vector(BIAS, h, i, j)) + get(11, pair) + gate
                     };
                     let scores: Vec<f64> = seen.iter().map(|&j| score(j)).collect();
                     let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -167,6 +177,10 @@ impl Case {
                     for (&j, p) in seen.iter().zip(&weights) {
                         let ds = p * (dp(j) - mean);
                         add(BIAS, self.vector(BIAS, h, i, j), ds);
+                        let [pair, own, other] = self.places(b, h, i, j);
+                        add(11, pair, ds);
+                        add(12, own, ds);
+                        add(12, other, -ds);
                         let (r, rk, rv) =
                             (self.vector(6, h, i, j), self.vector(7, h, i, j), self.vector(8, h, i, j));
                         let e = self.segment(b, h, i, j);

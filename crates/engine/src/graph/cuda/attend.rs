@@ -1,6 +1,7 @@
 //! Softmax attention over joined queries, keys and values, with its position terms.
 
 use super::{Lowered, Lowering};
+use crate::error::Error;
 use crate::graph::Value;
 use crate::graph::attend::{Attend, Softmax, TableTerm};
 use crate::ops::Real;
@@ -26,6 +27,13 @@ impl<T: Real> Softmax<T> {
         } = self.attend;
         let length = joined.rows / batch;
         check_chunks(chunk, length)?;
+        for (term, encoding) in [(terms.pairs, "fire"), (terms.gate, "forget")] {
+            if term.is_some() {
+                return Err(Error::Device(format!(
+                    "the encoding {encoding} has no form for a GPU; use the CPU"
+                )));
+            }
+        }
         let place = lowering.place(joined);
         let [bias, query, key, value] = [&terms.bias, &terms.query, &terms.key, &terms.value];
         let mut rows = |term: &Option<TableTerm>, is_bias: bool| {

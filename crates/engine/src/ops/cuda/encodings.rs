@@ -117,6 +117,13 @@ impl Cuda {
     ) -> Result<()> {
         let Shape { batch, queries, keys, heads, head_dim, .. } = *shape;
         check_chunks(mask.chunks.map(|chunks| chunks.size), keys)?;
+        for (is_there, encoding) in [(terms.pairs.is_some(), "fire"), (terms.gate.is_some(), "forget")] {
+            if is_there {
+                return Err(Error::Device(format!(
+                    "the encoding {encoding} has no form for a GPU; use the CPU"
+                )));
+            }
+        }
         let window = mask.window;
         let places = self.places(shape, [&q, &k, &v], mask, out);
         if out.len == 0 {

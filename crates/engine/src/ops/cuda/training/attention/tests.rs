@@ -171,6 +171,7 @@ fn on_processor(case: &Case, numbers: &Numbers) -> Given {
                 vectors,
                 ids: &segments,
             }),
+            ..attention::Terms::default()
         },
         dropout: (case.dropout > 0.0 && case.is_training).then_some(Dropout {
             probability: case.dropout,

@@ -1,0 +1,204 @@
+"""Makes the reference data for position encodings in `encodings/`: losses and gradients in f64.
+
+    python golden/position_encodings.py
+
+The model is that of `training.py`, PyTorch's encoder with norms first, with each encoding written out over whole matrices
+of scores as its paper has it; the gradients are autograd's. Weights come from an integer hash of their names.
+"""
+
+import math
+from pathlib import Path
+
+import numpy
+import safetensors.torch
+import torch
+from torch import nn
+
+import manifest
+import roformer as common
+import training
+
+OUT = Path(__file__).resolve().parent / "encodings"
+SIZES = {"vocab_size": 19, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24,
+         "layer_norm_eps": 1e-5}  # fmt: skip
+BATCH, LENGTH = 2, 9
+LABELS = [
+    "forget",
+    "forget:gate=relu,bias=0",
+    "forget:rotary=true",
+    "pope",
+    "pope:base=50,phases=false",
+    "fire:hidden=6",
+    "kerple:kernel=power",
+    "sandwich:dim=12",
+    "rotary:learned=heads",
+    "high:period=9",
+    "clipped:period=5",
+]
+
+
+class Encoded(training.Plain):
+    """The plain encoder, causal, with an encoding by its label."""
+
+    def __init__(self, label):
+        super().__init__(**SIZES, rope_theta=None, causal=True)
+        self.name, _, rest = label.partition(":")
+        self.settings = dict(part.split("=") for part in rest.split(",") if part)
+        width, heads = SIZES["hidden_size"], self.heads
+        dim = width // heads
+        shapes = {
+            "forget": {"weight": (heads, width), "bias": (heads,)},
+            "pope": {} if self.settings.get("phases") == "false" else {"phases": (heads, dim)},
+            "fire": {"scale": (1, 2), "inner.weight": (int(self.settings.get("hidden", 32)), 2),
+                     "outer.weight": (heads, int(self.settings.get("hidden", 32)))},
+            "kerple": {"weight": (heads, 2)},
+            "rotary": {f"frequencies.{head}": (1, dim // 2) for head in range(heads)},
+        }.get(self.name, {})  # fmt: skip
+        # Names with dots, as the library has them: a dictionary beside the modules.
+        self.own = {
+            f"position.{self.name}.{layer}.{part}": nn.Parameter(torch.zeros(shape))
+            for layer in range(SIZES["num_hidden_layers"])
+            for part, shape in shapes.items()
+        }
+
+    def named_parameters(self, *args, **kwargs):
+        yield from super().named_parameters(*args, **kwargs)
+        yield from self.own.items()
+
+    def number(self, key, default):
+        return float(self.settings.get(key, default))
+
+    def part(self, layer, part):
+        return self.own[f"position.{self.name}.{layer}.{part}"]
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        for layer, block in enumerate(self.blocks.layers):
+            x = x + self.mix(layer, block.self_attn, block.norm1(x))
+            x = x + block.linear2(nn.functional.gelu(block.linear1(block.norm2(x))))
+        return self.out(x)
+
+    def mix(self, layer, attention, x):
+        length, width = x.shape[1:]
+        dim = width // self.heads
+        qkv = nn.functional.linear(x, attention.in_proj_weight, attention.in_proj_bias)
+        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in qkv.chunk(3, dim=-1))
+        scores = self.products(layer, q, k) / math.sqrt(dim) + self.biases(layer, x, length)
+        scores = scores.masked_fill(training.later(length), -torch.inf)
+        mixed = scores.softmax(-1) @ v
+        return attention.out_proj(mixed.transpose(1, 2).flatten(2))
+
+    def products(self, layer, q, k):
+        """q·k of every pair, `[batch, heads, length, length]`."""
+        length, dim = q.shape[2:]
+        places = torch.arange(length, dtype=torch.float64)
+        if self.name == "pope":
+            theta = self.number("base", 10000) ** (-torch.arange(dim, dtype=torch.float64) / dim)
+            # (s − t)·θ, for query t and key s.
+            angles = (places[None, :, None] - places[:, None, None]) * theta
+            delta = torch.zeros(self.heads, dim, dtype=torch.float64)
+            if "phases" not in self.settings:
+                delta = self.part(layer, "phases")
+            cosines = torch.cos(angles[None] + delta[:, None, None, :])
+            q, k = (nn.functional.softplus(x, threshold=1e9) for x in (q, k))
+            return (q[:, :, :, None] * k[:, :, None] * cosines).sum(-1)
+        theta = self.frequencies(layer, dim)
+        if theta is None:
+            return q @ k.transpose(-1, -2)
+        # `[heads, length, pairs]`, of the first features.
+        angles = places[None, :, None] * theta[:, None]
+        turning = 2 * theta.shape[-1]
+        turn = lambda x: torch.cat(
+            [training.rotate(x[..., :turning], angles.cos(), angles.sin()), x[..., turning:]], dim=-1
+        )
+        return turn(q) @ turn(k).transpose(-1, -2)
+
+    def frequencies(self, layer, dim):
+        """θ `[heads or 1, pairs]`, where something turns."""
+        ladder = torch.from_numpy(10000.0 ** (-numpy.arange(0, dim, 2) / dim))[None]
+        if self.name == "rotary":
+            return torch.cat([self.part(layer, f"frequencies.{head}") for head in range(self.heads)])
+        if self.name == "forget" and self.settings.get("rotary") == "true":
+            return ladder
+        if self.name == "high":
+            pairs = int(self.number("part", 0.5) * dim / 2)
+            slowest = 2 * math.pi / self.number("period", 32)
+            return torch.tensor([[slowest ** (j / max(pairs - 1, 1)) for j in range(pairs)]], dtype=torch.float64)
+        if self.name == "clipped":
+            along = torch.log(2 * math.pi / ladder / self.number("period", 64)) / math.log(self.number("width", 4))
+            return ladder * (1 + torch.cos(math.pi * along.clamp(0, 1))) / 2
+        return None
+
+    def biases(self, layer, x, length):
+        """What is added to scores, `[batch or 1, heads, length, length]`."""
+        i, j = torch.arange(length)[:, None], torch.arange(length)[None]
+        far = (i - j).clamp(min=0).double()
+        if self.name == "forget":
+            z = nn.functional.linear(x, self.part(layer, "weight"), self.part(layer, "bias"))
+            gate = -torch.relu(z) if self.settings.get("gate") == "relu" else nn.functional.logsigmoid(z)
+            # For each pair the sum over the tokens after the key, up to the query.
+            t = torch.arange(length)[None, None]
+            between = ((t > j[:, :, None]) & (t <= i[:, :, None])).double()
+            return torch.einsum("ijt,bth->bhij", between, gate)
+        if self.name == "fire":
+            c, threshold = self.part(layer, "scale")[0].exp()
+            psi = lambda r: torch.log(1 + c * r)
+            x = psi(far) / psi(torch.maximum(threshold, i.double()))
+            inner, outer = self.part(layer, "inner.weight"), self.part(layer, "outer.weight")
+            hidden = torch.relu(x[..., None] * inner[:, 0] + inner[:, 1])
+            return torch.einsum("ijs,hs->hij", hidden, outer)[None]
+        if self.name == "kerple":
+            own = self.part(layer, "weight")
+            strength, power = own[:, 0].exp(), 2 * torch.sigmoid(own[:, 1])
+            # 0 at a distance of 0, without the logarithm of 0 on the way back.
+            logs = far.clamp(min=1).log()
+            powers = torch.exp(power[:, None, None] * logs) * (far > 0)
+            return -(strength[:, None, None] * powers)[None]
+        if self.name == "sandwich":
+            n = int(self.number("dim", 128))
+            rates = 10000.0 ** (-2 * torch.arange(n // 2, dtype=torch.float64) / n)
+            sums = torch.cos(far[..., None] * rates).sum(-1)
+            ratios = 8 * torch.arange(1, self.heads + 1).double() / self.heads
+            return (sums / ratios[:, None, None])[None]
+        return torch.zeros(1, 1, 1, 1, dtype=torch.float64)
+
+
+def make_case(label, tensors):
+    model = Encoded(label)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            values = torch.from_numpy(training.hashed(name, parameter.shape)).float()
+            if ".frequencies." in name or name.startswith("position.forget") and name.endswith("bias"):
+                values = 0.5 + values  # turns that show, and gates that are half open
+            parameter.copy_(values)
+    model = model.double()
+    for name in model.own:
+        model.own[name] = nn.Parameter(model.own[name].detach().double())
+    random = numpy.random.default_rng(common.fnv1a(label))
+    tokens = torch.from_numpy(random.integers(0, SIZES["vocab_size"], (BATCH, LENGTH + 1)))
+    ids, targets = tokens[:, :-1], tokens[:, 1:]
+    loss = nn.functional.cross_entropy(model(ids).flatten(0, 1), targets.flatten())
+    named = dict(model.named_parameters())
+    gradients = torch.autograd.grad(loss, list(named.values()))
+    for name, gradient in zip(named, gradients):
+        assert gradient.dtype == torch.float64 and torch.isfinite(gradient).all(), name
+        tensors[f"{label}.{name}"] = gradient.contiguous()
+    print(f"{label}: a loss of {loss.item():.12f}, {len(named)} tensors")
+    return {"label": label, "ids": ids.tolist(), "targets": targets.tolist(), "loss": loss.item()}
+
+
+def main():
+    torch.set_num_threads(1)
+    OUT.mkdir(exist_ok=True)
+    tensors = {}
+    cases = [make_case(label, tensors) for label in LABELS]
+    sizes = common.line({**SIZES, "batch": BATCH, "length": LENGTH})
+    (OUT / "cases.json").write_text(
+        '{{"sizes":{},"cases":[\n{}\n]}}\n'.format(sizes, ",\n".join(map(common.line, cases)))
+    )
+    (OUT / "gradients.safetensors").write_bytes(safetensors.torch.save(tensors))
+    manifest.update("encodings")
+
+
+if __name__ == "__main__":
+    main()
