@@ -82,15 +82,15 @@ fn any_number_of_processes_gives_the_same_bits() {
     let one = folder.path("one");
     let alone = command(&[&["train"], &flags(&one, "12")[..]].concat()).output().unwrap();
     assert!(alone.status.success(), "{}", error(&alone));
-    for world in [2, 3, 4] {
-        let out = folder.path(&format!("of-{world}"));
-        for (rank, output) in wait(start(world, &flags(&out, "12"), &[])).iter().enumerate() {
+    let outs = [2, 3, 4].map(|world| (world, folder.path(&format!("of-{world}"))));
+    for (world, out) in &outs {
+        for (rank, output) in wait(start(*world, &flags(out, "12"), &[])).iter().enumerate() {
             assert!(output.status.success(), "{}", error(output));
             let is_said = error(output).contains(&format!("on {world} processes"));
             // Rank 0 speaks for all.
             assert_eq!((is_said, output.stdout.is_empty()), (rank == 0, rank > 0), "{}", error(output));
         }
-        assert!(results(&one) == results(&out), "on {world}");
+        assert!(results(&one) == results(out), "on {world}");
     }
     // The same again, to the bit; its lines are those of one process, and so is the folder.
     let again = folder.path("again");
