@@ -62,7 +62,7 @@ pub fn train(
 pub fn compare(flags: &[String], on: &(dyn Fn(Progress) -> bool + Sync)) -> Result<Option<Results>, String> {
     let arguments: compare::Arguments = parse(flags)?;
     match Grid::new(arguments).and_then(|grid| grid.compare(on)).map_err(said)? {
-        Made::Whole(results) => Ok(Some(results)),
+        Made::Whole(results) => Ok(Some(*results)),
         Made::Stopped | Made::Shard(..) => Ok(None),
     }
 }

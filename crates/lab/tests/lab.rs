@@ -204,7 +204,7 @@ fn shards_that_do_not_fit_are_refused() {
     let out = at("out");
     let refused = |folders: &[&PathBuf], says: &str| {
         let folders: Vec<PathBuf> = folders.iter().map(|&path| path.clone()).collect();
-        let said = put_together(&plan, &folders, &out).err().expect("refused").to_string();
+        let said = put_together(&plan, &folders, &out).expect_err("refused").to_string();
         assert!(said.contains(says), "{said}");
     };
     refused(&[&one], "without 2/2");
@@ -629,7 +629,7 @@ fn an_encoding_of_a_file_is_what_its_numbers_say() {
         assert!(error.contains(says), "{error}");
     };
     refused(serde_json::json!({"name": "mine", "bias": [[0.0], [1.0], [2.0]]}), "3");
-    refused(serde_json::json!({"name": "mine", "frequencies": [1.0].repeat(17)}), "17");
+    refused(serde_json::json!({"name": "mine", "frequencies": vec![1.0; 17]}), "17");
     refused(serde_json::json!({"name": "mine", "table": vec![vec![0.0; 64]]}), "[1][64]");
     refused(serde_json::json!({"name": "mine", "table": vec![vec![0.0; 63]; 500]}), "[500][63]");
 }

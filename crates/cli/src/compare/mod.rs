@@ -231,7 +231,7 @@ pub enum Made {
     /// A part, with so many runs to compare.
     Shard(Shard, usize),
     /// All of it, with its report.
-    Whole(Results),
+    Whole(Box<Results>),
 }
 
 impl Grid {
@@ -315,6 +315,6 @@ impl Grid {
         };
         let Some((results, timings)) = made else { return Ok(Made::Stopped) };
         report::write(self.language, &results, &timings, store.folder())?;
-        Ok(Made::Whole(results))
+        Ok(Made::Whole(Box::new(results)))
     }
 }

@@ -199,7 +199,17 @@ fn on_processor(case: &Case, numbers: &Numbers) -> Given {
         q,
         k,
         v,
-        terms: TermGradients { content, position, bias, query, key, value, segment_query, segment_vectors },
+        terms: TermGradients {
+            content,
+            position,
+            bias,
+            query,
+            key,
+            value,
+            segment_query,
+            segment_vectors,
+            ..TermGradients::default()
+        },
     };
     assert!(attention.backward((&dout, &out, &lse), gradients, &mut workspace));
     Given { out, lse, joined: given, terms: sums }
