@@ -38,7 +38,6 @@ const LINE: usize = 16;
 ///
 /// See `Lanes`; number `at` of each line and a row at `panel` are valid to read.
 #[inline(always)]
-#[expect(clippy::needless_range_loop, reason = "iterators would keep the sums in memory")]
 unsafe fn step<L: Lanes, const ROWS: usize, const VECTORS: usize>(
     lines: &[*const f32; ROWS],
     at: usize,

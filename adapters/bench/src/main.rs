@@ -1,0 +1,63 @@
+//! rope inside candle beside candle's own rotations, on this machine, in one run.
+//!
+//!     cargo run --release -p rope-adapters-bench [-- --short]
+//!
+//! First the rotation of q and k of Llama-3-8B's shape, then a training step of a small Llama in candle. Everything that is timed is
+//! checked in the same run. `--short` takes shorter sequences, to see that it runs.
+
+mod forward;
+mod llama;
+mod training;
+
+use std::time::Instant;
+
+/// What went wrong, whoever says it.
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Rounds of which the median counts, and those before them that warm up caches, pages and threads.
+const ROUNDS: usize = 11;
+const WARM_UP: usize = 2;
+
+fn main() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let short = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => false,
+        ["--short"] => true,
+        _ => return Err("usage: rope-adapters-bench [--short]".into()),
+    };
+    forward::run(if short { 256 } else { 8192 })?;
+    training::run(if short { 32 } else { 512 })
+}
+
+/// What is timed, with its name.
+struct Job<'a> {
+    name: String,
+    run: Box<dyn FnMut() -> Result<()> + 'a>,
+}
+
+impl<'a> Job<'a> {
+    fn new(name: impl Into<String>, run: impl FnMut() -> Result<()> + 'a) -> Self {
+        Job { name: name.into(), run: Box::new(run) }
+    }
+}
+
+/// Median milliseconds of each job, over rounds in which they take turns.
+fn measure(jobs: &mut [Job]) -> Result<Vec<f64>> {
+    let mut times = vec![Vec::new(); jobs.len()];
+    for round in 0..WARM_UP + ROUNDS {
+        for (job, times) in jobs.iter_mut().zip(&mut times) {
+            let start = Instant::now();
+            (job.run)()?;
+            if round >= WARM_UP {
+                times.push(start.elapsed().as_secs_f64() * 1e3);
+            }
+        }
+    }
+    Ok(times
+        .into_iter()
+        .map(|mut times| {
+            times.sort_unstable_by(f64::total_cmp);
+            times[times.len() / 2]
+        })
+        .collect())
+}
