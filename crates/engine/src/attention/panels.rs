@@ -265,7 +265,8 @@ impl Narrowed {
     fn pack(&mut self, shape: &Shape, keys: Vectors<f32>, values: Vectors<f32>) -> bool {
         let (width, dim) = (self.level.width(), shape.head_dim);
         self.depth = dim.next_multiple_of(Bf16::DEPTH);
-        self.value_keys = shape.keys.next_multiple_of(Bf16::DEPTH);
+        // With room for a block of keys that begins within the last depth, as that of a window may.
+        self.value_keys = (shape.keys + Bf16::DEPTH).next_multiple_of(Bf16::DEPTH);
         let is_fit = self.keys.fit(shape.keys.next_multiple_of(width) * self.depth)
             && self.values.fit(dim.next_multiple_of(width) * self.value_keys)
             && self.queries.fit(QUERY_BLOCK * self.depth);
