@@ -19,7 +19,10 @@ impl<T: Real> Builder<T> {
     /// `[heads · length, length]`: the bias of each head for a query at place i and a key at place j ≤ i; 0 for keys ahead.
     pub fn fire(&mut self, weights: FireWeights, heads: usize, length: usize) -> Value {
         let out = self.value(heads * length, length);
-        self.add(Fire { weights, out });
+        let FireWeights { scale, inner, outer } = weights;
+        let zeros = || [scale, inner, outer].map(|parameter| vec![0.0; parameter.range().len()]);
+        let active = vec![0.0; inner.range().len() / 2];
+        self.add(Fire { weights, out, known: zeros(), sums: zeros(), active });
         out
     }
 }
@@ -27,6 +30,18 @@ impl<T: Real> Builder<T> {
 pub(super) struct Fire {
     weights: FireWeights,
     out: Value,
+    /// The parameters, their gradients, and what is active of the hidden numbers: memory that every step uses.
+    known: [Vec<f64>; 3],
+    sums: [Vec<f64>; 3],
+    active: Vec<f64>,
+}
+
+/// The parameters in double precision.
+fn read<T: Real>(values: &Values<T>, weights: &FireWeights, known: &mut [Vec<f64>; 3]) {
+    let FireWeights { scale, inner, outer } = *weights;
+    for (known, parameter) in known.iter_mut().zip([scale, inner, outer]) {
+        known.iter_mut().zip(values.parameter(parameter)).for_each(|(known, x)| *known = x.to_f64());
+    }
 }
 
 /// x for a query at place i and a key r before it, and its derivatives by ln c and by ln L.
@@ -42,12 +57,12 @@ fn input(c: f64, threshold: f64, i: usize, r: usize) -> (f64, f64, f64) {
 
 impl<T: Real> Operation<T> for Fire {
     fn forward(&mut self, values: &mut Values<T>) {
-        let (length, FireWeights { scale, inner, outer }) = (self.out.width, self.weights);
-        values.write(self.out, |values, out| {
-            let [scale, inner, outer] = [scale, inner, outer]
-                .map(|parameter| values.parameter(parameter).iter().map(|x| x.to_f64()).collect::<Vec<_>>());
-            let (c, threshold, hidden) = (scale[0].exp(), scale[1].exp(), inner.len() / 2);
-            let mut active = vec![0.0; hidden];
+        let Fire { weights, out, known, active, .. } = self;
+        let length = out.width;
+        values.write(*out, |values, out| {
+            read(values, weights, known);
+            let [scale, inner, outer] = &*known;
+            let (c, threshold, hidden) = (scale[0].exp(), scale[1].exp(), active.len());
             for i in 0..length {
                 for j in 0..=i {
                     let (x, ..) = input(c, threshold, i, i - j);
@@ -55,7 +70,7 @@ impl<T: Real> Operation<T> for Fire {
                         *active = (own[0] * x + own[1]).max(0.0);
                     }
                     for (head, outer) in outer.chunks_exact(hidden).enumerate() {
-                        let sum: f64 = outer.iter().zip(&active).map(|(v, x)| v * x).sum();
+                        let sum: f64 = outer.iter().zip(&*active).map(|(v, x)| v * x).sum();
                         out[(head * length + i) * length + j] = T::of(sum);
                     }
                 }
@@ -64,14 +79,15 @@ impl<T: Real> Operation<T> for Fire {
     }
 
     fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
-        let (length, FireWeights { scale, inner, outer }) = (self.out.width, self.weights);
-        let [known_scale, known_inner, known_outer] = [scale, inner, outer]
-            .map(|parameter| values.parameter(parameter).iter().map(|x| x.to_f64()).collect::<Vec<_>>());
-        let (c, threshold, hidden) = (known_scale[0].exp(), known_scale[1].exp(), known_inner.len() / 2);
-        let mut sums = [vec![0.0; 2], vec![0.0; known_inner.len()], vec![0.0; known_outer.len()]];
+        let Fire { weights, out, known, sums, active } = self;
+        let (length, FireWeights { scale, inner, outer }) = (out.width, *weights);
+        read(values, weights, known);
+        let [known_scale, known_inner, known_outer] = &*known;
+        let (c, threshold, hidden) = (known_scale[0].exp(), known_scale[1].exp(), active.len());
+        sums.iter_mut().for_each(|sums| sums.fill(0.0));
         let ranges = [scale.range(), inner.range(), outer.range()];
-        let (given, dout) = gradients.each_parameter(ranges, self.out);
-        let [dscale, dinner, douter] = &mut sums;
+        let (given, dout) = gradients.each_parameter(ranges, *out);
+        let [dscale, dinner, douter] = &mut *sums;
         for i in 0..length {
             for j in 0..=i {
                 let (x, by_c, by_threshold) = input(c, threshold, i, i - j);
@@ -101,8 +117,8 @@ impl<T: Real> Operation<T> for Fire {
                 dscale[1] += dx * by_threshold;
             }
         }
-        for (given, sums) in given.into_iter().zip(&sums) {
-            given.iter_mut().zip(sums).for_each(|(given, &sum)| *given += T::of(sum));
+        for (given, sums) in given.into_iter().zip(sums) {
+            given.iter_mut().zip(&*sums).for_each(|(given, &sum)| *given += T::of(sum));
         }
     }
 

@@ -33,21 +33,23 @@ impl Polar {
     }
 
     /// (cos δ, sin δ) of each feature of keys.
-    fn turns<T: Real>(self, phases: Option<&[T]>) -> Vec<(f64, f64)> {
-        let count = self.widths()[1];
-        let turn = |index: usize| {
-            phases.map_or((1.0, 0.0), |phases| {
-                let (sin, cos) = phases[index].to_f64().sin_cos();
-                (cos, sin)
-            })
-        };
-        (0..count).map(turn).collect()
+    fn turns<T: Real>(self, phases: Option<&[T]>, turns: &mut [(f64, f64)]) {
+        for (index, turn) in turns.iter_mut().enumerate() {
+            let (sin, cos) = phases.map_or((0.0, 1.0), |phases| phases[index].to_f64().sin_cos());
+            *turn = (cos, sin);
+        }
     }
 
     /// `[tokens, (heads + 2 · key_heads) · head_dim]` → twice as wide: of a query (μ, 0), of a key (μ·cos δ, μ·sin δ), of a value
     /// (x, 0), with μ = ln(1 + e^x). δ `[key_heads, head_dim]` is 0 where it is not given.
     pub(crate) fn forward<T: Real>(self, joined: &[T], phases: Option<&[T]>, out: &mut [T]) {
-        let ([query, key], row, turns) = (self.widths(), self.row(), self.turns(phases));
+        let mut turns = vec![(1.0, 0.0); self.widths()[1]];
+        self.turns(phases, &mut turns);
+        self.spread(joined, &turns, out);
+    }
+
+    fn spread<T: Real>(self, joined: &[T], turns: &[(f64, f64)], out: &mut [T]) {
+        let ([query, key], row) = (self.widths(), self.row());
         let rows = out.par_chunks_exact_mut(2 * row).zip(joined.par_chunks_exact(row));
         rows.for_each(|(out, joined)| {
             for (index, (out, &x)) in out.chunks_exact_mut(2).zip(joined).enumerate() {
@@ -70,7 +72,8 @@ impl<T: Real> Builder<T> {
     /// (μ, 0), of a key (μ·cos δ, μ·sin δ), of a value (x, 0), with μ = ln(1 + e^x). The phases δ are `[key_heads, head_dim]`.
     pub fn polar(&mut self, joined: Value, phases: Option<Value>, heads: Polar) -> Value {
         let out = self.value(joined.rows, 2 * joined.width);
-        self.add(Spread { joined, phases, heads, out });
+        let turns = vec![(1.0, 0.0); heads.widths()[1]];
+        self.add(Spread { joined, phases, heads, turns, out });
         out
     }
 
@@ -86,20 +89,23 @@ pub(super) struct Spread {
     joined: Value,
     phases: Option<Value>,
     heads: Polar,
+    /// (cos δ, sin δ), of the last forward pass.
+    turns: Vec<(f64, f64)>,
     out: Value,
 }
 
 impl<T: Real> Operation<T> for Spread {
     fn forward(&mut self, values: &mut Values<T>) {
-        values.write(self.out, |values, out| {
-            let phases = self.phases.map(|phases| values.get(phases));
-            self.heads.forward(values.get(self.joined), phases, out);
+        let Spread { joined, phases, heads, turns, out } = self;
+        values.write(*out, |values, out| {
+            heads.turns(phases.map(|phases| values.get(phases)), turns);
+            heads.spread(values.get(*joined), turns, out);
         });
     }
 
     fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
         let ([query, key], row) = (self.heads.widths(), self.heads.row());
-        let turns = self.heads.turns(self.phases.map(|phases| values.get(phases)));
+        let turns = &self.turns[..];
         let joined = values.get(self.joined);
         gradients.add(self.joined, |gradients, dx| {
             let given = gradients.get(self.out).par_chunks_exact(2 * row).zip(joined.par_chunks_exact(row));
@@ -123,7 +129,7 @@ impl<T: Real> Operation<T> for Spread {
         gradients.add(phases, |gradients, sums| {
             // One feature after the other, each over all tokens: an order that no thread changes.
             let dy = gradients.get(self.out);
-            sums.par_iter_mut().zip(&turns).enumerate().for_each(|(index, (sum, &(cos, sin)))| {
+            sums.par_iter_mut().zip(turns).enumerate().for_each(|(index, (sum, &(cos, sin)))| {
                 let tokens = dy.chunks_exact(2 * row).zip(joined.chunks_exact(row));
                 let of = |(dy, x): (&[T], &[T])| {
                     let at = query + index;

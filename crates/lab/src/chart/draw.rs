@@ -12,6 +12,8 @@ use std::fmt::Write;
 const SPARSE: usize = 24;
 /// So many points of a line can be pointed at.
 const POINTED: usize = 60;
+/// Beyond so many lines only what has a marker can be pointed at.
+const CROWDED: usize = 10;
 /// The height of a label beside a line's end, and of a line of a legend.
 const LABEL: f64 = 16.0;
 /// The size of a note, as a part of its label's.
@@ -224,19 +226,19 @@ impl Panel {
             return;
         }
         let count = series.points.len();
-        // Of many points, eight have markers, each series at other places; some more can be pointed at.
-        let stride = if count > SPARSE { count.div_ceil(8) } else { 1 };
+        // Of many points, eight have markers, each series at other places; some more can be pointed at, where lines are few.
+        let is_crowded = self.series.len() > CROWDED;
+        let stride = if count > SPARSE || is_crowded { count.div_ceil(8) } else { 1 };
         let pointed = count.div_ceil(POINTED).max(1);
+        let (is_plain, mut plain) = (series.mark == Mark::Plain, String::new());
         for (index, point) in series.points.iter().enumerate() {
             let Some((x, y)) = place(point.x, point.y) else { continue };
             let is_shown = index % stride == (series.look % LOOKS) * stride / LOOKS;
-            let is_plain = series.mark == Mark::Plain;
-            if !is_shown && (!is_wide || is_plain || index % pointed != 0) {
+            if !is_shown && (!is_wide || is_plain || is_crowded || index % pointed != 0) {
                 continue;
             }
             if is_plain {
-                let d = marker(series.look, x, y, 3.6);
-                let _ = writeln!(out, "<path class=\"dot\" d=\"{d}\"/>");
+                plain += &marker(series.look, x, y, 3.6);
                 continue;
             }
             let shape = match is_shown {
@@ -252,6 +254,9 @@ impl Panel {
             let tip = escape(&tip);
             let _ =
                 writeln!(out, "<{shape} data-x=\"{at}\" data-y=\"{value}\"><title>{tip}</title></{name}>");
+        }
+        if !plain.is_empty() {
+            let _ = writeln!(out, "<path class=\"dot\" d=\"{plain}\"/>");
         }
     }
 

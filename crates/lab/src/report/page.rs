@@ -19,7 +19,7 @@ const FILE: f64 = 800.0;
 const CROWDED: usize = 9;
 /// The points of a picture, and the columns of a heat map, of such a page.
 const POINTS: usize = 900;
-const COLUMNS: usize = 16;
+const COLUMNS: usize = 12;
 
 /// A report: the page, and the names and texts of the figures beside it.
 pub(super) struct Page<'a> {

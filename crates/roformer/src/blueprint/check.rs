@@ -120,7 +120,13 @@ impl Blueprint {
                 return Err(Error::input("the projections of deberta", "shared", expected));
             }
         }
-        if self.head_norms == HeadNorms::Bare && self.encoding.meeting_dim(1) != 1 {
+        let is_spread = self.encoding.meeting_dim(1) != 1;
+        if self.has_segment_scores && is_spread {
+            let value = format!("{}, with a term of segments", self.encoding.name());
+            let expected = "another: what scores have of segments is for heads of their own width";
+            return Err(Error::input("the encoding", value, expected));
+        }
+        if self.head_norms == HeadNorms::Bare && is_spread {
             let value =
                 format!("{}, in a model that norms heads after they are turned", self.encoding.name());
             let expected =

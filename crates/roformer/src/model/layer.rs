@@ -374,10 +374,12 @@ impl<T: Real, B: Backend> Layer<T, B> {
         let (mut keys, mut values) = (fused(query), fused(query + key));
         let (mut cross, mut summed) = (None, None);
         if let Some((cache, capacity)) = cache {
-            let (at, size) = ((past * key, key, capacity * key), [batch, length, key]);
+            // All layers of a cache keep as many numbers of a token, and this one may have fewer.
+            let kept = blueprint.kept_width();
+            let (at, size) = ((past * kept, kept, capacity * kept), [batch, length, key]);
             device.copy(keys, &mut cache.keys, at, size)?;
             device.copy(values, &mut cache.values, at, size)?;
-            let whole = |buffer| Part { buffer, offset: 0, token: key, sequence: capacity * key };
+            let whole = |buffer| Part { buffer, offset: 0, token: kept, sequence: capacity * kept };
             (keys, values) = (whole(&cache.keys), whole(&cache.values));
             let gate = own.gate.as_ref().map(|(_, gate)| *gate);
             if let (Some(gate), Some(sums)) = (gate, &mut cache.sums) {

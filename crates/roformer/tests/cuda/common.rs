@@ -2,6 +2,7 @@
 
 use half::bf16;
 use roformer::blueprint::Blueprint;
+use roformer::encoding::Encoding;
 use roformer::engine::Result;
 use roformer::ops::{Arithmetic, Backend, Cuda};
 use serde_json::{Value, json};
@@ -15,6 +16,12 @@ pub fn gpus() -> Vec<Cuda> {
     let find = || all.iter().map(|&arithmetic| Cuda::new(0, arithmetic)).collect();
     let found = gpu::testing::or_skip(FOUND.get_or_init(find).as_ref());
     found.into_iter().flatten().map(|gpu| gpu.beside().unwrap()).collect()
+}
+
+/// The encodings that have a form for GPUs; the others are for CPUs, and say so.
+pub fn encodings() -> Vec<Encoding> {
+    let is_here = |encoding: &Encoding| !["fire", "forget", "pope"].contains(&encoding.name());
+    Encoding::all().into_iter().filter(is_here).collect()
 }
 
 /// Numbers in (−1, 1) without a pattern, that a GPU stores without rounding them.

@@ -1,8 +1,7 @@
 //! Whole models: RoFormer, RoFormerV2, RoFormer-Sim's prefix, decoders with and without caches.
 
-use crate::common::{families, gpus};
+use crate::common::{encodings, families, gpus};
 use roformer::blueprint::{Blueprint, Direction, Features, HeadKind, Mixing};
-use roformer::encoding::Encoding;
 use roformer::model::{Call, Encoded, Hashed, Input, Model, Output, Scores};
 use roformer::ops::{Arithmetic, Cuda};
 
@@ -228,7 +227,7 @@ fn every_family() {
 #[test]
 fn every_encoding_whole_and_step_by_step() {
     for gpu in &gpus() {
-        for encoding in Encoding::all() {
+        for encoding in encodings() {
             let mut mixings = vec![Mixing::Softmax];
             if encoding.check_linear().is_ok() {
                 mixings.push(Mixing::Linear(Features::Elu.form(12)));

@@ -1,6 +1,6 @@
 //! Training steps against the CPU's: losses, what the last layer gives, all gradients, and twenty steps.
 
-use crate::common::{families, gpus};
+use crate::common::{encodings, families, gpus};
 use roformer::blueprint::{Blueprint, Dims, Direction, HeadKind, LinearForm, Mixing};
 use roformer::encoding::Encoding;
 use roformer::graph::{Batch, FeatureMap, IGNORE, mix};
@@ -174,7 +174,7 @@ fn off_by(a: f64, b: f64) -> f32 {
 fn a_step_of_everything_small() {
     let gpus = gpus();
     let gpus: Vec<Cuda> = gpus.into_iter().filter(|gpu| gpu.arithmetic() != Arithmetic::Tf32).collect();
-    for encoding in Encoding::all() {
+    for encoding in encodings() {
         let network = network(encoding).with(|own| own.layers = 1);
         compare_on(&gpus, network.blueprint.encoding.name(), &network, [2, 5], true);
     }
@@ -200,12 +200,23 @@ fn a_step_of_everything_small() {
 
 #[test]
 fn every_encoding() {
-    for encoding in Encoding::all() {
+    for encoding in encodings() {
         let name = encoding.name();
         compare(&format!("{name}, causal"), &network(encoding.clone()), [3, 9], true);
-        if name != "xpos" {
+        if !encoding.is_causal_only() {
             let network = network(encoding).with(|own| own.direction = Direction::Both);
             compare(&format!("{name}, both ways"), &network, [2, 21], false);
+        }
+    }
+}
+
+#[test]
+fn an_encoding_for_cpus_says_so() {
+    for gpu in gpus() {
+        for name in ["fire", "forget", "pope"] {
+            let made = Learner::new(&Device::Cuda(gpu.clone()), &network(encoding(name)), [2, 5], 5);
+            let said = made.err().unwrap().to_string();
+            assert!(said.contains(name) && said.contains("use the CPU"), "{said}");
         }
     }
 }

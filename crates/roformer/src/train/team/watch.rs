@@ -45,16 +45,23 @@ impl Shared {
         self.outcome.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
+    /// Keeps the first outcome; `false` if there was one.
+    fn keep(&self, outcome: Outcome) -> bool {
+        let is_first = {
+            let mut settled = self.lock();
+            let is_first = settled.is_none();
+            settled.get_or_insert(outcome);
+            is_first
+        };
+        self.changed.notify_all();
+        is_first
+    }
+
     /// Keeps the first outcome, tells the others, and cuts the ring.
     fn settle(&self, outcome: Outcome) {
-        {
-            let mut settled = self.lock();
-            if settled.is_some() {
-                return;
-            }
-            *settled = Some(outcome);
+        if !self.keep(outcome) {
+            return;
         }
-        self.changed.notify_all();
         let (word, number) = match outcome {
             Outcome::Lost(rank) => (LOST, rank as u32),
             Outcome::Ended(code) => (ENDED, code),
@@ -166,8 +173,9 @@ fn listen(shared: &Shared, other: usize, mut stream: TcpStream) {
                 match kind {
                     HERE => {}
                     LOST if other == 0 => shared.settle(Outcome::Lost(number as usize)),
-                    // Rank 0 ends a run for all; another one ends by itself.
-                    ENDED if other == 0 => shared.settle(Outcome::Ended(number)),
+                    // Rank 0 ends a run for all; another one ends by itself. It has cut its own links, and the end comes round
+                    // after what was sent before it.
+                    ENDED if other == 0 => drop(shared.keep(Outcome::Ended(number))),
                     _ => return shared.settle(Outcome::Lost(other)),
                 }
             }
