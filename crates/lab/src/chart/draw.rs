@@ -13,7 +13,7 @@ const SPARSE: usize = 24;
 /// So many points of a line can be pointed at.
 const POINTED: usize = 60;
 /// Beyond so many lines only what has a marker can be pointed at.
-const CROWDED: usize = 10;
+pub(super) const CROWDED: usize = 10;
 /// The height of a label beside a line's end, and of a line of a legend.
 const LABEL: f64 = 16.0;
 /// The size of a note, as a part of its label's.
@@ -226,9 +226,13 @@ impl Panel {
             return;
         }
         let count = series.points.len();
-        // Of many points, eight have markers, each series at other places; some more can be pointed at, where lines are few.
+        // Of many points, eight have markers, each series at other places, and some more can be pointed at; among many lines, five.
         let is_crowded = self.series.len() > CROWDED;
-        let stride = if count > SPARSE || is_crowded { count.div_ceil(8) } else { 1 };
+        let stride = match is_crowded {
+            true => count.div_ceil(5),
+            false if count > SPARSE => count.div_ceil(8),
+            false => 1,
+        };
         let pointed = count.div_ceil(POINTED).max(1);
         let (is_plain, mut plain) = (series.mark == Mark::Plain, String::new());
         for (index, point) in series.points.iter().enumerate() {

@@ -1,6 +1,7 @@
 //! What a panel shows: axes, shaded ranges, and lines with what is behind them.
 
 use super::Axis;
+use super::draw::CROWDED;
 
 /// A panel of lines.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -88,13 +89,16 @@ pub struct Point {
 }
 
 impl Panel {
-    /// The same with fewer points and thin lines of fewer points, as a page with many of them needs it.
+    /// The same with fewer points and thin lines of fewer points, as a page with many of them needs it; without thin lines where
+    /// they would hide the others.
     pub(super) fn lighter(&self, points: usize) -> Panel {
-        let lines = self.series.iter().map(|series| 1 + series.behind.len()).sum::<usize>().max(1);
+        let is_crowded = self.series.len() > CROWDED;
+        let behind = |series: &Series| if is_crowded { 0 } else { series.behind.len() };
+        let lines = self.series.iter().map(|series| 1 + behind(series)).sum::<usize>().max(1);
         let each = (points / lines).clamp(8, points.max(8));
         let series = self.series.iter().map(|series| Series {
             points: thinned(&series.points, 2 * each),
-            behind: series.behind.iter().map(|line| thinned(line, each)).collect(),
+            behind: series.behind.iter().take(behind(series)).map(|line| thinned(line, each)).collect(),
             band: thinned(&series.band, 2 * each),
             ..series.clone()
         });
