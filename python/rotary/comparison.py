@@ -53,6 +53,7 @@ def compare(
     features: str = "elu",
     sweep: bool = False,
     data: str | os.PathLike[str] | None = None,
+    merge: Sequence[str | os.PathLike[str]] = (),
     overwrite: bool = False,
     threads: int | None = None,
     device: str = "auto",
@@ -62,6 +63,7 @@ def compare(
     """Compares position encodings: the same small Transformer trained with each, over several seeds, as `roformer compare` does.
     The names are those of its flags, and so are the defaults. The first encoding is compared with each of the others.
 
+    `merge` are the folders of all shards of the comparison, which are put together in place of runs.
     `progress` is True for a line on stderr, or a function of the part that is done, the runs that are, and all runs. After
     Ctrl-C the same call goes on where it stopped.
     """
@@ -81,6 +83,7 @@ def compare(
         "features": features,
         "sweep": sweep,
         "data": data,
+        "merge": list(merge),
         "overwrite": overwrite,
         "threads": threads,
         "device": device,

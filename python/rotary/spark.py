@@ -1,0 +1,66 @@
+"""Spark: corpora over its executors. Needs `pip install pyspark pyarrow` and Java.
+
+`embed` gives a frame its columns of vectors and errors, by `mapInArrow`; `embed_parquet` is Parquet to Parquet, goes on where it
+stopped, and gives the bytes of one process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import corpus
+from ._rotary import RotaryError
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def embed(frame: DataFrame, model: str | os.PathLike[str], **settings: Any) -> DataFrame:
+    """The frame with the columns `vector` and `error` behind its own. The keywords are the fields of `rotary.corpus.Settings`."""
+    _spark()
+    from pyspark.sql.types import ArrayType, FloatType, StringType, StructField, StructType
+
+    chosen = corpus.Settings(os.fspath(model), **settings)
+    corpus.check(chosen, frame.columns)
+    added = [StructField(chosen.vectors, ArrayType(FloatType())), StructField(chosen.errors, StringType())]
+    schema = StructType([*frame.schema.fields, *added])
+
+    def batches(given: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        import pyarrow
+
+        for batch in given:
+            yield from corpus.embedder(chosen).table(pyarrow.Table.from_batches([batch])).to_batches()
+
+    return frame.mapInArrow(batches, schema)
+
+
+def embed_parquet(
+    spark: SparkSession,
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    model: str | os.PathLike[str],
+    *,
+    rows: int = corpus.PIECE,
+    **settings: Any,
+) -> corpus.Report:
+    """Embeds a corpus with the executors of a session: each does pieces, one at a time for each core that it has. Paths must mean
+    the same on all machines. A task that is lost is given to another executor as often as the session allows
+    (`spark.task.maxFailures`; in local mode `local[2,4]`); a call that was broken off goes on where it stopped."""
+    _spark()
+    chosen = corpus.Settings(os.fspath(model), **settings)
+    pieces, left = corpus.plan(source, out, chosen, rows)
+    if left:
+        # A task for each piece: what is lost with a task is one piece.
+        listed = spark.sparkContext.parallelize(left, len(left))
+        listed.map(lambda piece: corpus.embedder(chosen).piece(piece)).sum()
+    return corpus.finish(pieces, left, out)
+
+
+def _spark() -> None:
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        raise RotaryError("pyspark is not installed; expected it: pip install pyspark pyarrow") from None
