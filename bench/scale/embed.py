@@ -5,7 +5,8 @@
 
 Needs the wheel of python/build and `pip install pyarrow "ray[data]" pyspark daft`; Spark needs Java. `one` is one process, whose
 vectors the others must have, `plain` two processes without an engine. Every time is that of a whole call, with the start of its
-workers and the model, but without the start of the engine itself, which is given apart.
+workers and the model, but without the start of the engine itself, which is given apart; the second rate begins when every worker has
+done a piece.
 """
 
 import argparse
@@ -81,6 +82,12 @@ def vectors(out: Path) -> tuple[list[int], bytes, list]:
     return ids, b"".join(numbers), errors
 
 
+def at_work(out: Path) -> float:
+    """Texts per second from when each worker has done its first piece until the last piece is done: without the start."""
+    ends = sorted(path.stat().st_mtime_ns for path in out.glob("part-*.parquet"))
+    return (len(ends) - WORKERS) * ROWS / ((ends[-1] - ends[WORKERS - 1]) / 1e9)
+
+
 def descendants() -> dict[int, str]:
     """The processes that this one started, and theirs: what they are called."""
     parents, names = {}, {}
@@ -134,6 +141,7 @@ def spark_engine():
     import rotary.spark
 
     builder = SparkSession.builder.master(f"local[{WORKERS},4]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
     spark = builder.getOrCreate()
     return "pyspark.daemon", lambda files, out: rotary.spark.embed_parquet(spark, files, out, MODEL, rows=ROWS)
 
@@ -181,7 +189,7 @@ def main() -> None:
             again = f", called again after {type(error).__name__}"
             report = run(files, out)
         seconds = time.perf_counter() - start
-        line = f"{name:6} {seconds:7.2f} s {report.rows / seconds:9.0f} texts/s"
+        line = f"{name:6} {seconds:7.2f} s {report.rows / seconds:9.0f} texts/s, {at_work(out):6.0f} once started"
         line += f", engine started in {started:.2f} s" if started else ""
         line += f", killed process {killed[0]}{again}" if killed else ""
         if one.exists() and name != "one":

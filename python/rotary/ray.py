@@ -77,7 +77,8 @@ def embed_parquet(
             concurrency=min(workers, len(left)),
             num_cpus=chosen.threads,
         )
-        mapped.sum("rows")
+        # Nothing is to be gathered: a sum would start workers of its own.
+        mapped.materialize()
     return corpus.finish(pieces, left, out)
 
 

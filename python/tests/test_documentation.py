@@ -35,7 +35,7 @@ def test_examples_of_the_package_and_its_compiled_part():
 README = Path(__file__).parents[1] / "README.md"
 
 
-@pytest.mark.parametrize("title", ["What a configuration means", "Models on texts", "Train and compare"])
+@pytest.mark.parametrize("title", ["What a configuration means", "Models on texts", "Corpora", "Train and compare"])
 def test_examples_of_the_readme(title, monkeypatch):
     section = README.read_text(encoding="utf-8").split(f"\n## {title}\n")[1].split("\n## ")[0]
     # A fence is no output.
