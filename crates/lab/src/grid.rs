@@ -87,13 +87,10 @@ impl<'a> Grid<'a> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(self.threads).build();
         let pool = pool.map_err(|_| Error::memory("threads"))?;
         let outcomes = pool.install(|| side_by_side(order.clone(), |index| self.one(&listed[index])));
-        let mut finished = Vec::with_capacity(listed.len());
-        for (index, outcome) in order.into_iter().zip(outcomes) {
-            match outcome? {
-                Some(run) => finished.push((index, run)),
-                None => return Ok(None),
-            }
-        }
+        // A run that failed has stopped the others: its error comes before their being stopped.
+        let outcomes = outcomes.into_iter().collect::<Result<Vec<_>>>()?;
+        let Some(finished) = outcomes.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
+        let mut finished: Vec<(usize, Finished)> = order.into_iter().zip(finished).collect();
         finished.sort_by_key(|(index, _)| *index);
         Ok(Some(finished.into_iter().map(|(_, run)| run).collect()))
     }
