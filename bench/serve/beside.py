@@ -1,7 +1,7 @@
 """`roformer serve` beside infinity-emb, on the same folder, the same threads and the same load, one after the other.
 
-    python bench/serve/base.py /tmp/base
-    python bench/serve/beside.py --model /tmp/base --threads 2
+    python bench/serve/base.py FOLDER
+    python bench/serve/beside.py --model FOLDER --threads 2
 
 Prints one JSON object per server and number of clients: what `roformer bench serve` measured, with the server's name. infinity-emb is
 skipped where it is not installed; `--infinity` names its program.
