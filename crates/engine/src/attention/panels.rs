@@ -129,9 +129,9 @@ pub(super) struct Exact<T> {
 }
 
 /// The width of a panel of keys. Not that of a product: it must be the same for all that begin at a key further on than the smallest
-/// panel ends.
+/// panel ends. The widest divides the lengths that texts are cut to; of panels of 48, 128 keys would fill two and two thirds.
 fn key_width<T: Real>(level: Level, keys: usize) -> usize {
-    T::width(level, keys.min(48))
+    T::width(level, keys.min(64))
 }
 
 /// Numbers that [`Exact`] holds for a head.

@@ -99,6 +99,8 @@ pub(crate) trait Kernel: Sized {
     fn singles_mut(list: &mut [Self]) -> Option<&mut [f32]>;
     /// The best width of a panel for this many outputs.
     fn width(level: Level, outputs: usize) -> usize;
+    /// Rows of a tile for panels of this width.
+    fn tile_rows(level: Level, width: usize) -> usize;
     /// Computes a run.
     ///
     /// # Safety
@@ -165,6 +167,16 @@ impl Kernel for f32 {
         }
     }
 
+    fn tile_rows(level: Level, width: usize) -> usize {
+        match level {
+            Level::Portable => 1,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => x86::ROWS_AVX2,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => x86::rows_avx512(width),
+        }
+    }
+
     unsafe fn run(level: Level, run: &Run<f32>) {
         match level {
             // SAFETY: the caller's promise, handed on.
@@ -206,6 +218,10 @@ impl Kernel for f64 {
 
     fn width(_: Level, _: usize) -> usize {
         portable::WIDTH
+    }
+
+    fn tile_rows(_: Level, _: usize) -> usize {
+        1
     }
 
     unsafe fn run(_: Level, run: &Run<f64>) {
@@ -290,17 +306,19 @@ impl<T: Real> Matrix<T> {
         }
         let panels = outputs.div_ceil(width);
         let target = Target(out.as_mut_ptr());
-        // Rows that stay in a core's own cache while panel after panel passes by, where those are so many that panels need not be read
-        // too often for it. Panels next to each other go to one thread, so that
-        // memory is read in order, and a few pieces to each thread. Where there are fewer panels than that the rows are divided more,
-        // always at multiples of what a tile has.
-        let wanted = rayon::current_num_threads() * 4;
-        let cached = BLOCK_BYTES / (inputs * size_of::<T>()).max(1);
-        let least = if cached < MANY_ROWS { 1 } else { rows.div_ceil(cached) };
+        // As many rows as stay in a core's own cache while panel after panel passes by, beside the panel that is read and the one that is
+        // fetched meanwhile; all rows, where those would be so few that panels are read too often for it. Panels next to each other
+        // go to one thread, so that memory is read in order, and a few pieces to each thread, to all as many. Where there are fewer
+        // panels than that the rows are divided more. Rows are divided evenly, at multiples of what a tile has.
+        let threads = rayon::current_num_threads();
+        let wanted = threads * 4;
+        let fits = MANY_ROWS * inputs * size_of::<T>() <= BLOCK_BYTES;
+        let least = if fits { rows.div_ceil(MANY_ROWS) } else { 1 };
         let row_blocks = wanted.div_ceil(panels).min(rows.div_ceil(LEAST_ROWS)).max(least);
-        let block = rows.div_ceil(row_blocks).next_multiple_of(TILE_ROWS);
+        let block = rows.div_ceil(row_blocks).next_multiple_of(T::tile_rows(self.level, width));
         let row_blocks = rows.div_ceil(block);
-        let piece = panels.div_ceil(wanted.div_ceil(row_blocks).min(panels));
+        let each = wanted.div_ceil(row_blocks).next_multiple_of(threads);
+        let piece = panels.div_ceil(each.min(panels));
         let pieces = panels.div_ceil(piece);
         let tasks = pieces * row_blocks;
         (0..tasks).into_par_iter().with_max_len(1).for_each(|task| {
@@ -364,13 +382,11 @@ pub fn peak_loop(rounds: usize) -> f32 {
     }
 }
 
-/// A multiple of the rows of every tile.
-const TILE_ROWS: usize = 24;
 /// Rows below which a product is not divided by rows.
 const LEAST_ROWS: usize = 96;
-/// Bytes of x that stay in the second-level cache beside the panels that pass by: half of a small one (Zen 4, Cascade Lake).
+/// Bytes of x that stay in the second-level cache beside the panels that pass by: half of a small one (Zen 4 and 5, Cascade Lake).
 const BLOCK_BYTES: usize = 1 << 19;
-/// Rows for which it pays to read all panels once more.
+/// Rows for which it pays to read all panels once more. More of them, where they fit, leave the panels less room: slower.
 const MANY_ROWS: usize = 128;
 
 /// A target that several threads write different parts of.

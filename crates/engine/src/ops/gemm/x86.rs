@@ -22,12 +22,24 @@ pub(super) fn width_avx2() -> usize {
     16
 }
 
+/// Rows of a tile on AVX-512, for panels of this width.
+pub(super) fn rows_avx512(width: usize) -> usize {
+    match width {
+        16 | 48 => 8,
+        32 => 12,
+        _ => 6,
+    }
+}
+
+/// Rows of a tile on AVX2.
+pub(super) const ROWS_AVX2: usize = 6;
+
 /// How far ahead of the sums the panel is fetched, in rows of it.
 const AHEAD: usize = 32;
 /// After so many inputs, so many numbers of what comes next are fetched into the second-level cache: a few at a time, as memory gives
-/// them. Two lines for eight inputs are all of the next panel while a hundred rows are multiplied with this one.
-const STEPS: usize = 8;
-const FETCHED: usize = 2 * LINE;
+/// them. Four lines for sixteen inputs are all of the next panel while a hundred rows are multiplied with this one.
+const STEPS: usize = 16;
+const FETCHED: usize = 4 * LINE;
 /// Numbers of a cache line.
 const LINE: usize = 16;
 
@@ -113,6 +125,12 @@ unsafe fn tile<L: Lanes, const ROWS: usize, const VECTORS: usize, const IS_DENSE
                     _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(fetch + line).cast());
                 }
                 fetch += FETCHED;
+            }
+            if IS_DENSE {
+                // The rows of the next tile: those of a block that comes from further away than the second-level cache.
+                for line in &lines {
+                    _mm_prefetch::<_MM_HINT_T1>(line.wrapping_add(ROWS * run.x_step + input).cast());
+                }
             }
             for ahead in 0..STEPS {
                 let panel = panel.add(ahead * VECTORS * L::COUNT);

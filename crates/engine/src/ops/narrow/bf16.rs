@@ -86,7 +86,7 @@ vectorised!(
 );
 
 #[inline(always)]
-fn round_loop(from: &[f32], to: &mut [Bf16]) {
+pub(super) fn round_loop(from: &[f32], to: &mut [Bf16]) {
     for (to, &from) in to.iter_mut().zip(from) {
         *to = Bf16::of(from);
     }

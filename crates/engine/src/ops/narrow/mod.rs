@@ -252,13 +252,14 @@ impl<N: Narrow> NarrowMatrix<N> {
         let panels = outputs.div_ceil(width);
         let target = Target(out.as_mut_ptr());
         // Rows that stay in a core's own cache while panel after panel passes by; panels next to each other go to one thread, and
-        // a few pieces to each.
-        let cached = (BLOCK_BYTES / (depth * size_of::<N>()).max(1)).max(1);
+        // a few pieces to each, to all as many.
+        let cached = (level.cached_bytes() / (depth * size_of::<N>()).max(1)).max(1);
         let row_blocks = rows.div_ceil(cached.next_multiple_of(BLOCK_ROWS));
         let block = rows.div_ceil(row_blocks).next_multiple_of(BLOCK_ROWS);
         let row_blocks = rows.div_ceil(block);
-        let wanted = (rayon::current_num_threads() * 4).div_ceil(row_blocks).min(panels);
-        let piece = panels.div_ceil(wanted);
+        let threads = rayon::current_num_threads();
+        let wanted = (threads * 4).div_ceil(row_blocks).next_multiple_of(threads);
+        let piece = panels.div_ceil(wanted.min(panels));
         let pieces = panels.div_ceil(piece);
         (0..row_blocks * pieces).into_par_iter().with_max_len(1).for_each(|task| {
             let (row_block, piece_index) = (task / pieces, task % pieces);
@@ -332,8 +333,6 @@ fn lend<N: Narrow, R>(
 const MANY_NUMBERS: usize = 1 << 16;
 /// Rows that a thread makes narrow at a time, at least.
 const ROWS_AT_LEAST: usize = 8;
-/// Bytes of x that stay in the second-level cache.
-const BLOCK_BYTES: usize = 1 << 20;
 /// Rows of x are divided at multiples of it.
 const BLOCK_ROWS: usize = 32;
 

@@ -1,7 +1,7 @@
 //! Vectors into panels of 16 bits, for attention: keys as columns, values as rows.
 
 use super::Narrow;
-use super::bf16::Bf16;
+use super::bf16::{Bf16, round_loop};
 use crate::ops::dispatch::vectorised;
 
 /// Vectors in memory: how many, and how far apart they begin.
@@ -13,6 +13,9 @@ vectorised!(
     pub(crate) fn pack_columns(from: Vectors<'_>, size: (usize, usize), width: usize, panels: &mut [Bf16]) = columns
 );
 
+/// Vectors that are turned into columns at a time: so many pairs of each fill a register, and every width is a multiple of it.
+const BLOCK: usize = 16;
+
 #[inline(always)]
 fn columns(
     (data, (count, step)): Vectors<'_>,
@@ -21,16 +24,22 @@ fn columns(
     panels: &mut [Bf16],
 ) {
     for (first, panel) in (0..count).step_by(width).zip(panels.chunks_exact_mut(depth * width)) {
-        for column in 0..width {
-            let to = panel[column * Bf16::GROUP..].chunks_mut(width * Bf16::GROUP);
-            let Some(index) = Some(first + column).filter(|index| *index < count) else {
-                to.for_each(|to| to[..Bf16::GROUP].fill(Bf16::default()));
-                continue;
-            };
-            let vector = &data[index * step..][..dim];
-            for (to, pair) in to.zip(vector.chunks(Bf16::GROUP).chain(std::iter::repeat(&[][..]))) {
-                to[0] = Bf16::of(pair.first().copied().unwrap_or(0.0));
-                to[1] = Bf16::of(pair.get(1).copied().unwrap_or(0.0));
+        for column in (0..width).step_by(BLOCK) {
+            for pair in (0..depth / Bf16::GROUP).step_by(BLOCK) {
+                // Rounded row by row, which vectorises; then written column by column.
+                let mut rows = [[Bf16::default(); BLOCK * Bf16::GROUP]; BLOCK];
+                let there = count.saturating_sub(first + column);
+                for (row, index) in rows.iter_mut().take(there).zip(first + column..) {
+                    let vector = &data[index * step..][..dim];
+                    round_loop(&vector[dim.min(pair * Bf16::GROUP)..], row);
+                }
+                for (index, to) in
+                    panel.chunks_exact_mut(width * Bf16::GROUP).skip(pair).take(BLOCK).enumerate()
+                {
+                    let to = to[column * Bf16::GROUP..].chunks_exact_mut(Bf16::GROUP);
+                    to.zip(&rows)
+                        .for_each(|(to, row)| to.copy_from_slice(&row[index * Bf16::GROUP..][..Bf16::GROUP]));
+                }
             }
         }
     }
