@@ -362,15 +362,16 @@ def sweep(arguments):
 # -------------------------------------------------------------------- hand-over
 
 
-def capped(config):
-    """The soft caps of a configuration, through which there is no way back."""
-    return {field: value for field, value in config.items() if "softcapping" in field and value is not None}
+def caps(case):
+    """How many soft caps a case has."""
+    return sum("softcapping" in field and value is not None for field, value in case.config.items())
 
 
 def hand_over(arguments):
     for family in arguments.families:
         drawn = (configs.draw(family, n) for n in range(100))
-        case = next((case for case in drawn if "LM" in case.head and not capped(case.config)), None)
+        # The first, or the first with soft caps where the family has them.
+        case = max((case for case in drawn if "LM" in case.head), key=caps, default=None)
         if case is None:
             continue  # T5 is trained for vectors of texts alone.
         config = json.loads(build(case).config.to_json_string()) | {"vocab_size": 300}

@@ -423,13 +423,13 @@ def small(config):
     limits |= {"num_layers": 2, "d_ff": 12, "d_inner": 12, "intermediate_size_mlp": 12}
     least = {field: min(config[field], most) for field, most in limits.items() if config.get(field)}
     kinds = {field: config[field][:2] for field in ("layer_types", "no_rope_layers") if field in config}
-    # There is no way back through capped scores.
-    caps = {field: None for field in config if "softcapping" in field}
-    return config | least | kinds | caps | {"num_labels": max(2, config["num_labels"])}
+    return config | least | kinds | {"num_labels": max(2, config["num_labels"])}
 
 
 # What those models have that are compared by their gradients, where chance might leave it out.
 DEBERTA = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "norm_rel_ebd": "layer_norm"}
+GEMMA2 = {"attn_logit_softcapping": 0.7, "final_logit_softcapping": 0.9}
+GEMMA3 = {"final_logit_softcapping": None}
 LLAMA4 = {"num_hidden_layers": 2, "no_rope_layers": [1, 0], "attn_temperature_tuning": True, "floor_scale": 2}
 GRADIENTS = {"DebertaV2": [
     DEBERTA | {"share_att_key": True, "position_buckets": 4, "max_relative_positions": 7, "conv_kernel_size": 0},
@@ -437,11 +437,14 @@ GRADIENTS = {"DebertaV2": [
 ], "XLNet": [{"clamp_len": 4, "summary_type": "last"}, {"clamp_len": -1}], "Llama4": [
     LLAMA4 | {"use_qk_norm": True, "attention_chunk_size": 4},
     LLAMA4 | {"use_qk_norm": False, "layer_types": ["full_attention", "chunked_attention"], "attention_chunk_size": 3},
-]}
+], "Gemma2": [
+    # A language model twice, and both classifiers, whose scores are not capped.
+    GEMMA2, GEMMA2, GEMMA2, {"attn_logit_softcapping": 3.0, "final_logit_softcapping": 1.7},
+], "Gemma3": [GEMMA3, GEMMA3 | {"final_logit_softcapping": 1.5}]}
 
 
 def gradient_cases():
-    """Two models of each family whose gradients are compared, with different heads."""
+    """Two models or more of each family whose gradients are compared, with different heads."""
     for family, heads in {
         "Bert": ("ForMaskedLM", "ForSequenceClassification"),
         "Roberta": ("ForMaskedLM", "ForSequenceClassification"),
@@ -451,15 +454,15 @@ def gradient_cases():
         for head in heads:
             name = f"{family.lower()}-{head}-gradients"
             yield Case(name, family, head, SIZES, batch=2, length=6, pad=None, types=family == "Bert")
-    # Of the others the first two models that are drawn and have a loss.
-    for family, (_, heads) in list(FAMILIES.items())[4:]:
-        count = 0
+    # Of the others the first models that are drawn and have a loss.
+    for family in list(FAMILIES)[4:]:
+        more, count = GRADIENTS.get(family, [{}, {}]), 0
         for number in range(500, 600):
             case = draw(family, number)
             is_trained = "LM" in case.head or "ForSequence" in case.head or "ForToken" in case.head
-            if not is_trained or count == 2:
+            if not is_trained or count == len(more):
                 continue
-            config = small(case.config) | GRADIENTS.get(family, [{}, {}])[count]
+            config = small(case.config) | more[count]
             count += 1
             types = family == "XLNet"
             yield replace(case, name=f"{case.name}-gradients", config=config, batch=2, length=9, pad=None, types=types)

@@ -32,7 +32,6 @@ impl<T: Real> Attention<'_, T> {
         workspace: &mut Workspace<T>,
     ) -> bool {
         self.check();
-        assert!(self.terms.cap.is_none(), "no way back through capped scores");
         let Shape { batch, queries, keys, heads, key_heads, head_dim } = self.shape;
         let results = batch * queries * heads * head_dim;
         assert!(dout.len() == results && out.len() == results, "the shape of an attention");
@@ -235,6 +234,7 @@ impl<T: Real> Attention<'_, T> {
             (scores, ds),
             (&largest[..tile.queries], &total[..tile.queries]),
             keep,
+            self.terms.cap,
         );
     }
 
@@ -333,11 +333,16 @@ impl<T: Real> Attention<'_, T> {
                 given.iter_mut().zip(row).for_each(|(sum, &x)| *sum += x);
             }
         }
-        // Of a query's own sum there is nothing to give: it is added to all its scores, whose gradients sum to 0.
         if !sums.gate.is_empty() {
-            for row in ds.chunks_exact(KEYS).take(tile.queries) {
+            let Shape { queries, keys, .. } = self.shape;
+            for (i, row) in ds.chunks_exact(KEYS).take(tile.queries).enumerate() {
                 let given = &mut sums.gate[tile.key..][..tile.keys];
                 given.iter_mut().zip(row).for_each(|(sum, &x)| *sum = *sum - x);
+                // A query's own sum is added to all its scores, whose gradients sum to 0, but for those behind a cap.
+                if self.terms.cap.is_some() {
+                    let own = &mut sums.gate[keys - queries + tile.query + i];
+                    *own += row[..tile.keys].iter().copied().sum::<T>();
+                }
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Loops over rows of scores, compiled for the best instruction set that the machine has.
 
 use super::dropout::Keep;
-use crate::ops::Real;
 use crate::ops::gemm::Level;
+use crate::ops::{Real, cap::slope};
 
 /// A loop. Implementations are `#[inline(always)]`, so that each caller below compiles it for its own instructions.
 trait Pass {
@@ -187,26 +187,34 @@ impl<T: Real> Pass for Dots<'_, T> {
 }
 
 /// The backward of rows of the softmax. `scores` become the weights e^(score − lse) after dropout. `ds` come as the
-/// gradient of those, and become the gradient of the scores; `delta` is each row's sum of weight times gradient. The dropout
-/// comes with the index of the first weight, and from row to row.
+/// gradient of those, and become the gradient of the scores, before their cap if they have one; `delta` is each row's sum of
+/// weight times gradient. The dropout comes with the index of the first weight, and from row to row.
 pub(super) fn score_gradients<T: Real>(
     level: Level,
     (scores, ds): (Rows<T>, Rows<T>),
     (lse, delta): (&[T], &[T]),
     keep: Option<(Keep, u64, u64)>,
+    cap: Option<f64>,
 ) {
-    run(level, ScoreGradients { scores, ds, lse, delta, keep });
+    let Some(cap) = cap else {
+        // Times 1 costs nothing: the loop without a cap is compiled without the product.
+        return run(level, ScoreGradients { scores, ds, lse, delta, keep, slope: |_| T::ONE });
+    };
+    let inverse = T::of(1.0 / cap);
+    run(level, ScoreGradients { scores, ds, lse, delta, keep, slope: |score| slope(score, inverse) });
 }
 
-struct ScoreGradients<'a, T> {
+struct ScoreGradients<'a, T, S> {
     scores: Rows<'a, T>,
     ds: Rows<'a, T>,
     lse: &'a [T],
     delta: &'a [T],
     keep: Option<(Keep, u64, u64)>,
+    /// The derivative of a score by what it was before its cap.
+    slope: S,
 }
 
-impl<T: Real> Pass for ScoreGradients<'_, T> {
+impl<T: Real, S: Fn(T) -> T> Pass for ScoreGradients<'_, T, S> {
     type Output = ();
 
     #[inline(always)]
@@ -216,7 +224,7 @@ impl<T: Real> Pass for ScoreGradients<'_, T> {
             let Some((keep, index, step)) = self.keep else {
                 for (score, ds) in scores.iter_mut().zip(ds) {
                     let weight = (*score - lse).exp();
-                    *ds = weight * (*ds - delta);
+                    *ds = weight * (*ds - delta) * (self.slope)(*score);
                     *score = weight;
                 }
                 continue;
@@ -225,7 +233,7 @@ impl<T: Real> Pass for ScoreGradients<'_, T> {
             for ((index, score), ds) in (index..).zip(scores).zip(ds) {
                 let weight = (*score - lse).exp();
                 let factor = if keep.keeps(index) { scale } else { T::ZERO };
-                *ds = weight * (factor * *ds - delta);
+                *ds = weight * (factor * *ds - delta) * (self.slope)(*score);
                 *score = weight * factor;
             }
         }

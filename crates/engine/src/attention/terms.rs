@@ -6,10 +6,10 @@
 //! ```text
 //! s_ij  = scale·[(q_i + u_h)·k_j + (q_i + v_h)·R_h[f(r)] + k_j·R′_h[f′(r)] + (q_i + z_h)·E_h[c_i ≠ c_j]]
 //!         + b_h[g(r)] + B_h[i, j] + g_hi − g_hj
-//! out_i = Σ_j dropout(softmax_j(s_ij))·(v_j + V_h[w(r)])
+//! out_i = Σ_j dropout(softmax_j(cap(s_ij)))·(v_j + V_h[w(r)])
 //! ```
 //!
-//! over the keys j that the mask lets i see. f, f′, g and w are lists of rows, one entry for each distance; c are the
+//! over the keys j that the mask lets i see, where cap(s) is c·tanh(s/c), or s where there is no cap. f, f′, g and w are lists of rows, one entry for each distance; c are the
 //! segments of tokens, B a number for each place of a query and of a key, and g sums over the tokens so far. Rotations and
 //! what is added to embeddings happen before.
 
@@ -63,7 +63,7 @@ pub struct Segments<'a, T> {
 pub struct Terms<'a, T> {
     /// The factor of scores; 1/√head_dim if there is none.
     pub scale: Option<f64>,
-    /// c: scores become c·tanh(s/c), so that none is larger. There is no way back through it.
+    /// c: scores become c·tanh(s/c), so that none is larger (Gemma 2).
     pub cap: Option<f64>,
     /// u `[heads, head_dim]`, added to queries where they meet keys (XLNet).
     pub content: Option<&'a [T]>,

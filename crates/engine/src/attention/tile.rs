@@ -4,7 +4,7 @@ use super::band::Band;
 use super::softmax::Shape;
 use super::terms::{Attention, Pairs, Segments, Table};
 use crate::ops::multiply::{Strided, Threads, multiply};
-use crate::ops::{Activation, Memory, Real};
+use crate::ops::{Memory, Real, cap};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -358,14 +358,9 @@ impl<'a, T: Real> Attention<'a, T> {
                 row.iter_mut().zip(of_keys).for_each(|(score, &sum)| *score += own - sum);
             }
         }
-        if let Some(cap) = self.terms.cap {
-            let (cap, inverse) = (T::of(cap), T::of(1.0 / cap));
-            for row in scores.chunks_exact_mut(KEYS).take(tile.queries) {
-                let row = &mut row[..tile.keys];
-                row.iter_mut().for_each(|score| *score *= inverse);
-                Activation::Tanh.apply(row);
-                row.iter_mut().for_each(|score| *score *= cap);
-            }
+        if let Some(limit) = self.terms.cap {
+            let rows = scores.chunks_exact_mut(KEYS).take(tile.queries);
+            rows.for_each(|row| cap::apply(&mut row[..tile.keys], limit));
         }
         self.hide(tile, scores);
     }

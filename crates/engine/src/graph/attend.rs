@@ -57,6 +57,8 @@ pub struct Terms {
     pub gate: Option<Value>,
     /// What scores are multiplied by, if not 1/√head_dim.
     pub scale: Option<f64>,
+    /// What no score is larger than: [`attention::Terms::cap`].
+    pub cap: Option<f64>,
 }
 
 impl Terms {
@@ -155,7 +157,7 @@ impl<T: Real> Softmax<T> {
             },
             terms: attention::Terms {
                 scale: terms.scale,
-                cap: None,
+                cap: terms.cap,
                 content: terms.content.map(|value| values.get(value)),
                 position: terms.position.map(|value| values.get(value)),
                 bias: bias.map(|term| Bias { values: values.get(term.table), index: &term.index }),

@@ -8,18 +8,20 @@ const SCORES: usize = 1 << 18;
 const ROWS: usize = 512;
 
 impl<T: Real> Builder<T> {
-    /// The mean of −ln softmax(x·Wᵀ + b) at the target over the batch's targets that count. Nothing else may read x.
+    /// The mean of −ln softmax(cap(x·Wᵀ + b)) at the target over the batch's targets that count, where scores are capped
+    /// ([`ops::cap`](crate::ops::cap)) if there is one. Nothing else may read x.
     pub fn vocabulary_loss(
         &mut self,
         x: Value,
         weight: Parameter,
         bias: Option<Parameter>,
         vocabulary: usize,
+        cap: Option<f64>,
     ) -> Value {
         let out = self.value(1, 1);
         let block = (SCORES / vocabulary).clamp(ROWS, loss::MOST).min(x.rows);
         let scratch = vec![T::ZERO; loss::scratch(block, x.width, vocabulary)];
-        self.add(Vocabulary { x, weight, bias, vocabulary, scratch, out });
+        self.add(Vocabulary { x, weight, bias, vocabulary, cap, scratch, out });
         out
     }
 
@@ -36,6 +38,7 @@ pub(super) struct Vocabulary<T> {
     pub(super) weight: Parameter,
     pub(super) bias: Option<Parameter>,
     pub(super) vocabulary: usize,
+    pub(super) cap: Option<f64>,
     pub(super) scratch: Vec<T>,
     pub(super) out: Value,
 }
@@ -47,6 +50,7 @@ impl<T: Real> Vocabulary<T> {
             bias: self.bias.map(|bias| values.parameter(bias)),
             width: self.x.width,
             vocabulary: self.vocabulary,
+            cap: self.cap,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Losses and their gradients: cross-entropy after a linear layer, of given logits, and squared errors.
 
+use super::cap;
 use super::dispatch::vectorised;
 use super::linear;
 use super::real::Real;
@@ -14,7 +15,7 @@ pub const MOST: usize = 2048;
 /// Numbers whose exponentials are summed in their own type, before the sum goes on in `f64`.
 const CHUNK: usize = 512;
 
-/// A linear layer whose outputs are logits: x·Wᵀ + b.
+/// A linear layer whose outputs are logits: cap(x·Wᵀ + b).
 #[derive(Clone, Copy, Debug)]
 pub struct Output<'a, T> {
     /// `[vocabulary, width]`
@@ -25,6 +26,8 @@ pub struct Output<'a, T> {
     pub width: usize,
     /// Logits of a row.
     pub vocabulary: usize,
+    /// c: logits become c·tanh(z/c), see [`cap`](super::cap).
+    pub cap: Option<f64>,
 }
 
 /// Where the gradients of `scale` times the loss go.
@@ -46,7 +49,7 @@ pub fn scratch(block: usize, width: usize, vocabulary: usize) -> usize {
 }
 
 impl<T: Real> Output<'_, T> {
-    /// The mean of −ln softmax(x·Wᵀ + b) at the target over the rows that count, 0 if none does; and its gradients.
+    /// The mean of −ln softmax(cap(x·Wᵀ + b)) at the target over the rows that count, 0 if none does; and its gradients.
     ///
     /// x `[rows, width]`, targets `[rows]`, each below the vocabulary or [`IGNORE`]. Only the logits of a block of rows
     /// exist at a time, and none of rows that do not count: as many as the scratch has room for, see [`scratch()`]. The
@@ -104,7 +107,7 @@ impl<T: Real> Output<'_, T> {
             let (logits, sizes) = (&mut logits[..filled * vocabulary], [filled, width, vocabulary]);
             linear::forward(inputs, self.weight, self.bias, None, logits, sizes);
             let scale = gradients.as_ref().map(|gradients| gradients.scale / count as f64);
-            total += entropies(logits, rows, scale);
+            total += entropies(logits, rows, self.cap, scale);
             if let Some(gradients) = &mut gradients {
                 let given = linear::Gradients {
                     x: match together.clone() {
@@ -125,19 +128,34 @@ impl<T: Real> Output<'_, T> {
     }
 }
 
-/// The sum of the losses of at most [`MOST`] rows of logits, each with its target; with a scale, the logits become their
-/// gradients.
-fn entropies<T: Real>(logits: &mut [T], rows: &[(usize, u32)], scale: Option<f64>) -> f64 {
+/// The sum of the losses of at most [`MOST`] rows of logits that are still to be capped, each with its target; with a scale,
+/// the logits become their gradients.
+fn entropies<T: Real>(
+    logits: &mut [T],
+    rows: &[(usize, u32)],
+    limit: Option<f64>,
+    scale: Option<f64>,
+) -> f64 {
     let vocabulary = logits.len() / rows.len();
     let mut losses = [0.0; MOST];
     let losses = &mut losses[..rows.len()];
     let row = |((logits, &(_, target)), loss): ((&mut [T], &(usize, u32)), &mut f64)| {
-        let (max, sum) = exponentials(logits);
-        *loss = sum.ln() + (max - logits[target as usize]).to_f64();
-        if let Some(scale) = scale {
-            softmax(logits, max, T::of(scale / sum));
-            logits[target as usize] += T::of(-scale);
+        if let Some(limit) = limit {
+            cap::apply(logits, limit);
         }
+        let (max, sum) = exponentials(logits);
+        let own = logits[target as usize];
+        *loss = sum.ln() + (max - own).to_f64();
+        let Some(scale) = scale else { return };
+        let (factor, mut given) = (T::of(scale / sum), T::of(-scale));
+        match limit.map(|limit| T::of(1.0 / limit)) {
+            None => softmax(logits, max, factor),
+            Some(inverse) => {
+                softmax_before_cap(logits, max, factor, inverse);
+                given *= cap::slope(own, inverse);
+            }
+        }
+        logits[target as usize] += given;
     };
     if logits.len() < PARALLEL {
         logits.chunks_exact_mut(vocabulary).zip(rows).zip(losses.iter_mut()).for_each(row);
@@ -217,6 +235,14 @@ fn scale_exponentials<T: Real>(x: &mut [T], max: T, scale: T) {
     x.iter_mut().for_each(|x| *x = (*x - max).exp() * scale);
 }
 
+vectorised! { fn softmax_before_cap<T>(x: &mut [T], max: T, scale: T, inverse: T) = scale_capped_exponentials }
+
+/// As [`scale_exponentials`], times the slope of the cap that gave the numbers.
+#[inline(always)]
+fn scale_capped_exponentials<T: Real>(x: &mut [T], max: T, scale: T, inverse: T) {
+    x.iter_mut().for_each(|x| *x = (*x - max).exp() * scale * cap::slope(*x, inverse));
+}
+
 /// The mean of (x − y)² over all numbers, 0 if there are none. With (dx, scale), dx becomes the gradient of `scale` times
 /// the loss with respect to x; that with respect to y is −dx.
 pub fn mean_squared_error<T: Real>(x: &[T], y: &[T], gradient: Option<(&mut [T], f64)>) -> f64 {
@@ -255,7 +281,7 @@ mod tests {
     }
 
     /// Loss, dx, dW, db; those of the parameters are added to zeros.
-    fn run<T: Real>([rows, width, vocabulary]: [usize; 3], block: usize) -> Vec<T> {
+    fn run<T: Real>([rows, width, vocabulary]: [usize; 3], block: usize, cap: Option<f64>) -> Vec<T> {
         let (x, weight) = (list::<T>(1, rows * width), list::<T>(2, vocabulary * width));
         let (bias, targets) = (list::<T>(3, vocabulary), targets(rows, vocabulary));
         on_any_threads(|| {
@@ -264,7 +290,7 @@ mod tests {
             let [dx, dweight, dbias] = &mut lists;
             let gradients = Gradients { x: dx, weight: dweight, bias: Some(dbias), scale: 0.5 };
             let mut scratch = vec![T::ONE; scratch(block, width, vocabulary)];
-            let output = Output { weight: &weight, bias: Some(&bias), width, vocabulary };
+            let output = Output { weight: &weight, bias: Some(&bias), width, vocabulary, cap };
             let loss = output.cross_entropy(&x, &targets, &mut scratch, Some(gradients));
             assert_eq!(loss, output.cross_entropy(&x, &targets, &mut scratch, None));
             [vec![T::of(loss)], lists.concat()].concat()
@@ -274,13 +300,18 @@ mod tests {
     #[test]
     fn cross_entropy_after_a_linear_layer() {
         let cases = [([1, 1, 1], 1), ([1, 3, 5], 4), ([7, 5, 11], 2), ([5, 1, 2], 3), ([6, 4, 600], 100)];
-        for (sizes @ [rows, width, vocabulary], block) in cases.into_iter().chain([([150, 33, 700], 64)]) {
-            let out = run::<f64>(sizes, block);
+        let cases = cases.into_iter().chain([([150, 33, 700], 64)]);
+        let cases = cases.flat_map(|case| [None, Some(2.5)].map(|cap| (case, cap)));
+        for ((sizes @ [rows, width, vocabulary], block), cap) in cases {
+            let out = run::<f64>(sizes, block, cap);
             let (x, weight) = (list::<f64>(1, rows * width), list::<f64>(2, vocabulary * width));
             let (bias, targets) = (list::<f64>(3, vocabulary), targets(rows, vocabulary));
             let loss = |x: &[f64], weight: &[f64], bias: &[f64]| {
                 let mut logits = vec![0.0; rows * vocabulary];
                 linear::forward(x, weight, Some(bias), None, &mut logits, sizes);
+                if let Some(cap) = cap {
+                    logits.iter_mut().for_each(|z| *z = cap * (*z / cap).tanh());
+                }
                 naive(&logits, vocabulary, &targets)
             };
             assert!((out[0] - loss(&x, &weight, &bias)).abs() < 1e-12, "{sizes:?}");
@@ -290,7 +321,7 @@ mod tests {
             gradient("x", &x, dx, |x| loss(x, &weight, &bias));
             gradient("weight", &weight, dweight, |weight| loss(&x, weight, &bias));
             gradient("bias", &bias, dbias, |bias| loss(&x, &weight, bias));
-            let single = run::<f32>(sizes, block);
+            let single = run::<f32>(sizes, block, cap);
             // Logits of some width·1.5² are rounded, and the softmax turns that into relative error.
             let units = 4.0 * width as f64 + 16.0;
             let (inputs, parameters) = (1 + x.len(), 1 + x.len() + weight.len());
@@ -303,7 +334,7 @@ mod tests {
     #[test]
     fn gradients_are_added_and_parameters_may_go_without_bias() {
         let (x, weight) = ([0.3, -0.2, 0.9, 0.4], [0.5, -1.0, 0.25, 2.0, 1.0, 0.0]);
-        let output = Output { weight: &weight, bias: None, width: 2, vocabulary: 3 };
+        let output = Output { weight: &weight, bias: None, width: 2, vocabulary: 3, cap: None };
         let run = |start: f64| {
             let (mut dx, mut dweight) = ([start; 4], [start; 6]);
             let gradients = Gradients { x: &mut dx, weight: &mut dweight, bias: None, scale: 1.0 };
@@ -321,7 +352,7 @@ mod tests {
     fn without_rows_that_count_all_is_zero() {
         let (mut dx, mut dweight, mut dbias) = ([5.0f32; 4], [0.0; 6], [0.0; 3]);
         let gradients = Gradients { x: &mut dx, weight: &mut dweight, bias: Some(&mut dbias), scale: 1.0 };
-        let output = Output { weight: &[1.0; 6], bias: None, width: 2, vocabulary: 3 };
+        let output = Output { weight: &[1.0; 6], bias: None, width: 2, vocabulary: 3, cap: None };
         assert_eq!(output.cross_entropy(&[1.0; 4], &[IGNORE; 2], &mut [], Some(gradients)), 0.0);
         assert_eq!((dx, dweight, dbias), ([0.0; 4], [0.0; 6], [0.0; 3]));
         let mut dlogits = [5.0f32; 4];

@@ -2,6 +2,7 @@
 
 pub mod activation;
 pub mod backend;
+pub mod cap;
 #[cfg(test)]
 pub(crate) mod check;
 pub mod cpu;

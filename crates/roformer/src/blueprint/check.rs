@@ -4,6 +4,10 @@ use super::fields::MAX_SIZE;
 use super::names::Queries;
 use super::{Blueprint, HeadNorms, LinearForm, Mixing};
 use crate::error::{Error, Result};
+use std::ops::RangeInclusive;
+
+/// Soft caps: beyond these f32 has no number for one, or for its inverse.
+pub(super) const CAPS: RangeInclusive<f64> = 1e-30..=1e30;
 
 /// The most tokens that a convolution reads at a time.
 const MOST_NEIGHBOURS: usize = 255;
@@ -47,6 +51,20 @@ impl Blueprint {
             let expected = format!("from 1 to {MAX_SIZE} tokens");
             return Err(Error::input("the length of pieces of a text", size, expected));
         }
+        if let Some(cap) =
+            [self.score_cap, self.output.cap].into_iter().flatten().find(|cap| !CAPS.contains(cap))
+        {
+            return Err(Error::input(
+                "the soft cap",
+                cap,
+                format!("from {:e} to {:e}", CAPS.start(), CAPS.end()),
+            ));
+        }
+        if self.score_cap.is_some() && self.has_segment_scores {
+            // Where all tokens are of one segment the term is left out, which changes no weight but of scores that are capped.
+            let expected = "none: scores that compare segments are not capped";
+            return Err(Error::input("the soft cap", "in the network", expected));
+        }
         self.check_convolution()?;
         if self.has_segment_scores && self.family.names().segments[0].is_empty() {
             let value = format!("in a {}", self.family.model_type());
@@ -56,6 +74,10 @@ impl Blueprint {
             if self.local.as_ref().is_some_and(|local| local.window.is_some() || local.chunk.is_some()) {
                 let expected = "softmax: linear attention knows no window";
                 return Err(Error::input("the attention", "linear, in a model with a window", expected));
+            }
+            if self.score_cap.is_some() {
+                let expected = "softmax: linear attention has no scores to cap";
+                return Err(Error::input("the attention", "linear, in a model that caps scores", expected));
             }
             if self.has_segment_scores {
                 let expected = "softmax: linear attention cannot carry what scores have of segments";

@@ -4,7 +4,7 @@ use super::parameters::Parameters;
 use super::products::{Norm, in_pieces, linear, vector};
 use crate::blueprint::{Blueprint, HeadKind, Judged, SummaryOf};
 use crate::error::{Error, Result};
-use crate::ops::{Activation, Backend, Part, Real};
+use crate::ops::{Activation, Backend, Part, Real, cap};
 
 /// A head.
 pub(super) struct Head<T: Real, B: Backend> {
@@ -179,11 +179,8 @@ impl<T: Real, B: Backend> Head<T, B> {
         };
         let list = device.list(&scores, shape.iter().product());
         let mut scores = list.map_err(Error::for_want_of("the scores"))?;
-        if let (Some(cap), true) = (blueprint.output.cap, blueprint.head.is_language_model()) {
-            let (cap, inverse) = (T::of(cap), T::of(1.0 / cap));
-            scores.iter_mut().for_each(|score| *score *= inverse);
-            Activation::Tanh.apply(&mut scores);
-            scores.iter_mut().for_each(|score| *score *= cap);
+        if let (Some(limit), true) = (blueprint.output.cap, blueprint.head.is_language_model()) {
+            cap::apply(&mut scores, limit);
         }
         Ok(Some(Logits { scores, shape }))
     }

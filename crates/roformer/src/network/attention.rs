@@ -43,6 +43,7 @@ fn terms<T: Real>(
     share(network, builder, layer);
     let mut terms = encode.terms(builder, layer, sizes);
     terms.scale = terms.scale.or(network.blueprint.scale);
+    terms.cap = network.blueprint.score_cap;
     terms.segments = segments(network, builder, layer);
     terms.gate = encode.gate(builder, layer, sizes).map(|own| {
         let gates = builder.linear(read, own.weight, Some(own.bias), sizes.heads);

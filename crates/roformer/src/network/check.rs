@@ -89,11 +89,6 @@ impl Network {
             let expected = "none: attention to another model's output is run, but not trained";
             return Err(Error::input("cross-attention", "in the network", expected));
         }
-        let is_capped = self.task == Task::Language && blueprint.output.cap.is_some();
-        if blueprint.score_cap.is_some() || is_capped {
-            let expected = "none: scores that are capped (attn_logit_softcapping, final_logit_softcapping) are run, but not trained";
-            return Err(Error::input("the soft cap", "in the network", expected));
-        }
         let is_by_first = match self.task {
             Task::Text(_) => blueprint.family.names().judges_by_first(),
             Task::Similarity => blueprint.pooler.is_some(),

@@ -114,7 +114,7 @@ fn language<T: Real>(network: &Network, builder: &mut Builder<T>, hidden: Value)
         let name = if output.is_tied { names.tied_bias.into() } else { format!("{}.bias", names.output) };
         parameters.add(name, &[vocabulary], Init::Constant(0.0))
     });
-    builder.vocabulary_loss(x, weight, bias, vocabulary)
+    builder.vocabulary_loss(x, weight, bias, vocabulary, output.cap)
 }
 
 /// The product, the activation and the norm that stand before scores, where there are any.

@@ -1,7 +1,7 @@
 //! Training steps against the CPU's: losses, what the last layer gives, all gradients, and twenty steps.
 
 use crate::common::{encodings, families, gpus};
-use roformer::blueprint::{Blueprint, Dims, Direction, HeadKind, LinearForm, Mixing};
+use roformer::blueprint::{Blueprint, Dims, Direction, HeadKind, LinearForm, Mixing, Output};
 use roformer::encoding::Encoding;
 use roformer::graph::{Batch, FeatureMap, IGNORE, mix};
 use roformer::network::{Network, Task};
@@ -217,6 +217,24 @@ fn an_encoding_for_cpus_says_so() {
             let made = Learner::new(&Device::Cuda(gpu.clone()), &network(encoding(name)), [2, 5], 5);
             let said = made.err().unwrap().to_string();
             assert!(said.contains(name) && said.contains("use the CPU"), "{said}");
+        }
+    }
+}
+
+/// A model with soft caps runs on a GPU and is not trained there.
+#[test]
+fn soft_caps_are_for_cpus() {
+    let gemma = families().into_iter().find(|own| own.family.model_type() == "gemma2").unwrap();
+    let of_output = Output { cap: Some(30.0), ..gemma.output };
+    for gpu in gpus() {
+        for blueprint in [
+            Blueprint { score_cap: Some(50.0), head: HeadKind::None, ..gemma.clone() },
+            Blueprint { output: of_output, head: HeadKind::None, ..gemma.clone() },
+        ] {
+            let network = Network { blueprint, dropout: 0.0, task: Task::Language };
+            let said =
+                Learner::new(&Device::Cuda(gpu.clone()), &network, [2, 5], 5).err().unwrap().to_string();
+            assert!(said.contains("soft cap") && said.contains("use the CPU"), "{said}");
         }
     }
 }

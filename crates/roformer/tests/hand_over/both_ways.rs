@@ -65,6 +65,48 @@ fn every_checkpoint_begins_every_task_and_is_handed_over() {
     }
 }
 
+/// A Gemma 2 whose scores are capped, of tokens and of attention: what is handed over caps them at the same, and is opened to be
+/// trained on.
+#[test]
+fn soft_caps_are_handed_over() {
+    let config = json!({
+        "model_type": "gemma2", "vocab_size": 19, "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3,
+        "num_key_value_heads": 1, "head_dim": 6, "intermediate_size": 14, "sliding_window": 4,
+        "attn_logit_softcapping": 0.02, "final_logit_softcapping": 0.1,
+    });
+    for task in TASKS {
+        let network = Network::from_config(config.to_string().as_bytes(), task, None).unwrap();
+        let mut laid = network.build::<f32>(BATCH, LENGTH, 40).unwrap();
+        let layout = laid.graph.layout().clone();
+        layout.initialise(5, laid.graph.parameters_mut());
+        laid.graph.parameters_mut().iter_mut().for_each(|x| *x *= 4.0);
+        let batch = batch(&network);
+        laid.set(batch.clone()).unwrap();
+        let loss = laid.graph.forward();
+        let saved = save(&laid, &[]);
+        let after = Model::load(&saved.0).unwrap();
+        assert_eq!((after.blueprint().score_cap, after.blueprint().output.cap), (Some(0.02), Some(0.1)));
+        let output = run(&after, &batch);
+        let (hidden, mask) = (laid.graph.value(laid.hidden), Some(&batch.mask[..]));
+        close("gemma2", &output.last_hidden_state, hidden, mask);
+        if task == Task::Language {
+            let scores = output.logits.unwrap().scores;
+            let most = scores.iter().fold(0f32, |most, x| most.max(x.abs()));
+            assert!((0.09..=0.1).contains(&most), "{most}");
+            let wanted = cross_entropy(&scores, &batch.targets);
+            assert!((loss - wanted).abs() <= 1e-5 * wanted, "{loss}, not {wanted}");
+        }
+        // Without the caps it is another model.
+        let free = network.with(|own| (own.score_cap, own.output.cap) = (None, None));
+        let mut other = free.build::<f32>(BATCH, LENGTH, 40).unwrap();
+        other.graph.parameters_mut().copy_from_slice(laid.graph.parameters());
+        other.set(batch).unwrap();
+        assert!((loss - other.graph.forward()).abs() > 1e-5 * loss.abs(), "{task:?}: {loss}");
+        let (again, loaded) = open(&saved.0, task).unwrap();
+        assert_eq!((again.network(), loaded), (laid.network(), Loaded::default()));
+    }
+}
+
 /// An encoding with settings goes round in either form: in transformers' own fields where its class has them, else under a type
 /// of its own, so that nothing runs it as if it were another.
 #[test]

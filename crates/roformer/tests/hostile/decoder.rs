@@ -62,6 +62,20 @@ fn what_a_decoder_does_not_support_is_named() {
         (json!({"eos_token_id": [2, -1]}), &["eos_token_id", "-1"]),
         (json!({"rope_scaling": {"rope_type": "spiral"}}), &["rope_type", "spiral"]),
         (json!({"rope_scaling": {"rope_type": "linear"}}), &["factor"]),
+        (json!({"model_type": "gemma2", "attn_logit_softcapping": 0}), &["attn_logit_softcapping", "0"]),
+        (json!({"model_type": "gemma2", "attn_logit_softcapping": "50"}), &["attn_logit_softcapping", "50"]),
+        (
+            json!({"model_type": "gemma2", "final_logit_softcapping": -1.5}),
+            &["final_logit_softcapping", "-1.5"],
+        ),
+        (
+            json!({"model_type": "gemma2", "final_logit_softcapping": 1e300}),
+            &["final_logit_softcapping", "1e30"],
+        ),
+        (
+            json!({"model_type": "gemma3_text", "final_logit_softcapping": 1e-40}),
+            &["final_logit_softcapping"],
+        ),
     ] {
         refused(read(&fields(config.clone())), words, config);
     }

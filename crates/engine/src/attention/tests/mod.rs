@@ -63,6 +63,7 @@ fn case(shape: Shape, terms: u32, shared: bool, rows: [Rows; 4]) -> Case {
         chunk: None,
         starts: (0..batch).map(|b| 2 * b).collect(),
         dropout: None,
+        cap: None,
     }
 }
 
@@ -140,7 +141,7 @@ fn run<T: Real>(case: &Case, dout: &[f64]) -> (Vec<f64>, [Vec<f64>; 13]) {
         mask: case.mask(),
         terms: Terms {
             scale: None,
-            cap: None,
+            cap: case.cap,
             content: values[3].as_deref(),
             position: values[4].as_deref(),
             bias: values[BIAS].as_deref().map(|values| Bias { values, index: &index[0] }),
@@ -239,6 +240,7 @@ fn check<T: Real>(case: &Case, bound: f64) {
             case.reach,
             case.window,
             case.chunk,
+            case.cap,
             case.values.each_ref().map(Option::is_some),
         )
     };
@@ -263,14 +265,17 @@ fn every_term_under_every_mask_is_the_formula() {
                 case.reach = reach;
                 case.hidden = if is_hidden { hidden(&shape) } else { None };
                 case.dropout = if drops { dropout() } else { None };
-                for window in [None, Some(1), Some(2), Some(4)] {
-                    case.window = window;
-                    check::<f64>(&case, 1e-12);
-                    check::<f32>(&case, 2e-5);
-                }
-                for chunk in [1, 2, 4] {
-                    case.chunk = Some(chunk);
-                    check::<f64>(&case, 1e-12);
+                for cap in [None, Some(0.4)] {
+                    (case.cap, case.chunk) = (cap, None);
+                    for window in [None, Some(1), Some(2), Some(4)] {
+                        case.window = window;
+                        check::<f64>(&case, 1e-12);
+                        check::<f32>(&case, 2e-5);
+                    }
+                    for chunk in [1, 2, 4] {
+                        case.chunk = Some(chunk);
+                        check::<f64>(&case, 1e-12);
+                    }
                 }
             }
         }
@@ -297,8 +302,8 @@ fn sizes_around_those_of_tiles_are_the_formula() {
                     check::<f64>(&case, 1e-12);
                 }
                 case.window = None;
-                for chunk in [5, 64, 90] {
-                    case.chunk = Some(chunk);
+                for (chunk, cap) in [(5, None), (64, Some(1.3)), (90, None)] {
+                    (case.chunk, case.cap) = (Some(chunk), cap);
                     check::<f64>(&case, 1e-12);
                 }
             }
@@ -306,8 +311,11 @@ fn sizes_around_those_of_tiles_are_the_formula() {
     }
     let mut large = case(shape([2, 130, 300, 4, 2, 8]), 511, false, ROWS);
     large.reach = 1;
-    check::<f64>(&large, 1e-12);
-    check::<f32>(&large, 2e-5);
+    for cap in [None, Some(0.7)] {
+        large.cap = cap;
+        check::<f64>(&large, 1e-12);
+        check::<f32>(&large, 2e-5);
+    }
     check::<f64>(&case(shape([2, 130, 130, 4, 2, 16]), 0, false, ROWS), 1e-12);
 }
 
@@ -315,8 +323,9 @@ fn sizes_around_those_of_tiles_are_the_formula() {
 fn gradients_are_those_of_finite_differences() {
     for (sizes, shared) in [([2, 4, 4, 2, 1, 3], false), ([1, 3, 6, 2, 2, 2], true)] {
         let shape = shape(sizes);
-        for terms in TERMS {
+        for (terms, cap) in TERMS.into_iter().flat_map(|terms| [(terms, None), (terms, Some(0.6))]) {
             let mut case = case(shape, terms, shared, ROWS);
+            case.cap = cap;
             case.reach = usize::from(shared);
             case.dropout = if terms >= 63 { dropout() } else { None };
             let dout = gradient_of_results(&case);

@@ -56,6 +56,7 @@ pub struct Case {
     pub chunk: Option<usize>,
     pub starts: Vec<usize>,
     pub dropout: Option<Dropout>,
+    pub cap: Option<f64>,
 }
 
 impl Case {
@@ -147,7 +148,10 @@ impl Case {
                         let gate = get(12, own) - get(12, other);
                         scale * sum + get(BIAS, self.vector(BIAS, h, i, j)) + get(11, pair) + gate
                     };
-                    let scores: Vec<f64> = seen.iter().map(|&j| score(j)).collect();
+                    let part = |j: usize| self.cap.map(|cap| (score(j) / cap).tanh());
+                    let capped =
+                        |j: usize| self.cap.zip(part(j)).map_or_else(|| score(j), |(c, part)| c * part);
+                    let scores: Vec<f64> = seen.iter().map(|&j| capped(j)).collect();
                     let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                     let total: f64 = scores.iter().map(|s| (s - largest).exp()).sum();
                     let factor = |j: usize| {
@@ -175,7 +179,7 @@ impl Case {
                         }
                     };
                     for (&j, p) in seen.iter().zip(&weights) {
-                        let ds = p * (dp(j) - mean);
+                        let ds = p * (dp(j) - mean) * part(j).map_or(1.0, |part| 1.0 - part * part);
                         add(BIAS, self.vector(BIAS, h, i, j), ds);
                         let [pair, own, other] = self.places(b, h, i, j);
                         add(11, pair, ds);

@@ -5,10 +5,10 @@ use crate::error::Error;
 use crate::graph::Value;
 use crate::graph::attend::{Attend, Softmax, TableTerm};
 use crate::ops::Real;
-use crate::ops::cuda::check_chunks;
 use crate::ops::cuda::product::Storage;
 use crate::ops::cuda::training::attention::{self, Attention, Gradients, Rows, Segments};
 use crate::ops::cuda::training::tensor;
+use crate::ops::cuda::{check_cap, check_chunks};
 use gpu::Span;
 
 impl<T: Real> Softmax<T> {
@@ -27,6 +27,7 @@ impl<T: Real> Softmax<T> {
         } = self.attend;
         let length = joined.rows / batch;
         check_chunks(chunk, length)?;
+        check_cap(terms.cap)?;
         for (term, encoding) in [(terms.pairs, "fire"), (terms.gate, "forget")] {
             if term.is_some() {
                 return Err(Error::Device(format!(

@@ -5,6 +5,7 @@ use super::{Lowered, Lowering};
 use crate::graph::loss::{Classes, Vocabulary};
 use crate::graph::similarity::PairLoss;
 use crate::ops::Real;
+use crate::ops::cuda::check_cap;
 use crate::ops::cuda::product::{Epilogue, Storage};
 use crate::ops::cuda::training::loss::Entropy;
 use crate::ops::cuda::training::{Scalars, pairs};
@@ -18,6 +19,7 @@ const ROWS: usize = 128;
 
 impl<T: Real> Vocabulary<T> {
     pub(in crate::graph) fn lower_to(&self, lowering: &mut Lowering) -> Lowered {
+        check_cap(self.cap)?;
         let (x, weight, bias, vocabulary) = (self.x, self.weight, self.bias, self.vocabulary);
         let place = lowering.place(x);
         let storage = place.storage;

@@ -77,6 +77,17 @@ pub(crate) fn check_chunks(size: Option<usize>, keys: usize) -> Result<()> {
     }
 }
 
+/// Refuses to train through a soft cap.
+pub(crate) fn check_cap(cap: Option<f64>) -> Result<()> {
+    match cap {
+        None => Ok(()),
+        Some(cap) => Err(Error::Device(format!(
+            "scores with a soft cap of {cap} (attn_logit_softcapping, final_logit_softcapping) are not trained on a GPU: \
+             use the CPU"
+        ))),
+    }
+}
+
 /// An NVIDIA GPU that runs models. Cheap to clone; clones share memory and order of work.
 ///
 /// ```no_run

@@ -2,6 +2,7 @@
 //! width; layers with a window, which in Gemma 3 have a rotary embedding of their own. EmbeddingGemma is Gemma 3 read both
 //! ways.
 
+use super::super::check::CAPS;
 use super::super::fields::Fields;
 use super::super::tensors::Named;
 use super::super::{
@@ -109,9 +110,9 @@ fn cap(fields: &Fields, field: &str, usual: f64, is_third: bool) -> Result<Optio
     match fields.0.get(field) {
         None => Ok((!is_third).then_some(usual)),
         Some(Value::Null) => Ok(None),
-        Some(cap) => match cap.as_f64().filter(|&cap| cap > 0.0 && cap.is_finite()) {
+        Some(cap) => match cap.as_f64().filter(|cap| CAPS.contains(cap)) {
             Some(cap) => Ok(Some(cap)),
-            None => Err(fields.error(field, "a number above 0, or null")),
+            None => Err(fields.error(field, "a number from 1e-30 to 1e30, or null")),
         },
     }
 }
