@@ -137,6 +137,7 @@ fn encodings() -> Vec<Encoding> {
         "pope:phases=false",
         "forget:gate=relu",
         "forget:rotary=true",
+        "selective:base=50,bias=0",
         "fire:threshold=4",
         "layers:window=3,far=100",
         "layers:window=0",

@@ -161,6 +161,7 @@ fn encodings() -> Vec<(String, Encoding)> {
         "pose:range=40,pieces=3",
         "forget:gate=relu",
         "forget:rotary=true,bias=0.5",
+        "selective:base=10,bias=0.4",
         "fire:hidden=7,threshold=3",
         "sandwich:dim=4",
         "layers:window=2",

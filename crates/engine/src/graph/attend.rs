@@ -35,6 +35,9 @@ pub struct SegmentTerm {
 pub struct Terms {
     /// (2) The rotation.
     pub rotation: Option<Rotation>,
+    /// (2) Cosines and sines of each token, `[batch · length, key_heads · head_dim]`, by which queries and keys turn whatever their
+    /// positions are.
+    pub turns: Option<Value>,
     /// (2) Whether features become magnitudes before they turn, each a pair.
     pub polar: Option<PolarTerm>,
     /// (3) `[heads, rows]`

@@ -23,6 +23,8 @@
 //! fire.rs        a bias by a small network of the places
 //! forget.rs      sums of gates over the tokens so far
 //! polar.rs       features as magnitudes at phases
+//! angles.rs      angles that sum up over the tokens so far
+//! turns.rs       heads that turn by given numbers
 //! receptive.rs   frequencies with a receptive field
 //! neighbours.rs  each token beside its neighbours
 //! rows.rs        rows side by side, norms without parameters, one vector for each text
@@ -40,6 +42,7 @@ macro_rules! lowered_in_cuda {
     };
 }
 
+mod angles;
 mod attend;
 mod batch;
 mod compiled;
@@ -62,7 +65,9 @@ mod receptive;
 mod rotate;
 mod rows;
 mod similarity;
+mod turns;
 
+pub use angles::Angles;
 pub use attend::{Attend, PolarTerm, SegmentTerm, TableTerm, Terms};
 pub use batch::{Batch, IGNORE};
 pub(crate) use compiled::Compiled;
@@ -76,6 +81,7 @@ pub use linear::{FeatureMap, LinearForm};
 pub use parameters::{Entry, Init, Parameter, Parameters, mix};
 pub use polar::Polar;
 pub use rotate::{Columns, Rotation};
+pub use turns::TurnedHeads;
 
 use crate::error::{Error, Result};
 use crate::ops::{Memory, Real, pass};

@@ -7,7 +7,7 @@ use crate::attention::linear::Carried;
 use crate::attention::softmax::{self, Heads, Mask, Shape};
 use crate::attention::{self, Attention, Bias};
 use crate::error::{Error, Result, WORK};
-use crate::graph::{Gate, LinearForm, Polar};
+use crate::graph::{Angles, Gate, LinearForm, Polar, TurnedHeads};
 use rope::{Positions, Table, Turn, ViewMut};
 use std::sync::{Mutex, PoisonError};
 
@@ -45,8 +45,13 @@ pub trait OnCpu: Send + Sync {
     ) {
     }
 
-    /// Before a linear attention that follows no tokens: its queries, keys and values side by side.
-    fn before_attend_linear<T: Real>(&self, _work: &LinearWork<'_, T>, _joined: &Memory<T>) -> Result<()> {
+    /// Before a linear attention that follows no tokens: its queries, keys and values side by side, and what they turn by.
+    fn before_attend_linear<T: Real>(
+        &self,
+        _work: &LinearWork<'_, T>,
+        _joined: &Memory<T>,
+        _turns: Option<&[T]>,
+    ) -> Result<()> {
         Ok(())
     }
 }
@@ -256,13 +261,15 @@ impl<D: OnCpu> Backend for D {
         &self,
         work: &LinearWork<'_, T>,
         joined: &Memory<T>,
+        turns: Option<&Memory<T>>,
         state: Option<&mut Carried<T>>,
         out: &mut Memory<T>,
     ) -> Result<()> {
+        let turns = turns.map(|turns| &turns[..]);
         if state.is_none() {
-            self.before_attend_linear(work, joined)?;
+            self.before_attend_linear(work, joined, turns)?;
         }
-        T::attend_linear(work, joined, state, out)
+        T::attend_linear(work, (joined, turns), state, out)
     }
 
     fn state<T: Real>(&self, form: LinearForm, size: [usize; 3]) -> Result<Carried<T>> {
@@ -325,6 +332,22 @@ impl<D: OnCpu> Backend for D {
 
     fn firsts<T: Real>(&self, x: &Memory<T>, out: &mut Memory<T>) -> Result<()> {
         out.iter_mut().zip(x.iter().step_by(2)).for_each(|(out, &x)| *out = x);
+        Ok(())
+    }
+
+    fn sum_angles<T: Real>(
+        &self,
+        angles: &Angles,
+        z: &Memory<T>,
+        kept: Option<&mut Memory<T>>,
+        batch: usize,
+        out: &mut Memory<T>,
+    ) -> Result<()> {
+        T::sum_angles(angles, z, kept.map(|kept| &mut kept[..]), batch, out)
+    }
+
+    fn turn<T: Real>(&self, turns: &Memory<T>, x: &mut Memory<T>, heads: TurnedHeads) -> Result<()> {
+        T::turn(&heads, turns, x);
         Ok(())
     }
 

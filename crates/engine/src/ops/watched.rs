@@ -161,10 +161,15 @@ impl OnCpu for Watched {
         self.note(AttentionWeights { shape: *shape, weights });
     }
 
-    fn before_attend_linear<T: Real>(&self, work: &LinearWork<'_, T>, joined: &Memory<T>) -> Result<()> {
+    fn before_attend_linear<T: Real>(
+        &self,
+        work: &LinearWork<'_, T>,
+        joined: &Memory<T>,
+        turns: Option<&[T]>,
+    ) -> Result<()> {
         let LinearWork { batch, length, heads, head_dim, .. } = *work;
         let shape = Shape { batch, queries: length, keys: length, heads, key_heads: heads, head_dim };
-        let weights = linear_weights(work, &Features::new(work, joined, None)?);
+        let weights = linear_weights(work, &Features::new(work, (joined, turns), None)?);
         self.note(AttentionWeights { shape, weights });
         Ok(())
     }

@@ -10,7 +10,7 @@ use rope::{Pairing, Schedule};
 const LONGEST: usize = 256;
 
 /// What each encoding takes, and for what: shown where something else was given.
-const ALLOWED: [(&str, &str); 22] = [
+const ALLOWED: [(&str, &str); 23] = [
     ("none", ""),
     ("sinusoidal", "merge=add|concatenate"),
     ("learned", "offset=N, merge=add|concatenate"),
@@ -37,6 +37,7 @@ const ALLOWED: [(&str, &str); 22] = [
     ("high", "part=X, period=X"),
     ("clipped", "base=X, period=X, width=X"),
     ("pope", "base=X, phases=true|false"),
+    ("selective", "base=X, bias=X"),
     ("randomised", "range=N, base=X"),
     ("pose", "range=N, pieces=N, base=X"),
     ("layers", "every=N, window=N, base=X, far=X"),
@@ -199,6 +200,8 @@ fn set(encoding: &mut Encoding, key: &str, value: &str) -> Option<()> {
         (Encoding::Clipped(it), "width") => it.width = number()?,
         (Encoding::Pope(it), "base") => it.base = number()?,
         (Encoding::Pope(it), "phases") => it.has_phases = flag()?,
+        (Encoding::Selective(it), "base") => it.base = number()?,
+        (Encoding::Selective(it), "bias") => it.bias = number()?,
         (Encoding::Pose(it), "range") => it.range = count()?,
         (Encoding::Pose(it), "pieces") => it.pieces = count()?,
         (Encoding::Pose(it), "base") => it.rotary.base = number()?,
@@ -314,6 +317,9 @@ fn settings(encoding: &Encoding) -> Vec<(&'static str, String)> {
         Encoding::Pope(it) => {
             vec![("base", it.base.to_string()), ("phases", it.has_phases.to_string())]
         }
+        Encoding::Selective(it) => {
+            vec![("base", it.base.to_string()), ("bias", it.bias.to_string())]
+        }
         Encoding::Pose(it) => vec![
             ("range", it.range.to_string()),
             ("pieces", it.pieces.to_string()),
@@ -391,6 +397,7 @@ mod tests {
             "kerple:strength=2,rate=0.25,kernel=power",
             "rotary:part=0.25,learned=heads",
             "forget:gate=relu,bias=-1,rotary=true",
+            "selective:base=500,bias=0",
             "pose:range=300,pieces=3,base=500",
             "layers:every=3,window=0,base=500,far=1000000",
             "deberta:reach=8,furthest=40,terms=keys,mirrored=false,projections=shared,norm=0.0000001,absolute=true",

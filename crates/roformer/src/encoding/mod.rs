@@ -28,6 +28,7 @@ mod randomised;
 mod receptive;
 mod rotary;
 mod sandwich;
+mod selective;
 mod shaw;
 mod sinusoidal;
 mod t5;
@@ -38,7 +39,7 @@ pub use absolute::Merge;
 pub use alibi::Alibi;
 pub use clipped::Clipped;
 pub use deberta::{Deberta, DebertaTerms, Projections};
-pub(crate) use evaluated::{Codes, Evaluated, GateOf, LayerTerms, TableOf};
+pub(crate) use evaluated::{AnglesOf, Codes, Evaluated, GateOf, LayerTerms, TableOf};
 pub use fire::Fire;
 pub use forget::Forget;
 pub use given::Given;
@@ -54,6 +55,7 @@ pub use randomised::Randomised;
 pub use receptive::ReceptiveField;
 pub use rotary::Rotary;
 pub use sandwich::Sandwich;
+pub use selective::Selective;
 pub use shaw::{Shaw, ShawTables};
 pub use sinusoidal::{Sinusoidal, shift, sinusoid};
 pub use t5::{T5, bucket};
@@ -63,7 +65,7 @@ pub use xpos::Xpos;
 use crate::error::{Error, Result};
 pub use crate::graph::Gate;
 pub use crate::graph::Terms;
-use crate::graph::{Builder, LinearForm, Parameter, Value};
+use crate::graph::{Angles, Builder, LinearForm, Parameter, Value};
 use crate::ops::Real;
 
 /// The sizes of the model that an encoding is for.
@@ -128,6 +130,11 @@ pub trait Encode<T: Real> {
         None
     }
 
+    /// Term 2, where queries and keys turn by what a layer reads and not by their positions.
+    fn angles(&self, _builder: &mut Builder<T>, _layer: usize, _sizes: &Sizes) -> Option<AngleTerm> {
+        None
+    }
+
     /// Positions drawn anew for every step, `[length]` and rising; `None` for 0, 1, 2 and so on.
     fn positions(&self, _length: usize, _seed: u64, _step: u64) -> Option<Vec<u32>> {
         None
@@ -143,6 +150,17 @@ pub struct GateTerm {
     pub bias: Parameter,
     /// g
     pub gate: Gate,
+}
+
+/// Angles by what a layer reads: each token turns each pair of each key head on by θ·(w·x + b).
+#[derive(Clone, Debug)]
+pub struct AngleTerm {
+    /// w `[key_heads · pairs, width]`
+    pub weight: Parameter,
+    /// b `[key_heads · pairs]`
+    pub bias: Parameter,
+    /// θ
+    pub angles: Angles,
 }
 
 /// A position encoding by name.
@@ -186,6 +204,8 @@ pub enum Encoding {
     Clipped(Clipped),
     /// Magnitudes that turn by their positions alone.
     Pope(Pope),
+    /// Rotary embedding that turns by what is read.
+    Selective(Selective),
     /// Another encoding at positions drawn by chance.
     Randomised(Randomised),
     /// Rotary embedding at positions with skips.
@@ -219,6 +239,7 @@ impl Encoding {
             Encoding::High(_) => "high",
             Encoding::Clipped(_) => "clipped",
             Encoding::Pope(_) => "pope",
+            Encoding::Selective(_) => "selective",
             Encoding::Randomised(_) => "randomised",
             Encoding::Pose(_) => "pose",
             Encoding::Layers(_) => "layers",
@@ -248,6 +269,7 @@ impl Encoding {
             Encoding::High(High::default()),
             Encoding::Clipped(Clipped::default()),
             Encoding::Pope(Pope::default()),
+            Encoding::Selective(Selective::default()),
             Encoding::Randomised(Randomised::default()),
             Encoding::Pose(Pose::default()),
             Encoding::Layers(Layers::default()),
@@ -276,6 +298,7 @@ impl Encoding {
             Encoding::High(encoding) => encoding,
             Encoding::Clipped(encoding) => encoding,
             Encoding::Pope(encoding) => encoding,
+            Encoding::Selective(encoding) => encoding,
             Encoding::Randomised(encoding) => encoding,
             Encoding::Pose(encoding) => encoding,
             Encoding::Layers(encoding) => encoding,
@@ -285,11 +308,12 @@ impl Encoding {
 
     /// Whether it goes by the places of tokens in the text, so that no other positions can be given.
     pub(crate) fn is_by_places(&self) -> bool {
-        use Encoding::{Alibi, Deberta, Fire, Kerple, Sandwich, Shaw, T5, XlNet};
+        use Encoding::{Alibi, Deberta, Fire, Kerple, Sandwich, Selective, Shaw, T5, XlNet};
         match self {
             Encoding::Forget(own) => !own.is_rotary,
             Encoding::Given(own) => own.bias.is_some(),
             Alibi(_) | Deberta(_) | Fire(_) | Kerple(_) | Sandwich(_) | Shaw(_) | T5(_) | XlNet(_) => true,
+            Selective(_) => true,
             _ => false,
         }
     }
@@ -321,7 +345,7 @@ impl Encoding {
 
     /// Whether it is for models alone in which a token sees only what came before.
     pub fn is_causal_only(&self) -> bool {
-        matches!(self, Encoding::Xpos(_) | Encoding::Fire(_) | Encoding::Forget(_))
+        matches!(self, Encoding::Xpos(_) | Encoding::Fire(_) | Encoding::Forget(_) | Encoding::Selective(_))
     }
 
     /// The window that it gives a layer, where it gives one.
@@ -332,6 +356,11 @@ impl Encoding {
     /// Whether it sums gates over tokens.
     pub(crate) fn has_gates(&self) -> bool {
         matches!(self, Encoding::Forget(_))
+    }
+
+    /// Whether angles sum up over tokens by what is read.
+    pub(crate) fn has_angles(&self) -> bool {
+        matches!(self, Encoding::Selective(_))
     }
 
     /// Numbers of a head of queries and keys where they meet, for heads of `head_dim` features.
@@ -409,6 +438,7 @@ impl Encoding {
             | Encoding::Xpos(_)
             | Encoding::High(_)
             | Encoding::Clipped(_)
+            | Encoding::Selective(_)
             | Encoding::Randomised(_)
             | Encoding::Pose(_) => return Ok(()),
         };

@@ -15,6 +15,8 @@ pub struct Cache<T: Real = f32, B: Backend = Cpu> {
     pub(super) width: usize,
     /// Numbers of a token's sums of gates.
     sums: usize,
+    /// Numbers of a text's angles.
+    angles: usize,
     /// Numbers of a token of the other model's output.
     hidden: usize,
     /// The length of the other model's output, once a step has used one.
@@ -42,6 +44,8 @@ pub(super) struct LayerCache<T: Real, B: Backend> {
     pub values: B::Buffer<T>,
     /// Sums of gates over tokens, `[batch, capacity, 2 · heads]`: those and what rounding left of them. Where there are gates.
     pub sums: Option<B::Buffer<T>>,
+    /// Angles by what was read up to the last token, `[batch, pairs, 2]`: those and what rounding left of them. Where there are such.
+    pub angles: Option<B::Buffer<T>>,
     /// Keys and values of the other model's output, `[batch, encoded, 2 · queries]`, once they have been computed.
     pub cross: Option<B::Buffer<T>>,
     /// What linear attention keeps in place of keys and values.
@@ -53,6 +57,7 @@ impl<T: Real, B: Backend> Cache<T, B> {
         let none = || Error::memory("the cache");
         let (layers, width) = (blueprint.layers, blueprint.kept_width());
         let sums = if blueprint.encoding.has_gates() { 2 * blueprint.heads } else { 0 };
+        let angles = blueprint.turns_width();
         let form = match blueprint.mixing {
             Mixing::Softmax => None,
             Mixing::Linear(form) => Some(form),
@@ -71,10 +76,12 @@ impl<T: Real, B: Backend> Cache<T, B> {
             let size = [batch, blueprint.heads, blueprint.head_dim];
             let state = form.map(|form| device.state(form, size));
             let sums = (sums > 0).then(|| numbers(batch * capacity * sums)).transpose()?;
+            let angles = (angles > 0).then(|| numbers(batch * angles)).transpose()?;
             Ok(LayerCache {
                 keys: memory()?,
                 values: memory()?,
                 sums,
+                angles,
                 cross: None,
                 state: state.transpose()?,
             })
@@ -86,6 +93,7 @@ impl<T: Real, B: Backend> Cache<T, B> {
             tokens,
             width,
             sums,
+            angles,
             hidden,
             batch,
             capacity,
@@ -127,7 +135,10 @@ impl<T: Real, B: Backend> Cache<T, B> {
             let summed = texts.len() * self.capacity * self.sums;
             let sums = layer.sums.as_ref().map(|_| device.zeros(summed)).transpose();
             let sums = sums.map_err(Error::for_want_of("the cache"))?;
-            let mut kept = LayerCache { keys: memory()?, values: memory()?, sums, cross: None, state: None };
+            let angles = layer.angles.as_ref().map(|_| device.zeros(texts.len() * self.angles)).transpose();
+            let angles = angles.map_err(Error::for_want_of("the cache"))?;
+            let (keys, values) = (memory()?, memory()?);
+            let mut kept = LayerCache { keys, values, sums, angles, cross: None, state: None };
             self.pick(device, layer, texts, &mut kept)?;
             *layer = kept;
             Ok(())
@@ -147,6 +158,13 @@ impl<T: Real, B: Backend> Cache<T, B> {
         texts: &[usize],
         to: &mut LayerCache<T, B>,
     ) -> Result<()> {
+        if let (Some(from), Some(to)) = (&from.angles, &mut to.angles) {
+            for (index, text) in texts.iter().enumerate() {
+                let (width, offset) = (self.angles, text * self.angles);
+                let part = Part { buffer: from, offset, token: width, sequence: width };
+                device.copy(part, to, (index * width, width, width), [1, 1, width])?;
+            }
+        }
         if let Some(state) = &from.state {
             to.state = Some(device.pick_state(state, texts)?);
             return Ok(());
@@ -174,8 +192,10 @@ impl<T: Real, B: Backend> Cache<T, B> {
         batch: usize,
         length: usize,
     ) -> Result<()> {
-        // Keys and values of a step that failed are written over; sums that it joined are not taken back.
-        if self.is_under_way && self.layers.iter().any(|layer| layer.state.is_some()) {
+        // Keys and values of a step that failed are written over; sums that it joined and angles that it went on are not taken back.
+        if self.is_under_way
+            && self.layers.iter().any(|layer| layer.state.is_some() || layer.angles.is_some())
+        {
             return Err(Error::input("the cache", "left by a step that failed", "a new one"));
         }
         match self.encoded {

@@ -8,7 +8,7 @@ use super::products::{Norm, linear, stack, table};
 use crate::attention::softmax::{Chunks, Mask, Shape};
 use crate::blueprint::{Blueprint, HeadNorms, Mixing, NormPlace};
 use crate::error::{Error, Result};
-use crate::graph::Polar;
+use crate::graph::{Polar, TurnedHeads};
 use crate::ops::{Accumulate, Activation, Backend, HeadRows, LinearWork, Part, Real, TermSegments, Terms};
 use rope::Table;
 
@@ -64,6 +64,10 @@ pub(super) struct Buffers<T: Real, B: Backend> {
     /// `[tokens, heads]` and `[tokens, 2 · heads]`: gates, and without a cache their sums, where there are such.
     gates: B::Buffer<T>,
     sums: B::Buffer<T>,
+    /// `[tokens, key_heads · pairs]` and twice as many: how far each token turns, and cosines and sines of the sums, where that is by
+    /// what is read.
+    steps: B::Buffer<T>,
+    turns: B::Buffer<T>,
     attention: B::Scratch<T>,
 }
 
@@ -83,6 +87,8 @@ impl<T: Real, B: Backend> Buffers<T, B> {
             paired_context: empty()?,
             gates: empty()?,
             sums: empty()?,
+            steps: empty()?,
+            turns: empty()?,
             attention: device.scratch().map_err(Error::for_want_of("attention"))?,
         })
     }
@@ -93,6 +99,7 @@ impl<T: Real, B: Backend> Buffers<T, B> {
         let is_before = blueprint.norms.place.is_before();
         let pairs = if blueprint.encoding.meeting_dim(1) == 2 { 2 } else { 0 };
         let gates = if blueprint.encoding.has_gates() { blueprint.heads } else { 0 };
+        let turns = blueprint.turns_width();
         let buffers = [
             (&mut self.x, width),
             (&mut self.y, width),
@@ -106,6 +113,8 @@ impl<T: Real, B: Backend> Buffers<T, B> {
             (&mut self.paired_context, pairs * query),
             (&mut self.gates, gates),
             (&mut self.sums, 2 * gates),
+            (&mut self.steps, turns / 2),
+            (&mut self.turns, turns),
         ];
         let numbers = tokens as u128 * buffers.iter().map(|(_, width)| *width as u128).sum::<u128>();
         if !device.has_room::<T>(numbers) {
@@ -300,13 +309,15 @@ impl<T: Real, B: Backend> Layer<T, B> {
         pass: &Pass<T, B>,
         buffers: &mut Buffers<T, B>,
         index: usize,
-        cache: Option<(&'c mut LayerCache<T, B>, usize)>,
+        mut cache: Option<(&'c mut LayerCache<T, B>, usize)>,
     ) -> Result<Option<&'c mut Option<B::Buffer<T>>>> {
         let Pass { device, blueprint, batch, length, past, .. } = *pass;
         let (heads, key_heads, dim) = (blueprint.heads, blueprint.key_heads, blueprint.head_dim);
         let (query, key) = (blueprint.query_width(), blueprint.key_width());
         let row = query + 2 * key;
-        let Buffers { x, y, qkv, context, attention, pairs, paired_context, gates, sums, .. } = buffers;
+        let Buffers {
+            x, y, qkv, context, attention, pairs, paired_context, gates, sums, steps, turns, ..
+        } = buffers;
         let own = &pass.tables.layers[index];
         let read = if blueprint.norms.place.is_before() && self.norm.is_some() { &*y } else { &*x };
         device.product(&self.query_key_value, read, Activation::Identity, qkv)?;
@@ -318,6 +329,12 @@ impl<T: Real, B: Backend> Layer<T, B> {
             _ => Ok(()),
         };
         norm_heads(qkv, HeadNorms::Weighted)?;
+        if let Some((matrix, angles)) = &own.angles {
+            device.product(matrix, read, Activation::Identity, steps)?;
+            let kept = cache.as_mut().and_then(|(cache, _)| cache.angles.as_mut());
+            device.sum_angles(angles, steps, kept, batch, turns)?;
+        }
+        let turns = own.angles.as_ref().map(|_| &*turns);
         if let Mixing::Linear(form) = blueprint.mixing {
             let rotation = own.ropes.as_ref().map(|(ropes, values)| {
                 let turning = &pass.turnings[ropes[0]];
@@ -327,7 +344,7 @@ impl<T: Real, B: Backend> Layer<T, B> {
             let work =
                 LinearWork { form, batch, length, heads, head_dim: dim, is_causal, mask, rotation, first };
             let state = cache.and_then(|(cache, _)| cache.state.as_mut());
-            device.attend_linear(&work, qkv, state, context)?;
+            device.attend_linear(&work, qkv, turns, state, context)?;
             return Ok(None);
         }
         if let Some((matrix, _)) = &own.gate {
@@ -368,6 +385,11 @@ impl<T: Real, B: Backend> Layer<T, B> {
                     }
                 }
             }
+        }
+        if let Some(turns) = turns {
+            let place = TurnedHeads { step: row, offset: 0, heads, key_heads, head_dim: dim };
+            device.turn(turns, qkv, place)?;
+            device.turn(turns, qkv, TurnedHeads { offset: query, heads: key_heads, ..place })?;
         }
         norm_heads(qkv, HeadNorms::Bare)?;
         let fused = |offset: usize| Part { buffer: &*qkv, offset, token: row, sequence: length * row };

@@ -2,9 +2,9 @@
 
 use super::parameters::Parameters;
 use crate::blueprint::{Blueprint, POSITIONS};
-use crate::encoding::{Codes, Evaluated, Gate, GateOf, LayerTerms, TableOf};
+use crate::encoding::{AnglesOf, Codes, Evaluated, Gate, GateOf, LayerTerms, TableOf};
 use crate::error::{Error, Result};
-use crate::graph::Parameters as Layout;
+use crate::graph::{Angles, Parameters as Layout};
 use crate::ops::{Backend, Real, TermRows, Terms};
 use rope::{Rope, Schedule, Table};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,6 +48,8 @@ pub(super) struct LayerTables<T: Real, B: Backend> {
     pub polar: Option<Option<B::Buffer<T>>>,
     /// What sums over tokens are made of.
     pub gate: Option<(B::Matrix<T>, Gate)>,
+    /// What angles by what is read are made of.
+    pub angles: Option<(B::Matrix<T>, Angles)>,
     bias: Option<OnDevice<T, B>>,
     query: Option<OnDevice<T, B>>,
     key: Option<OnDevice<T, B>>,
@@ -220,17 +222,20 @@ impl<T: Real, B: Backend> LayerTables<T, B> {
             })
         };
         let own = layer.rotation.map(|(own, values)| (own.into_iter().map(&mut place).collect(), values));
-        let gate = |GateOf { weight, bias, gate }: GateOf<T>| {
+        let matrix = |weight: &[T], bias: &[T]| {
             let matrix = device.matrix(bias.len(), weight.len() / bias.len());
             let mut matrix = matrix.map_err(Error::for_want_of("the position encoding"))?;
-            device.set_rows(&mut matrix, 0, &weight)?;
-            device.set_bias(&mut matrix, 0, &bias)?;
-            Ok::<_, Error>((matrix, gate))
+            device.set_rows(&mut matrix, 0, weight)?;
+            device.set_bias(&mut matrix, 0, bias)?;
+            Ok::<_, Error>(matrix)
         };
+        let gate = |own: GateOf<T>| Ok::<_, Error>((matrix(&own.weight, &own.bias)?, own.gate));
+        let angles = |own: AnglesOf<T>| Ok::<_, Error>((matrix(&own.weight, &own.bias)?, own.angles));
         Ok(LayerTables {
             ropes: own,
             polar: layer.polar.map(&vector).transpose()?,
             gate: layer.gate.map(gate).transpose()?,
+            angles: layer.angles.map(angles).transpose()?,
             pairs: vector(layer.pairs)?,
             bias: table(layer.bias)?,
             query: table(layer.query)?,

@@ -7,7 +7,7 @@ use roformer::encoding::{
     ShawTables, Sinusoidal, T5, XlNet, Xpos,
 };
 use roformer::graph::Batch;
-use roformer::network::Network;
+use roformer::network::{LinearForm, Mixing, Network};
 use rope::{Llama3, Pairing, Schedule, Yarn};
 
 /// Masked tokens in the middle and at the end; the first stays, or a causal query would see nothing.
@@ -291,6 +291,39 @@ fn rotations_of_later_years_are_their_formulas() {
     let own = |length: usize| (0..length as u32).map(|index| 3 * index + index % 3).collect();
     for label in ["high", "clipped", "pope", "pose", "forget:rotary=true"] {
         check(&network(Encoding::parse(label).unwrap(), true), 220, own);
+    }
+}
+
+#[test]
+fn turning_by_what_is_read_is_its_formula() {
+    for label in ["selective", "selective:base=100,bias=0", "selective:bias=-0.7"] {
+        check_all(&Encoding::parse(label).unwrap(), 70);
+    }
+}
+
+/// Tokens that all turn as far are at the positions of rotary embedding.
+#[test]
+fn turning_by_nothing_that_is_read_is_rotary() {
+    let mixings = [Mixing::Softmax, Mixing::Linear(LinearForm::default())];
+    for (mixing, base) in mixings.into_iter().flat_map(|mixing| [(mixing, 10_000.0), (mixing, 30.0)]) {
+        let [rotary, selective] =
+            [format!("rotary:base={base}"), format!("selective:base={base}")].map(|label| {
+                let network = network(Encoding::parse(&label).unwrap(), true).with(|own| own.mixing = mixing);
+                lay(&network, 2, 90, 90)
+            });
+        let (mut rotary, mut selective) = (rotary, selective);
+        let layout = selective.graph.layout().clone();
+        for entry in layout.entries() {
+            let numbers: Vec<f64> = match &entry.name[..] {
+                "position.selective.0.weight" => vec![0.0; entry.range.len()],
+                "position.selective.0.bias" => vec![1.0; entry.range.len()],
+                name => net::parameter(&rotary, name).to_vec(),
+            };
+            selective.graph.parameters_mut()[entry.range.clone()].copy_from_slice(&numbers);
+        }
+        let batch = batch(rotary.network(), 180, 4);
+        let far = error(&hidden(&mut selective, &batch), &hidden(&mut rotary, &batch));
+        assert!(far < 1e-11, "{mixing:?}, {base}: {far:.1e}");
     }
 }
 

@@ -74,11 +74,14 @@ fn encodings_refuse_what_they_cannot_be() {
         (parsed("layers:far=0"), "0"),
         (parsed("forget"), "without a causal mask"),
         (parsed("fire"), "without a causal mask"),
+        (parsed("selective"), "without a causal mask"),
     ] {
         refused(&network(encoding, false), value);
     }
     for (label, value) in [
         ("forget:bias=101", "101"),
+        ("selective:bias=-101", "-101"),
+        ("selective:base=0", "0"),
         ("fire:hidden=0", "0"),
         ("fire:hidden=4096", "4096"),
         ("fire:rate=0", "0"),
@@ -89,7 +92,7 @@ fn encodings_refuse_what_they_cannot_be() {
     for encoding in Encoding::all() {
         let odd = network(encoding.clone(), true).with(|own| own.head_dim = 7);
         match encoding.name() {
-            "rotary" | "receptive" | "xpos" | "randomised" | "pose" | "clipped" | "layers" => {
+            "rotary" | "receptive" | "xpos" | "randomised" | "pose" | "clipped" | "layers" | "selective" => {
                 refused(&odd, "7")
             }
             _ => drop(lay(&odd, 2, 5, 20)),
@@ -191,7 +194,7 @@ fn batches_that_do_not_fit_are_refused() {
 /// Tables by distance know places in the text alone: positions given to them would be passed over in silence.
 #[test]
 fn positions_are_refused_where_they_are_not_read() {
-    for name in ["shaw", "xlnet", "t5", "deberta", "alibi", "sandwich", "fire", "forget"] {
+    for name in ["shaw", "xlnet", "t5", "deberta", "alibi", "sandwich", "fire", "forget", "selective"] {
         let encoding = Encoding::all().into_iter().find(|encoding| encoding.name() == name).unwrap();
         let network = network(encoding, true);
         let mut laid = lay(&network, 2, 5, 20);
