@@ -162,6 +162,8 @@ fn encodings() -> Vec<(String, Encoding)> {
         "forget:gate=relu",
         "forget:rotary=true,bias=0.5",
         "selective:base=10,bias=0.4",
+        "extend:window=2",
+        "extend:window=3,group=2,base=10",
         "fire:hidden=7,threshold=3",
         "sandwich:dim=4",
         "layers:window=2",

@@ -132,7 +132,7 @@ impl<T: Real> Operation<T> for SumAngles<T> {
 
     #[cfg(feature = "cuda")]
     fn lower(&self, _: &mut super::Lowering) -> super::Lowered {
-        Err(crate::error::Error::Device("the encoding selective has no form for a GPU; use the CPU".into()))
+        Err(Error::Device("the encoding selective has no form for a GPU; use the CPU".into()))
     }
 }
 

@@ -25,6 +25,7 @@
 //! polar.rs       features as magnitudes at phases
 //! angles.rs      angles that sum up over the tokens so far
 //! turns.rs       heads that turn by given numbers
+//! far.rs         where tokens stand for those that are far away
 //! receptive.rs   frequencies with a receptive field
 //! neighbours.rs  each token beside its neighbours
 //! rows.rs        rows side by side, norms without parameters, one vector for each text
@@ -49,6 +50,7 @@ mod compiled;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod dense;
+mod far;
 mod fire;
 mod forget;
 mod gradients;
@@ -74,6 +76,7 @@ pub(crate) use compiled::Compiled;
 use compiled::Compiles;
 #[cfg(feature = "cuda")]
 pub use cuda::{Backward, Lowered, Lowering, Part, Program};
+pub use far::Far;
 pub use fire::FireWeights;
 pub use forget::Gate;
 pub use gradients::Gradients;

@@ -158,6 +158,35 @@ pub trait Backend: Send + Sync {
         scratch: &Self::Scratch<T>,
     ) -> Result<()>;
 
+    /// [`attend`](Self::attend) where queries and keys that are `from` places apart or more meet as others, `far`, and those that are
+    /// nearer as they are: one softmax over both. Of the terms it has a scale and a cap.
+    #[expect(clippy::too_many_arguments, reason = "those of `attend` and two more")]
+    fn attend_far<T: Real>(
+        &self,
+        _shape: &Shape,
+        _qkv: [Part<'_, Self::Buffer<T>>; 3],
+        _far: [Part<'_, Self::Buffer<T>>; 2],
+        _from: usize,
+        _mask: &Mask,
+        _terms: &Terms<'_, Self::Buffer<T>>,
+        _out: &mut Self::Buffer<T>,
+        _scratch: &Self::Scratch<T>,
+    ) -> Result<()> {
+        Err(Error::Device("the encoding extend has no form for this device; use the CPU".into()))
+    }
+
+    /// Rotates heads in place, from `offset` on, by a table of listed positions, which has a row for each token of a text.
+    fn rotate_rows<T: Real>(
+        &self,
+        _table: &Table<T>,
+        _x: &mut Self::Buffer<T>,
+        _offset: usize,
+        _shape: [usize; 4],
+        _steps: [usize; 3],
+    ) -> Result<()> {
+        Err(Error::Device("the encoding extend has no form for this device; use the CPU".into()))
+    }
+
     /// Linear attention over queries, keys and values side by side, `[batch · length, 3 · heads · head_dim]`, not rotated
     /// yet: out `[batch · length, heads · head_dim]`. With turns `[batch · length, heads · features]` queries and keys turn by those
     /// ([`turn`](Self::turn)) in place of the work's rotation. With a state the tokens follow those that it knows, and join them.

@@ -48,8 +48,9 @@ pub use parts::{
 pub(crate) use tensors::Named;
 pub use tensors::{Asked, Part};
 
-use crate::encoding::{Encoding, NoPositions, Rotary, Sizes};
-use crate::error::Result;
+use crate::encoding::{Encoding, Extend, NoPositions, Rotary, Sizes};
+use crate::error::{Error, Result};
+use crate::graph::Far;
 use crate::ops::Activation;
 use crate::weights::Weights;
 use std::borrow::Cow;
@@ -294,6 +295,36 @@ impl Blueprint {
     pub fn depends_on_length(&self) -> bool {
         let depends = |encoding: &&Encoding| matches!(encoding, Encoding::Rotary(own) if own.schedule.depends_on_length());
         self.layer_encodings(self.layers).iter().any(depends)
+    }
+
+    /// The same with rotary embedding that reaches further than it was trained to: keys that are a window or more before a query are all
+    /// as far as the window (ReRoPE), or are counted in groups of tokens (Self-Extend). Weights stay what they are.
+    ///
+    /// ```
+    /// use roformer::blueprint::{Blueprint, Dims};
+    /// use roformer::graph::Far;
+    ///
+    /// let llama = Blueprint::llama(Dims { vocabulary: 100, width: 16, layers: 2, heads: 2 })?;
+    /// let longer = llama.extended(Far { window: 1024, group: Some(8) })?;
+    /// assert_eq!(longer.encoding.label(), "extend:window=1024,group=8,pairing=half");
+    /// # Ok::<(), roformer::Error>(())
+    /// ```
+    pub fn extended(self, far: Far) -> Result<Blueprint> {
+        let rotary = match self.encoding {
+            Encoding::Rotary(rotary) => rotary,
+            other => {
+                let expected =
+                    "one with rotary embedding: what is extended are the distances at which it turns";
+                return Err(Error::input(
+                    "the model",
+                    format!("one whose encoding is {}", other.label()),
+                    expected,
+                ));
+            }
+        };
+        let extended = Blueprint { encoding: Encoding::Extend(Extend { far, rotary }), ..self };
+        extended.check_encoding()?;
+        Ok(extended)
     }
 
     /// The activation of the product that comes before the scores of this head, with a norm behind, where there is one.

@@ -5,7 +5,7 @@
 
 use super::{AngleTerm, Encode, Encoding, Gate, GateTerm, Sizes};
 use crate::error::Result;
-use crate::graph::{Angles, Builder, Graph, Parameter, Parameters, TableTerm, Value};
+use crate::graph::{Angles, Builder, Far, Graph, Parameter, Parameters, TableTerm, Value};
 use crate::ops::Real;
 use rope::{Rope, Schedule};
 
@@ -29,6 +29,8 @@ pub(crate) struct Codes<T> {
 pub(crate) struct LayerTerms<T> {
     /// The rotations, one for all heads or one for each key head, and whether values are rotated too.
     pub rotation: Option<(Vec<Rope>, bool)>,
+    /// Which distances are far, where those are others than they seem.
+    pub far: Option<Far>,
     /// The phases of keys, `[key_heads, head_dim]`, where there are some, if features become magnitudes first.
     pub polar: Option<Option<Vec<T>>>,
     /// b `[heads, rows]`
@@ -121,6 +123,7 @@ impl<T: Real> Evaluated<T> {
                 });
                 Ok(LayerTerms {
                     rotation: rotation.transpose()?,
+                    far: terms.far,
                     polar: terms.polar.map(|polar| polar.phases.map(list)),
                     bias: terms.bias.map(table),
                     query: terms.query.map(table),

@@ -12,6 +12,7 @@ mod alibi;
 mod clipped;
 mod deberta;
 mod evaluated;
+mod extend;
 mod fire;
 mod forget;
 mod given;
@@ -40,6 +41,7 @@ pub use alibi::Alibi;
 pub use clipped::Clipped;
 pub use deberta::{Deberta, DebertaTerms, Projections};
 pub(crate) use evaluated::{AnglesOf, Codes, Evaluated, GateOf, LayerTerms, TableOf};
+pub use extend::Extend;
 pub use fire::Fire;
 pub use forget::Forget;
 pub use given::Given;
@@ -65,7 +67,7 @@ pub use xpos::Xpos;
 use crate::error::{Error, Result};
 pub use crate::graph::Gate;
 pub use crate::graph::Terms;
-use crate::graph::{Angles, Builder, LinearForm, Parameter, Value};
+use crate::graph::{Angles, Builder, Far, LinearForm, Parameter, Value};
 use crate::ops::Real;
 
 /// The sizes of the model that an encoding is for.
@@ -206,6 +208,8 @@ pub enum Encoding {
     Pope(Pope),
     /// Rotary embedding that turns by what is read.
     Selective(Selective),
+    /// Rotary embedding whose far distances are held at a window, or counted in groups.
+    Extend(Extend),
     /// Another encoding at positions drawn by chance.
     Randomised(Randomised),
     /// Rotary embedding at positions with skips.
@@ -240,6 +244,7 @@ impl Encoding {
             Encoding::Clipped(_) => "clipped",
             Encoding::Pope(_) => "pope",
             Encoding::Selective(_) => "selective",
+            Encoding::Extend(_) => "extend",
             Encoding::Randomised(_) => "randomised",
             Encoding::Pose(_) => "pose",
             Encoding::Layers(_) => "layers",
@@ -270,6 +275,7 @@ impl Encoding {
             Encoding::Clipped(Clipped::default()),
             Encoding::Pope(Pope::default()),
             Encoding::Selective(Selective::default()),
+            Encoding::Extend(Extend::default()),
             Encoding::Randomised(Randomised::default()),
             Encoding::Pose(Pose::default()),
             Encoding::Layers(Layers::default()),
@@ -299,6 +305,7 @@ impl Encoding {
             Encoding::Clipped(encoding) => encoding,
             Encoding::Pope(encoding) => encoding,
             Encoding::Selective(encoding) => encoding,
+            Encoding::Extend(encoding) => encoding,
             Encoding::Randomised(encoding) => encoding,
             Encoding::Pose(encoding) => encoding,
             Encoding::Layers(encoding) => encoding,
@@ -308,12 +315,12 @@ impl Encoding {
 
     /// Whether it goes by the places of tokens in the text, so that no other positions can be given.
     pub(crate) fn is_by_places(&self) -> bool {
-        use Encoding::{Alibi, Deberta, Fire, Kerple, Sandwich, Selective, Shaw, T5, XlNet};
+        use Encoding::{Alibi, Deberta, Extend, Fire, Kerple, Sandwich, Selective, Shaw, T5, XlNet};
         match self {
             Encoding::Forget(own) => !own.is_rotary,
             Encoding::Given(own) => own.bias.is_some(),
             Alibi(_) | Deberta(_) | Fire(_) | Kerple(_) | Sandwich(_) | Shaw(_) | T5(_) | XlNet(_) => true,
-            Selective(_) => true,
+            Selective(_) | Extend(_) => true,
             _ => false,
         }
     }
@@ -345,7 +352,8 @@ impl Encoding {
 
     /// Whether it is for models alone in which a token sees only what came before.
     pub fn is_causal_only(&self) -> bool {
-        matches!(self, Encoding::Xpos(_) | Encoding::Fire(_) | Encoding::Forget(_) | Encoding::Selective(_))
+        use Encoding::{Extend, Fire, Forget, Selective, Xpos};
+        matches!(self, Xpos(_) | Fire(_) | Forget(_) | Selective(_) | Extend(_))
     }
 
     /// The window that it gives a layer, where it gives one.
@@ -361,6 +369,11 @@ impl Encoding {
     /// Whether angles sum up over tokens by what is read.
     pub(crate) fn has_angles(&self) -> bool {
         matches!(self, Encoding::Selective(_))
+    }
+
+    /// Which distances are far, where those are others than they seem.
+    pub(crate) fn far(&self) -> Option<Far> {
+        if let Encoding::Extend(own) = self { Some(own.far) } else { None }
     }
 
     /// Numbers of a head of queries and keys where they meet, for heads of `head_dim` features.
@@ -395,6 +408,7 @@ impl Encoding {
             Encoding::ReceptiveField(field) => field.rotary.values,
             Encoding::Randomised(randomised) => randomised.rotary.values,
             Encoding::Pose(pose) => pose.rotary.values,
+            Encoding::Extend(own) => own.rotary.values,
             _ => false,
         }
     }
@@ -425,6 +439,9 @@ impl Encoding {
             }
             Encoding::Pope(_) => {
                 "makes features of its own, the magnitudes, of queries and keys: a feature map would undo them"
+            }
+            Encoding::Extend(_) => {
+                "meets keys that are far away at other positions than near ones: a sum over keys would have to know how far each is"
             }
             Encoding::Rotary(own) if own.is_by_head => {
                 "turns each head at frequencies of its own: features of all heads turn together here"

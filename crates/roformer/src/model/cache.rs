@@ -42,6 +42,8 @@ struct Token {
 pub(super) struct LayerCache<T: Real, B: Backend> {
     pub keys: B::Buffer<T>,
     pub values: B::Buffer<T>,
+    /// Keys as they stand for queries that are far away, where those are others.
+    pub far: Option<B::Buffer<T>>,
     /// Sums of gates over tokens, `[batch, capacity, 2 · heads]`: those and what rounding left of them. Where there are gates.
     pub sums: Option<B::Buffer<T>>,
     /// Angles by what was read up to the last token, `[batch, pairs, 2]`: those and what rounding left of them. Where there are such.
@@ -65,7 +67,9 @@ impl<T: Real, B: Backend> Cache<T, B> {
         let len =
             batch.checked_mul(capacity).and_then(|tokens| tokens.checked_mul(width)).ok_or_else(none)?;
         let len = if form.is_some() { 0 } else { len };
-        let all = layers as u128 * (2 * len as u128 + (batch * capacity) as u128 * sums as u128);
+        let has_far = blueprint.encoding.far().is_some();
+        let kept = if has_far { 3 } else { 2 };
+        let all = layers as u128 * (kept * len as u128 + (batch * capacity) as u128 * sums as u128);
         if !device.has_room::<T>(all) {
             return Err(none());
         }
@@ -80,6 +84,7 @@ impl<T: Real, B: Backend> Cache<T, B> {
             Ok(LayerCache {
                 keys: memory()?,
                 values: memory()?,
+                far: has_far.then(memory).transpose()?,
                 sums,
                 angles,
                 cross: None,
@@ -138,7 +143,8 @@ impl<T: Real, B: Backend> Cache<T, B> {
             let angles = layer.angles.as_ref().map(|_| device.zeros(texts.len() * self.angles)).transpose();
             let angles = angles.map_err(Error::for_want_of("the cache"))?;
             let (keys, values) = (memory()?, memory()?);
-            let mut kept = LayerCache { keys, values, sums, angles, cross: None, state: None };
+            let far = layer.far.as_ref().map(|_| memory()).transpose()?;
+            let mut kept = LayerCache { keys, values, far, sums, angles, cross: None, state: None };
             self.pick(device, layer, texts, &mut kept)?;
             *layer = kept;
             Ok(())
@@ -175,6 +181,9 @@ impl<T: Real, B: Backend> Cache<T, B> {
             let (at, size) = ((index * each, width, each), [1, self.length, width]);
             device.copy(part(&from.keys), &mut to.keys, at, size)?;
             device.copy(part(&from.values), &mut to.values, at, size)?;
+            if let (Some(from), Some(to)) = (&from.far, &mut to.far) {
+                device.copy(part(from), to, at, size)?;
+            }
             if let (Some(from), Some(to)) = (&from.sums, &mut to.sums) {
                 let each = self.capacity * self.sums;
                 let part = Part { buffer: from, offset: text * each, token: self.sums, sequence: each };

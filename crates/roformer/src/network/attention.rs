@@ -3,11 +3,11 @@
 use super::block::DEVIATION;
 use super::block::norm_heads;
 use super::{LinearForm, Mixing, Network};
-use crate::blueprint::HeadNorms;
+use crate::blueprint::{Blueprint, HeadNorms};
 use crate::encoding::{AngleTerm, Encode, Sizes, Terms};
 use crate::error::Result;
 use crate::graph::{
-    Attend, Builder, Columns, Init, Polar, PolarTerm, Rotation, SegmentTerm, TurnedHeads, Value,
+    Attend, Builder, Columns, Far, Init, Polar, PolarTerm, Rotation, SegmentTerm, TurnedHeads, Value,
 };
 use crate::ops::Real;
 
@@ -138,6 +138,10 @@ fn softmax<T: Real>(
         joined = builder.polar(joined, phases, Polar { heads, key_heads, head_dim: dim });
         dim *= 2;
     }
+    let distant = match (&terms.rotation, terms.far) {
+        (Some(rotation), Some(far)) => Some(distant(network, builder, joined, (rotation, far), sizes)?),
+        _ => None,
+    };
     if let Some(rotation) = &terms.rotation {
         let longest = network.positions(sizes);
         let mut turn = |first: usize, heads: usize, are_keys: bool| {
@@ -183,8 +187,30 @@ fn softmax<T: Real>(
         chunk: blueprint.chunk_of(layer),
         dropout: network.dropout,
         terms,
+        distant,
     });
     Ok(if is_polar { builder.firsts(mixed) } else { mixed })
+}
+
+/// Queries and keys as they stand for those that are far away, side by side, `[tokens, (heads + key_heads) · head_dim]`, of joined
+/// ones that have not turned yet.
+fn distant<T: Real>(
+    network: &Network,
+    builder: &mut Builder<T>,
+    joined: Value,
+    (rotation, far): (&Rotation, Far),
+    sizes: &Sizes,
+) -> Result<Value> {
+    let Blueprint { heads, key_heads, head_dim, .. } = network.blueprint;
+    let both = builder.columns(joined, 0, (heads + key_heads) * head_dim);
+    let mut turn = |first: usize, heads: usize, of: fn(Far, usize) -> usize| {
+        let columns = Columns { first: first * head_dim, heads, length: sizes.length, are_keys: first > 0 };
+        let positions = (0..sizes.length).map(|place| of(far, place) as u32).collect();
+        builder.rotate_to(both, &rotation.rope, columns, positions)
+    };
+    turn(0, heads, Far::of_query)?;
+    turn(heads, key_heads, Far::of_key)?;
+    Ok(both)
 }
 
 fn linear<T: Real>(

@@ -301,6 +301,32 @@ fn turning_by_what_is_read_is_its_formula() {
     }
 }
 
+#[test]
+fn what_is_far_is_held_or_counted_in_groups() {
+    for label in [
+        "extend",
+        "extend:window=1",
+        "extend:window=5,group=3",
+        "extend:window=17,group=4,base=100,pairing=half",
+        "extend:window=63,group=2,dim=4",
+        "extend:window=1000,group=7",
+    ] {
+        check_all(&Encoding::parse(label).unwrap(), 70);
+    }
+    // Over several tiles of keys; within the window nothing is changed, to the bit.
+    for label in ["extend:window=40", "extend:window=150,group=8", "extend:window=300"] {
+        let network = network(Encoding::parse(label).unwrap(), true);
+        let (mut laid, batch) = (lay(&network, 1, 290, 290), batch(&network, 290, 2));
+        let got = hidden(&mut laid, &batch);
+        assert!(error(&got, &naive::hidden(&laid, &network, &batch, 290)) <= 1e-10, "{label}");
+        let rotary = network.with(|own| own.encoding = Encoding::Rotary(Rotary::default()));
+        let plain = hidden(&mut lay(&rotary, 1, 290, 290), &batch);
+        let near = got.iter().zip(&plain).take_while(|(got, plain)| got == plain).count() / 10;
+        let window = if let Encoding::Extend(own) = &network.blueprint.encoding { own.far.window } else { 0 };
+        assert_eq!(near, window.min(290), "{label}");
+    }
+}
+
 /// Tokens that all turn as far are at the positions of rotary embedding.
 #[test]
 fn turning_by_nothing_that_is_read_is_rotary() {

@@ -120,6 +120,7 @@ impl Rotation {
             Encoding::Xpos(own) => Rotary { base: own.base, pairing: own.pairing, ..Rotary::default() },
             Encoding::Randomised(own) => own.rotary.clone(),
             Encoding::Pose(own) => own.rotary.clone(),
+            Encoding::Extend(own) => own.rotary.clone(),
             Encoding::Forget(own) if own.is_rotary => Rotary::default(),
             Encoding::High(own) => Rotary { part: Some(own.part), ..Rotary::default() },
             Encoding::Clipped(own) => Rotary { base: own.base, ..Rotary::default() },
@@ -355,6 +356,15 @@ pub fn score(laid: &Laid<f64>, network: &Network, rotation: Option<&Rotation>, p
                 size(q[c]) * size(k[c]) * ((n - m) * theta + phase(c)).cos()
             };
             (0..d).map(term).sum::<f64>() / root
+        }
+        Encoding::Extend(own) => {
+            let (window, rotation) = (own.far.window as i64, rotation.unwrap());
+            let distance = match own.far.group.map(|group| group as i64) {
+                _ if distance < window => distance,
+                None => window,
+                Some(group) => pair.i / group + window - window / group - pair.j / group,
+            };
+            rotation.score(q, k, distance as f64) / root
         }
         Encoding::Selective(own) => {
             // Of all that was read after the key, up to the query.

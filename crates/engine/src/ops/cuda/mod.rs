@@ -29,6 +29,7 @@ pub use memory::Buffer;
 pub use product::Matrix;
 
 use super::Real;
+use crate::attention::softmax::Mask;
 use crate::error::{Error, Result};
 use encodings::Encodings;
 use gpu::{Device, Landing, Queue};
@@ -74,6 +75,14 @@ pub(crate) fn check_chunks(size: Option<usize>, keys: usize) -> Result<()> {
             "attention in pieces of {size} tokens (attention_chunk_size) over a text of {keys} is not run on a GPU: \
              use the CPU, or texts of up to {size} tokens"
         ))),
+    }
+}
+
+/// Refuses a mask that no kernel knows.
+pub(crate) fn check_mask(mask: &Mask, keys: usize) -> Result<()> {
+    match mask.beyond {
+        None => check_chunks(mask.chunks.map(|chunks| chunks.size), keys),
+        Some(_) => Err(Error::Device("attention to far keys alone is not run on a GPU; use the CPU".into())),
     }
 }
 
