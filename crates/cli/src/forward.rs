@@ -4,6 +4,7 @@ use crate::device::{DeviceOptions, on_device};
 use crate::error::{Failure, Outcome};
 use crate::model::ModelOptions;
 use clap::Args;
+use roformer::blueprint::Blueprint;
 use roformer::model::{Encoded, HeadKind, Input, Logits, Model, Output};
 use roformer::ops::Backend;
 use std::io::{BufWriter, Write};
@@ -73,9 +74,9 @@ pub fn run(arguments: Arguments) -> Outcome {
     let mask: Option<Vec<bool>> = mask.map(|mask| mask.iter().map(|&flag| flag == 1).collect());
 
     let input = Input { ids: &ids, batch, token_types: token_types.as_deref(), mask: mask.as_deref() };
-    let folder = arguments.model.folder()?;
+    let (folder, change) = (arguments.model.folder()?, arguments.model.change());
     let Ran { mut output, read, written, head, width } =
-        on_device!(arguments.device.find()?, |device| forward(device, &folder, &input, written)?);
+        on_device!(arguments.device.find()?, |device| forward((device, &folder), change, &input, written)?);
     if let (HeadKind::MultipleChoice, Some(logits)) = (head, &mut output.logits) {
         // The texts are the choices of one question.
         logits.shape.insert(0, 1);
@@ -105,12 +106,12 @@ struct Ran {
 
 /// Loads a model on a device and runs it.
 fn forward<B: Backend>(
-    device: B,
-    folder: &Path,
+    (device, folder): (B, &Path),
+    change: impl FnOnce(Blueprint) -> roformer::Result<Blueprint>,
     input: &Input,
     written: Option<Vec<u32>>,
 ) -> Result<Ran, Failure> {
-    let model = Model::load_on(device, folder)?;
+    let model = Model::load_changed(device, folder, change)?;
     let (head, width) = (model.head(), model.blueprint().width);
     if model.blueprint().encoder.is_none() {
         return match written {

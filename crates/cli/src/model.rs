@@ -3,6 +3,8 @@
 use crate::error::Failure;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use roformer::blueprint::Blueprint;
+use roformer::graph::Far;
 use roformer::ops::Backend;
 use roformer::{Pipeline, hub};
 use std::io::{IsTerminal, Write};
@@ -18,6 +20,10 @@ pub struct ModelOptions {
     /// A branch, a tag or a commit of a model on the hub [default: main]
     #[arg(long, value_name = "REV")]
     revision: Option<String>,
+    /// Read texts longer than those of training, in a causal model with rotary embedding: tokens N or more back are all as far as N
+    /// (window=N, ReRoPE), or are counted in groups of G (window=N,group=G, Self-Extend)
+    #[arg(long, value_name = "window=N[,group=G]", value_parser = far)]
+    extend: Option<Far>,
     /// Threads to use [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -48,8 +54,34 @@ impl ModelOptions {
 
     /// The model with its tokenizer, on a device.
     pub fn open<B: Backend>(&self, device: B) -> Result<Pipeline<B>, Failure> {
-        Ok(Pipeline::open_on(device, self.folder()?)?)
+        Ok(Pipeline::open_changed(device, self.folder()?, self.change())?)
     }
+
+    /// What the model runs as, where that is not what its file says.
+    pub fn change(&self) -> impl FnOnce(Blueprint) -> roformer::Result<Blueprint> + Send + use<> {
+        let extend = self.extend;
+        move |blueprint| match extend {
+            Some(far) => blueprint.extended(far),
+            None => Ok(blueprint),
+        }
+    }
+}
+
+/// What is far, as it is written: `window=1024,group=8`.
+fn far(written: &str) -> Result<Far, String> {
+    let parts: Vec<_> = written.split(',').map(|part| part.split_once('=')).collect();
+    let number = |text: &str| text.parse::<usize>().ok();
+    let read = match parts[..] {
+        [Some(("window", window))] => number(window).map(|window| Far { window, group: None }),
+        [Some(("window", window)), Some(("group", group))] => {
+            number(window).zip(number(group)).map(|(window, group)| Far { window, group: Some(group) })
+        }
+        _ => None,
+    };
+    read.ok_or_else(|| {
+        "expected a number of tokens, such as window=1024, and perhaps a second, such as window=1024,group=8"
+            .into()
+    })
 }
 
 impl Reader {

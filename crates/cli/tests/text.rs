@@ -292,6 +292,30 @@ fn generate() {
         refused(&["generate", "--model", GPT, &format!("--temperature={temperature}"), "今天"], &says);
     }
     refused(&["generate", "--model", GPT, "--top-p", "0", "今天"], &["top_p", "more than 0"]);
+
+    // Far distances are others; within the window nothing is.
+    let extended =
+        |far: &str| succeeds(&[&greedy[..], &["--extend", far, "今天天气", "--max-tokens", "40"]].concat());
+    assert_eq!(extended("window=500"), extended("window=400,group=8"));
+    assert!(extended("window=400").starts_with(found[0]));
+    extended("window=1,group=2");
+    let hidden = |far: &[&str]| {
+        let given = ["forward", "--model", GPT, "--ids", "5,6,7,8,9,10", "--json"];
+        json(&[&given[..], far].concat())["last_hidden_state"][0].clone()
+    };
+    let (plain, far) = (hidden(&[]), hidden(&["--extend", "window=3"]));
+    assert!((0..3).all(|token| plain[token] == far[token]) && plain[5] != far[5]);
+    for (far, says) in [
+        ("window=0", "the window is 0"),
+        ("window=4,group=1", "the group is 1"),
+        ("window=99999999999", "the window is 99999999999"),
+        ("window=-1", "expected a number of tokens"),
+        ("group=4", "expected a number of tokens"),
+        ("", "expected a number of tokens"),
+    ] {
+        refused(&["generate", "--model", GPT, "--extend", far, "今天"], &[says]);
+    }
+    refused(&["embed", "--model", MLM, "--extend", "window=4", "今天"], &["extend", "a causal model"]);
     refused(&["generate", "--model", GPT, "--paraphrase", "2", "今天"], &["paraphrases", "RoFormer-Sim"]);
 }
 

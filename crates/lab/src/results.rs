@@ -263,6 +263,11 @@ pub enum Rule {
     Yarn,
     /// The NTK-aware base by the length of the text.
     Dynamic,
+    /// Far distances held at a window.
+    ReRope,
+    /// Far distances counted in groups.
+    #[serde(rename = "self-extend")]
+    SelfExtend,
 }
 
 impl Rule {
@@ -274,6 +279,8 @@ impl Rule {
             Rule::Ntk => "ntk",
             Rule::Yarn => "yarn",
             Rule::Dynamic => "dynamic",
+            Rule::ReRope => "rerope",
+            Rule::SelfExtend => "self-extend",
         }
     }
 }
@@ -375,6 +382,8 @@ mod tests {
             (Rule::Ntk, "ntk"),
             (Rule::Yarn, "yarn"),
             (Rule::Dynamic, "dynamic"),
+            (Rule::ReRope, "rerope"),
+            (Rule::SelfExtend, "self-extend"),
         ] {
             is_written_as(rule, name);
             assert_eq!(rule.name(), name);

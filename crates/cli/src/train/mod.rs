@@ -7,7 +7,7 @@ use crate::error::Failure;
 use crate::long::{say, stopper};
 use clap::Args;
 use lab::chart::curves_of;
-use roformer::encoding::{Encoding, Hierarchical};
+use roformer::encoding::Encoding;
 use roformer::files::write;
 use roformer::train::{Choice, End, Event, Meeting, Place, Request, Run, Settings, Start};
 use roformer::{Device, Error};
@@ -133,7 +133,8 @@ struct Given {
     form: Option<String>,
     /// The position encoding, perhaps with settings, as compare takes them (rotary:base=500); all other commands run it, while
     /// transformers loads rotary alone, and with --form llama also another base, fraction or dim of it; with --from it can only be
-    /// hierarchical, which stretches n learned positions to n² [default: rotary]
+    /// hierarchical, which stretches n learned positions to n², or of a model with rotary embedding none, which drops positions, or
+    /// extend [default: rotary]
     #[arg(long, value_name = "ENCODING")]
     #[serde(skip_serializing_if = "Option::is_none")]
     encoding: Option<String>,
@@ -376,27 +377,17 @@ pub fn go(
 fn start(arguments: &Arguments) -> Result<Start, Failure> {
     Ok(match (&arguments.from, &arguments.config) {
         (Some(model), _) => {
-            let stretch = arguments.given.encoding.as_deref().map(stretch).transpose()?;
+            let encoding = arguments.given.encoding.as_deref().map(Encoding::parse).transpose();
+            let encoding = encoding.map_err(flagged)?;
             let folder = roformer::hub::find(model, &Default::default())?;
-            match stretch {
-                Some(own) => Start::Stretched(folder, own),
+            match encoding {
+                Some(encoding) => Start::Encoded(folder, encoding),
                 None => Start::Checkpoint(folder),
             }
         }
         (_, Some(path)) => Start::Config(path.clone()),
         _ => Start::Scratch,
     })
-}
-
-/// What --encoding asks of a model that has one already.
-fn stretch(label: &str) -> Result<Hierarchical, Failure> {
-    match Encoding::parse(label).map_err(flagged)? {
-        Encoding::Hierarchical(own) => Ok(own),
-        _ => Err(Failure::Input(format!(
-            "--encoding is {label}; expected hierarchical with --from, which stretches n learned positions to n²: other \
-             encodings are those that the model has, leave the flag out"
-        ))),
-    }
 }
 
 /// What is read.

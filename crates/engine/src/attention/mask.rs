@@ -14,6 +14,8 @@ pub struct Mask<'a> {
     pub window: Option<usize>,
     /// The pieces of a text beyond which a query sees nothing.
     pub chunks: Option<Chunks<'a>>,
+    /// A query sees no key that is less than this many places before it; any where there is no such number.
+    pub beyond: Option<usize>,
 }
 
 /// Pieces of equal length, which a text is cut into from its first token on.
@@ -58,6 +60,9 @@ impl Mask<'_> {
         if let Some(chunks) = self.chunks {
             let chunk = chunks.of(sequence, place.saturating_sub(queries));
             (start, end) = (start.max(chunk.start), end.min(chunk.end));
+        }
+        if let Some(beyond) = self.beyond {
+            end = end.min((place + 1).saturating_sub(queries + beyond));
         }
         start.min(end)..end
     }

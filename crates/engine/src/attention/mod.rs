@@ -10,6 +10,7 @@ mod dropout;
 mod forward;
 pub mod linear;
 mod mask;
+mod merge;
 #[allow(unsafe_code, reason = "vector instructions, and threads that write apart")]
 mod panels;
 #[allow(unsafe_code, reason = "vector instructions")]
@@ -24,5 +25,6 @@ mod tests;
 mod tile;
 
 pub use dropout::Dropout;
+pub(crate) use merge::merge;
 pub use terms::{Attention, Bias, Gradients, Pairs, Place, Segments, Table, TermGradients, Terms};
 pub use tile::Workspace;

@@ -349,7 +349,7 @@ mod tests {
             for keys in [None, Some(&there[..])] {
                 for reach in [Reach::All, Reach::Causal, Reach::Prefix(&prefixes)] {
                     for window in [None, Some(1), Some(3), Some(40), Some(1000)] {
-                        let mask = Mask { keys, reach, window, chunks: None };
+                        let mask = Mask { keys, reach, window, ..Mask::default() };
                         check::<f32>(shape, &mask, Precision::F32, 4e-6);
                         check::<f64>(shape, &mask, Precision::F32, 1e-13);
                         // Weights that are off by 2⁻⁹ at most, of values below 1.7.
@@ -360,7 +360,8 @@ mod tests {
                         let starts: Vec<usize> = (0..batch).map(|b| 3 * (1 - b)).collect();
                         let chunks = Some(Chunks { size, starts: &starts });
                         let window = (size == 40).then_some(7);
-                        check::<f64>(shape, &Mask { keys, reach, window, chunks }, Precision::F32, 1e-13);
+                        let mask = Mask { keys, reach, window, chunks, beyond: None };
+                        check::<f64>(shape, &mask, Precision::F32, 1e-13);
                     }
                 }
             }

@@ -1,8 +1,8 @@
 //! Softmax attention over joined queries, keys and values, with its position terms.
 
-use super::{Builder, Gradients, Operation, Rotation, Value, Values};
+use super::{Builder, Far, Gradients, Operation, Rotation, Value, Values};
 use crate::attention::softmax::{Chunks, Heads, Mask, Reach, Shape};
-use crate::attention::{self, Attention, Bias, Dropout, Pairs, Place, Segments, Table, TermGradients};
+use crate::attention::{self, Attention, Bias, Dropout, Pairs, Place, Segments, Table, TermGradients, merge};
 use crate::ops::Real;
 
 /// Rows of a table, chosen by the distance.
@@ -35,6 +35,11 @@ pub struct SegmentTerm {
 pub struct Terms {
     /// (2) The rotation.
     pub rotation: Option<Rotation>,
+    /// (2) Cosines and sines of each token, `[batch · length, key_heads · head_dim]`, by which queries and keys turn whatever their
+    /// positions are.
+    pub turns: Option<Value>,
+    /// (2) Where queries and keys stand for those that are far away, if not where they stand for near ones.
+    pub far: Option<Far>,
     /// (2) Whether features become magnitudes before they turn, each a pair.
     pub polar: Option<PolarTerm>,
     /// (3) `[heads, rows]`
@@ -94,6 +99,9 @@ pub struct Attend {
     pub dropout: f64,
     /// Position terms. (Their rotation has been done.)
     pub terms: Terms,
+    /// Queries and keys as they meet where they are far apart, side by side, `[batch · length, (heads + key_heads) · head_dim]`. No
+    /// other position terms act on scores then.
+    pub distant: Option<Value>,
 }
 
 impl<T: Real> Builder<T> {
@@ -103,7 +111,8 @@ impl<T: Real> Builder<T> {
         let (out, lse) = (self.value(rows, attend.heads * attend.head_dim), self.value(rows, attend.heads));
         let site = self.site();
         let starts = vec![0; attend.batch];
-        self.add(Softmax { attend, out, lse, site, starts, workspace: None });
+        let other = attend.distant.map(|_| [out, lse].map(|value| vec![T::ZERO; value.size()]));
+        self.add(Softmax { attend, out, lse, other, site, starts, workspace: None });
         out
     }
 }
@@ -113,6 +122,8 @@ pub(super) struct Softmax<T> {
     pub(super) out: Value,
     /// The logarithm of each sum of exponentials, for the way back.
     pub(super) lse: Value,
+    /// The results over keys that are far away, and the logarithms of their sums, where those are summed apart.
+    pub(super) other: Option<[Vec<T>; 2]>,
     pub(super) site: u64,
     /// `[batch]`: the first token of each text that is there.
     pub(super) starts: Vec<usize>,
@@ -152,8 +163,9 @@ impl<T: Real> Softmax<T> {
             mask: Mask {
                 keys: (!given.mask.is_empty()).then_some(&given.mask[..]),
                 reach,
-                window: self.attend.window,
+                window: self.near(),
                 chunks: self.attend.chunk.map(|size| Chunks { size, starts: &self.starts }),
+                beyond: None,
             },
             terms: attention::Terms {
                 scale: terms.scale,
@@ -186,6 +198,27 @@ impl<T: Real> Softmax<T> {
         }
     }
 
+    /// From how many places away on a token is not seen by near queries.
+    fn near(&self) -> Option<usize> {
+        let far = self.attend.distant.and(self.attend.terms.far).map(|far| far.window);
+        [self.attend.window, far].into_iter().flatten().min()
+    }
+
+    /// The attention to keys that are far away, where it is another: queries and keys of their own, and the same values.
+    fn distant<'a>(&'a self, values: &'a Values<T>) -> Option<Attention<'a, T>> {
+        let (distant, far) = self.attend.distant.zip(self.attend.terms.far)?;
+        let near = self.attention(values);
+        let length = distant.rows / self.attend.batch;
+        let [q, k] = [self.offsets()[0], self.offsets()[1]].map(|offset| Heads {
+            data: &values.get(distant)[offset..],
+            token: distant.width,
+            sequence: length * distant.width,
+        });
+        let mask = Mask { window: self.attend.window, beyond: Some(far.window), ..near.mask };
+        let terms = attention::Terms { scale: near.terms.scale, ..attention::Terms::default() };
+        Some(Attention { q, k, mask, terms, ..near })
+    }
+
     /// Memory is asked for on the first step, and its lack is a panic: nothing in a step can be undone.
     fn workspace(&mut self) -> attention::Workspace<T> {
         self.workspace.take().or_else(attention::Workspace::new).expect("memory for attention")
@@ -203,11 +236,17 @@ impl<T: Real> Operation<T> for Softmax<T> {
                 self.starts.iter_mut().zip(starts).for_each(|(start, first)| *start = first);
             }
         }
+        let mut other = self.other.take();
         let (this, lse_value) = (&*self, self.lse);
         let mut lse = values.store.lend(lse_value);
         values.write(this.out, |values, out| {
             assert!(this.attention(values).forward(out, &mut lse, &mut workspace), "memory for attention");
+            if let (Some(distant), Some([other, other_lse])) = (this.distant(values), &mut other) {
+                assert!(distant.forward(other, other_lse, &mut workspace), "memory for attention");
+                merge((out, &mut lse), (other, other_lse), this.attend.head_dim);
+            }
         });
+        self.other = other;
         values.store.values[lse_value.index] = Some(lse);
         self.workspace = Some(workspace);
     }
@@ -258,6 +297,27 @@ impl<T: Real> Operation<T> for Softmax<T> {
             if let (Some(value), Some(memory)) = (part, memory) {
                 gradients.take_back(value, memory);
             }
+        }
+        if let Some((distant, attention)) = this.attend.distant.zip(this.distant(values)) {
+            gradients.add_each([distant, joined], |gradients, [sum, joined_sum]| {
+                let place = |buffer: usize, value: Value, offset: usize| Place {
+                    buffer,
+                    offset,
+                    token: value.width,
+                    sequence: length * value.width,
+                };
+                let given = attention::Gradients {
+                    buffers: &mut [sum, joined_sum],
+                    accumulate: true,
+                    q: place(0, distant, offsets[0]),
+                    k: place(0, distant, offsets[1]),
+                    v: place(1, joined, offsets[2]),
+                    terms: TermGradients::default(),
+                };
+                // With the results and the sums over all keys: a weight is a part of those.
+                let known = (gradients.get(this.out), values.get(this.out), values.get(this.lse));
+                assert!(attention.backward(known, given, &mut workspace), "memory for attention");
+            });
         }
         self.workspace = Some(workspace);
     }

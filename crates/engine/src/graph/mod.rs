@@ -23,6 +23,9 @@
 //! fire.rs        a bias by a small network of the places
 //! forget.rs      sums of gates over the tokens so far
 //! polar.rs       features as magnitudes at phases
+//! angles.rs      angles that sum up over the tokens so far
+//! turns.rs       heads that turn by given numbers
+//! far.rs         where tokens stand for those that are far away
 //! receptive.rs   frequencies with a receptive field
 //! neighbours.rs  each token beside its neighbours
 //! rows.rs        rows side by side, norms without parameters, one vector for each text
@@ -40,12 +43,14 @@ macro_rules! lowered_in_cuda {
     };
 }
 
+mod angles;
 mod attend;
 mod batch;
 mod compiled;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod dense;
+mod far;
 mod fire;
 mod forget;
 mod gradients;
@@ -62,13 +67,16 @@ mod receptive;
 mod rotate;
 mod rows;
 mod similarity;
+mod turns;
 
+pub use angles::Angles;
 pub use attend::{Attend, PolarTerm, SegmentTerm, TableTerm, Terms};
 pub use batch::{Batch, IGNORE};
 pub(crate) use compiled::Compiled;
 use compiled::Compiles;
 #[cfg(feature = "cuda")]
 pub use cuda::{Backward, Lowered, Lowering, Part, Program};
+pub use far::Far;
 pub use fire::FireWeights;
 pub use forget::Gate;
 pub use gradients::Gradients;
@@ -76,6 +84,7 @@ pub use linear::{FeatureMap, LinearForm};
 pub use parameters::{Entry, Init, Parameter, Parameters, mix};
 pub use polar::Polar;
 pub use rotate::{Columns, Rotation};
+pub use turns::TurnedHeads;
 
 use crate::error::{Error, Result};
 use crate::ops::{Memory, Real, pass};

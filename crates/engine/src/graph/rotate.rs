@@ -50,7 +50,7 @@ impl<T: Real> Builder<T> {
         let gradient = vec![0.0; rope.pairs()];
         if frequencies.is_empty() {
             let table = table(rope, longest, &columns)?;
-            self.add(Rotate { x, table, frequencies: None, columns, is_by_place: false, gradient });
+            self.add(Rotate { x, table, frequencies: None, columns, places: None, gradient });
             return Ok(());
         }
         let first = rope.frequencies(None).inv_freq().to_vec();
@@ -62,7 +62,7 @@ impl<T: Real> Builder<T> {
             let first = columns.first + index * heads * rope.head_dim();
             let (columns, gradient) = (Columns { first, heads, ..columns }, gradient.clone());
             let (table, frequencies) = (table.clone(), Some(own));
-            self.add(Rotate { x, table, frequencies, columns, is_by_place: false, gradient });
+            self.add(Rotate { x, table, frequencies, columns, places: None, gradient });
         }
         Ok(())
     }
@@ -72,7 +72,23 @@ impl<T: Real> Builder<T> {
     /// Multiplies heads of `x` in place by the scales of a table ([`Table::scaling`]), which has a row for every place in a
     /// text, whatever its positions are. Nothing else may read `x` as it was before.
     pub fn scale_heads(&mut self, x: Value, table: Table<T>, columns: Columns) {
-        self.add(Rotate { x, table, frequencies: None, columns, is_by_place: true, gradient: Vec::new() });
+        let places = Some((0..columns.length as u32).collect());
+        self.add(Rotate { x, table, frequencies: None, columns, places, gradient: Vec::new() });
+    }
+
+    /// Turns heads of `x` in place as a rope does, with the token at each place of a text, `[length]`, at a given position. Nothing
+    /// else may read `x` as it was before.
+    pub fn rotate_to(
+        &mut self,
+        x: Value,
+        rope: &Rope,
+        columns: Columns,
+        positions: Vec<u32>,
+    ) -> rope::Result<()> {
+        let longest = positions.iter().max().map_or(1, |&last| last as usize + 1);
+        let (table, places) = (table(rope, longest, &columns)?, Some(positions));
+        self.add(Rotate { x, table, frequencies: None, columns, places, gradient: Vec::new() });
+        Ok(())
     }
 }
 
@@ -94,8 +110,8 @@ pub(super) struct Rotate<T> {
     pub(super) table: Table<T>,
     pub(super) frequencies: Option<Value>,
     pub(super) columns: Columns,
-    /// Whether tokens take the rows of their places, and not those of the batch's positions.
-    pub(super) is_by_place: bool,
+    /// The rows that the tokens of a text take, by their places, where those are not the batch's positions.
+    pub(super) places: Option<Vec<u32>>,
     pub(super) gradient: Vec<f64>,
 }
 
@@ -113,9 +129,12 @@ impl<T: Real> Rotate<T> {
 }
 
 impl<T> Rotate<T> {
-    fn rows<'a>(&self, positions: &'a [u32]) -> Positions<'a> {
-        let is_counted = self.is_by_place || positions.is_empty();
-        if is_counted { Positions::From(0) } else { Positions::ids(positions) }
+    fn rows<'a>(&'a self, positions: &'a [u32]) -> Positions<'a> {
+        match &self.places {
+            Some(places) => Positions::ids(&places[..]),
+            None if positions.is_empty() => Positions::From(0),
+            None => Positions::ids(positions),
+        }
     }
 }
 
@@ -134,19 +153,20 @@ impl<T: Real> Operation<T> for Rotate<T> {
     }
 
     fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
-        let (heads, y, rows) = (self.heads(), values.get(self.x), self.rows(&values.batch.positions));
-        let Rotate { x, table, frequencies, gradient, .. } = self;
+        let mut gradient = std::mem::take(&mut self.gradient);
+        let (heads, y, this) = (self.heads(), values.get(self.x), &*self);
         gradient.fill(0.0);
-        gradients.add(*x, |_, dy| {
-            let learned = frequencies.map(|_| (y, &mut gradient[..]));
-            let rows = table.at(rows);
+        gradients.add(self.x, |_, dy| {
+            let learned = this.frequencies.map(|_| (y, &mut gradient[..]));
+            let rows = this.table.at(this.rows(&values.batch.positions));
             rows.and_then(|rows| backward(&rows, dy, &heads, learned)).expect(CHECKED);
         });
-        if let Some(frequencies) = *frequencies {
+        if let Some(frequencies) = self.frequencies {
             gradients.add(frequencies, |_, sum| {
-                sum.iter_mut().zip(&*gradient).for_each(|(sum, &gradient)| *sum += T::of(gradient));
+                sum.iter_mut().zip(&gradient).for_each(|(sum, &gradient)| *sum += T::of(gradient));
             });
         }
+        self.gradient = gradient;
     }
 
     lowered_in_cuda!();

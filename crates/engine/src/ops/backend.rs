@@ -8,7 +8,7 @@ use super::memory::{filled, is_available};
 use super::{Activation, Real};
 use crate::attention::softmax::{Mask, Shape};
 use crate::error::{Error, Result, WORK};
-use crate::graph::{Gate, LinearForm, Polar};
+use crate::graph::{Angles, Gate, LinearForm, Polar, TurnedHeads};
 use rope::Table;
 
 /// A device.
@@ -158,12 +158,43 @@ pub trait Backend: Send + Sync {
         scratch: &Self::Scratch<T>,
     ) -> Result<()>;
 
+    /// [`attend`](Self::attend) where queries and keys that are `from` places apart or more meet as others, `far`, and those that are
+    /// nearer as they are: one softmax over both. Of the terms it has a scale and a cap.
+    #[expect(clippy::too_many_arguments, reason = "those of `attend` and two more")]
+    fn attend_far<T: Real>(
+        &self,
+        _shape: &Shape,
+        _qkv: [Part<'_, Self::Buffer<T>>; 3],
+        _far: [Part<'_, Self::Buffer<T>>; 2],
+        _from: usize,
+        _mask: &Mask,
+        _terms: &Terms<'_, Self::Buffer<T>>,
+        _out: &mut Self::Buffer<T>,
+        _scratch: &Self::Scratch<T>,
+    ) -> Result<()> {
+        Err(Error::Device("the encoding extend has no form for this device; use the CPU".into()))
+    }
+
+    /// Rotates heads in place, from `offset` on, by a table of listed positions, which has a row for each token of a text.
+    fn rotate_rows<T: Real>(
+        &self,
+        _table: &Table<T>,
+        _x: &mut Self::Buffer<T>,
+        _offset: usize,
+        _shape: [usize; 4],
+        _steps: [usize; 3],
+    ) -> Result<()> {
+        Err(Error::Device("the encoding extend has no form for this device; use the CPU".into()))
+    }
+
     /// Linear attention over queries, keys and values side by side, `[batch · length, 3 · heads · head_dim]`, not rotated
-    /// yet: out `[batch · length, heads · head_dim]`. With a state the tokens follow those that it knows, and join them.
+    /// yet: out `[batch · length, heads · head_dim]`. With turns `[batch · length, heads · features]` queries and keys turn by those
+    /// ([`turn`](Self::turn)) in place of the work's rotation. With a state the tokens follow those that it knows, and join them.
     fn attend_linear<T: Real>(
         &self,
         work: &LinearWork<'_, T>,
         joined: &Self::Buffer<T>,
+        turns: Option<&Self::Buffer<T>>,
         state: Option<&mut Self::State<T>>,
         out: &mut Self::Buffer<T>,
     ) -> Result<()>;
@@ -226,6 +257,30 @@ pub trait Backend: Send + Sync {
     /// The first number of each pair: x `[…, 2 · n]`, out `[…, n]`.
     fn firsts<T: Real>(&self, _x: &Self::Buffer<T>, _out: &mut Self::Buffer<T>) -> Result<()> {
         Err(Error::Device("the encoding pope has no form for this device; use the CPU".into()))
+    }
+
+    /// (cos, sin) of angles that sum up over tokens, out `[batch · length, 2 · n]`, where z `[batch · length, n]` says how far each token turns
+    /// each pair ([`Builder::sum_angles`](crate::graph::Builder::sum_angles)). They go on from those of `kept` `[batch, n, 2]`, which are
+    /// then those of the last token; from 0 where nothing is kept.
+    fn sum_angles<T: Real>(
+        &self,
+        _angles: &Angles,
+        _z: &Self::Buffer<T>,
+        _kept: Option<&mut Self::Buffer<T>>,
+        _batch: usize,
+        _out: &mut Self::Buffer<T>,
+    ) -> Result<()> {
+        Err(Error::Device("the encoding selective has no form for this device; use the CPU".into()))
+    }
+
+    /// Turns heads of x `[tokens, step]` in place by (c, s) of each token, `[tokens, key_heads · head_dim]`.
+    fn turn<T: Real>(
+        &self,
+        _turns: &Self::Buffer<T>,
+        _x: &mut Self::Buffer<T>,
+        _heads: TurnedHeads,
+    ) -> Result<()> {
+        Err(Error::Device("the encoding selective has no form for this device; use the CPU".into()))
     }
 
     /// out `[batch, width]` = the mean over the tokens of x `[batch, tokens, width]`.

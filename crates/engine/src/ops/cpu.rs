@@ -5,9 +5,9 @@ use super::memory::filled;
 use super::{Activation, Memory, Precision, Real, Weight, Words};
 use crate::attention::linear::Carried;
 use crate::attention::softmax::{self, Heads, Mask, Shape};
-use crate::attention::{self, Attention, Bias};
+use crate::attention::{self, Attention, Bias, merge};
 use crate::error::{Error, Result, WORK};
-use crate::graph::{Gate, LinearForm, Polar};
+use crate::graph::{Angles, Gate, LinearForm, Polar, TurnedHeads};
 use rope::{Positions, Table, Turn, ViewMut};
 use std::sync::{Mutex, PoisonError};
 
@@ -45,8 +45,24 @@ pub trait OnCpu: Send + Sync {
     ) {
     }
 
-    /// Before a linear attention that follows no tokens: its queries, keys and values side by side.
-    fn before_attend_linear<T: Real>(&self, _work: &LinearWork<'_, T>, _joined: &Memory<T>) -> Result<()> {
+    /// The same where queries and keys that are so many places apart or more meet as others.
+    fn before_attend_far<T: Real>(
+        &self,
+        _shape: &Shape,
+        _queries_and_keys: [Part<'_, Memory<T>>; 2],
+        _far: ([Part<'_, Memory<T>>; 2], usize),
+        _mask: &Mask,
+        _terms: &Terms<'_, Memory<T>>,
+    ) {
+    }
+
+    /// Before a linear attention that follows no tokens: its queries, keys and values side by side, and what they turn by.
+    fn before_attend_linear<T: Real>(
+        &self,
+        _work: &LinearWork<'_, T>,
+        _joined: &Memory<T>,
+        _turns: Option<&[T]>,
+    ) -> Result<()> {
         Ok(())
     }
 }
@@ -234,9 +250,6 @@ impl<D: OnCpu> Backend for D {
         scratch: &Scratch<T>,
     ) -> Result<()> {
         self.before_attend(shape, [q, k], mask, terms);
-        fn heads<'a, T>(part: Part<'a, Memory<T>>) -> Heads<'a, T> {
-            Heads { data: &part.buffer[part.offset..], token: part.token, sequence: part.sequence }
-        }
         let (q, k, v) = (heads(q), heads(k), heads(v));
         if terms.is_empty() {
             let is_done = T::attend(shape, (q, k, v), mask, terms.scale, out, &scratch.plain);
@@ -252,17 +265,61 @@ impl<D: OnCpu> Backend for D {
         is_done.then_some(()).ok_or(MEMORY)
     }
 
+    fn attend_far<T: Real>(
+        &self,
+        shape: &Shape,
+        [q, k, v]: [Part<'_, Memory<T>>; 3],
+        far: [Part<'_, Memory<T>>; 2],
+        from: usize,
+        mask: &Mask,
+        terms: &Terms<'_, Memory<T>>,
+        out: &mut Memory<T>,
+        scratch: &Scratch<T>,
+    ) -> Result<()> {
+        self.before_attend_far(shape, [q, k], (far, from), mask, terms);
+        let terms = attention::Terms { scale: terms.scale, cap: terms.cap, ..attention::Terms::default() };
+        let window = mask.window.map_or(from, |window| window.min(from));
+        let near = Mask { window: Some(window), ..*mask };
+        let (q, k, v, [far_q, far_k]) = (heads(q), heads(k), heads(v), far.map(heads));
+        let near = Attention { shape: *shape, q, k, v, mask: near, terms, dropout: None };
+        let far = Attention { q: far_q, k: far_k, mask: Mask { beyond: Some(from), ..*mask }, ..near };
+        let mut kept = scratch.terms.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut workspace = kept.take().or_else(attention::Workspace::new).ok_or(MEMORY)?;
+        let sums = || filled(shape.batch * shape.queries * shape.heads, T::ZERO).ok_or(MEMORY);
+        let (mut lse, mut far_lse) = (sums()?, sums()?);
+        let mut far_out = filled(out.len(), T::ZERO).ok_or(MEMORY)?;
+        let is_done = T::attend_with_terms(&near, out, &mut lse, &mut workspace)
+            && T::attend_with_terms(&far, &mut far_out, &mut far_lse, &mut workspace);
+        *kept = Some(workspace);
+        merge((out, &mut lse), (&far_out, &far_lse), shape.head_dim);
+        is_done.then_some(()).ok_or(MEMORY)
+    }
+
+    fn rotate_rows<T: Real>(
+        &self,
+        table: &Table<T>,
+        x: &mut Memory<T>,
+        offset: usize,
+        shape: [usize; 4],
+        steps: [usize; 3],
+    ) -> Result<()> {
+        let mut view = ViewMut::strided(&mut x[offset..], shape, steps)?;
+        Ok(table.at(Positions::Rows)?.rotate(Turn::Forward, &mut view)?)
+    }
+
     fn attend_linear<T: Real>(
         &self,
         work: &LinearWork<'_, T>,
         joined: &Memory<T>,
+        turns: Option<&Memory<T>>,
         state: Option<&mut Carried<T>>,
         out: &mut Memory<T>,
     ) -> Result<()> {
+        let turns = turns.map(|turns| &turns[..]);
         if state.is_none() {
-            self.before_attend_linear(work, joined)?;
+            self.before_attend_linear(work, joined, turns)?;
         }
-        T::attend_linear(work, joined, state, out)
+        T::attend_linear(work, (joined, turns), state, out)
     }
 
     fn state<T: Real>(&self, form: LinearForm, size: [usize; 3]) -> Result<Carried<T>> {
@@ -328,6 +385,22 @@ impl<D: OnCpu> Backend for D {
         Ok(())
     }
 
+    fn sum_angles<T: Real>(
+        &self,
+        angles: &Angles,
+        z: &Memory<T>,
+        kept: Option<&mut Memory<T>>,
+        batch: usize,
+        out: &mut Memory<T>,
+    ) -> Result<()> {
+        T::sum_angles(angles, z, kept.map(|kept| &mut kept[..]), batch, out)
+    }
+
+    fn turn<T: Real>(&self, turns: &Memory<T>, x: &mut Memory<T>, heads: TurnedHeads) -> Result<()> {
+        T::turn(&heads, turns, x);
+        Ok(())
+    }
+
     fn mean<T: Real>(
         &self,
         x: &Memory<T>,
@@ -346,6 +419,11 @@ impl<D: OnCpu> Backend for D {
         }
         Ok(())
     }
+}
+
+/// Vectors of heads in memory.
+fn heads<T>(part: Part<'_, Memory<T>>) -> Heads<'_, T> {
+    Heads { data: &part.buffer[part.offset..], token: part.token, sequence: part.sequence }
 }
 
 /// Position terms as the CPU's attention takes them.

@@ -9,6 +9,7 @@ use crate::attention::linear::{Carried, infer};
 use crate::attention::softmax::{self, Heads, Mask, Shape};
 use crate::attention::{self, Attention};
 use crate::error::Result;
+use crate::graph::{Angles, TurnedHeads};
 
 /// Queries, keys and values.
 pub(crate) type QueriesKeysValues<'a, T> = (Heads<'a, T>, Heads<'a, T>, Heads<'a, T>);
@@ -69,8 +70,18 @@ loops! {
     /// Linear attention.
     fn attend_linear(
         work: &LinearWork<'_, Self>,
-        joined: &[Self],
+        joined_and_turns: (&[Self], Option<&[Self]>),
         state: Option<&mut Carried<Self>>,
         out: &mut [Self],
     ) -> Result<()> = infer;
+    /// Angles that sum up over tokens.
+    fn sum_angles(
+        angles: &Angles,
+        z: &[Self],
+        kept: Option<&mut [Self]>,
+        batch: usize,
+        out: &mut [Self],
+    ) -> Result<()> = Angles::sum;
+    /// Heads that turn by given numbers.
+    fn turn(heads: &TurnedHeads, turns: &[Self], x: &mut [Self]) = TurnedHeads::forward;
 }

@@ -36,10 +36,14 @@ impl Watched {
     }
 }
 
+/// Queries and keys as they meet where they are so many places apart or more.
+type FarParts<'a, T> = ([Part<'a, Memory<T>>; 2], usize);
+
 /// The softmax of the scores with their position terms, in `f64`, by its definition.
 fn weights<T: Real>(
     shape: &Shape,
     [q, k]: [Part<'_, Memory<T>>; 2],
+    far: Option<FarParts<'_, T>>,
     mask: &Mask,
     terms: &attention::Terms<T>,
 ) -> Vec<f32> {
@@ -61,6 +65,9 @@ fn weights<T: Real>(
     for sequence in 0..batch {
         for head in 0..heads {
             for query in 0..queries {
+                let distant = far.map(|([q, k], from)| {
+                    (plus(&q.buffer[first(&q, sequence, query, head)..][..head_dim], None, head), k, from)
+                });
                 let q = &q.buffer[first(&q, sequence, query, head)..][..head_dim];
                 let (content, position) = (plus(q, terms.content, head), plus(q, terms.position, head));
                 let by_segment = terms.segments.as_ref().map(|segments| {
@@ -97,7 +104,13 @@ fn weights<T: Real>(
                             |token: usize| gate.data[sequence * gate.sequence + token * gate.token + head];
                         sum(place).to_f64() - sum(key).to_f64()
                     });
-                    let score = scale * (dot(&content, k) + tables) + bias + pair + gate;
+                    let met = match &distant {
+                        Some((q, k, from)) if place >= key + from => {
+                            dot(q, &k.buffer[first(k, sequence, key, head * key_heads / heads)..][..head_dim])
+                        }
+                        _ => dot(&content, k),
+                    };
+                    let score = scale * (met + tables) + bias + pair + gate;
                     terms.cap.map_or(score, |cap| cap * (score / cap).tanh())
                 };
                 let scores: Vec<f64> = (0..keys).map(score).collect();
@@ -157,14 +170,31 @@ impl OnCpu for Watched {
         mask: &Mask,
         terms: &Terms<'_, Memory<T>>,
     ) {
-        let weights = weights(shape, [q, k], mask, &host_terms(terms, shape.head_dim));
+        let weights = weights(shape, [q, k], None, mask, &host_terms(terms, shape.head_dim));
         self.note(AttentionWeights { shape: *shape, weights });
     }
 
-    fn before_attend_linear<T: Real>(&self, work: &LinearWork<'_, T>, joined: &Memory<T>) -> Result<()> {
+    fn before_attend_far<T: Real>(
+        &self,
+        shape: &Shape,
+        near: [Part<'_, Memory<T>>; 2],
+        far: FarParts<'_, T>,
+        mask: &Mask,
+        terms: &Terms<'_, Memory<T>>,
+    ) {
+        let weights = weights(shape, near, Some(far), mask, &host_terms(terms, shape.head_dim));
+        self.note(AttentionWeights { shape: *shape, weights });
+    }
+
+    fn before_attend_linear<T: Real>(
+        &self,
+        work: &LinearWork<'_, T>,
+        joined: &Memory<T>,
+        turns: Option<&[T]>,
+    ) -> Result<()> {
         let LinearWork { batch, length, heads, head_dim, .. } = *work;
         let shape = Shape { batch, queries: length, keys: length, heads, key_heads: heads, head_dim };
-        let weights = linear_weights(work, &Features::new(work, joined, None)?);
+        let weights = linear_weights(work, &Features::new(work, (joined, turns), None)?);
         self.note(AttentionWeights { shape, weights });
         Ok(())
     }

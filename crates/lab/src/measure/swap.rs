@@ -1,10 +1,11 @@
-//! Trained with one rule for frequencies, tested with another at longer lengths.
+//! Trained with one rule for frequencies and distances, tested with another at longer lengths.
 
 use super::super::results::Rule;
 use super::super::run::{Settings, Trained};
 use super::super::tasks::Task;
 use super::accuracy;
-use roformer::encoding::{Encoding, Rotary};
+use roformer::encoding::{Encoding, Extend, Rotary};
+use roformer::graph::Far;
 use roformer::rope::{Schedule, Yarn};
 use roformer::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,8 @@ pub struct Swapped {
 }
 
 /// Every rule at every length beyond training, for a model that was trained with the plain rule of rotary embedding; none
-/// for others. A rule stretches by as much as the text is longer than those of training.
+/// for others. A rule stretches by as much as the text is longer than those of training. Where far distances are held or grouped, those
+/// up to half of training's are near, and groups are so large that none of the others is further than training has shown.
 pub fn swaps(trained: &Trained, settings: &Settings, task: &dyn Task) -> Result<Vec<Swapped>> {
     let Encoding::Rotary(rotary @ Rotary { schedule: Schedule::Default, is_learned: false, .. }) =
         &trained.network.blueprint.encoding
@@ -31,15 +33,27 @@ pub fn swaps(trained: &Trained, settings: &Settings, task: &dyn Task) -> Result<
     let original = task.tokens(settings.train_length) as u64;
     let mut out = Vec::new();
     for &length in settings.test_lengths.iter().filter(|length| **length > settings.train_length) {
-        let factor = task.tokens(length) as f64 / original as f64;
-        for (tested, schedule) in [
-            (Rule::AsTrained, Schedule::Default),
-            (Rule::Linear, Schedule::Linear { factor }),
-            (Rule::Ntk, Schedule::NtkAware { factor }),
-            (Rule::Yarn, Schedule::Yarn(Yarn::new(factor, original))),
-            (Rule::Dynamic, Schedule::DynamicNtk { factor, trained_length: original }),
+        let tokens = task.tokens(length);
+        let factor = tokens as f64 / original as f64;
+        let with = |schedule| Encoding::Rotary(Rotary { schedule, ..rotary.clone() });
+        let window = (original as usize / 2).max(1);
+        let group = (tokens - window).div_ceil((original as usize - window).max(1)).max(2);
+        let extend = |group| {
+            let far = Far { window, group };
+            Encoding::Extend(Extend { far, rotary: rotary.clone() })
+        };
+        for (tested, encoding) in [
+            (Rule::AsTrained, with(Schedule::Default)),
+            (Rule::Linear, with(Schedule::Linear { factor })),
+            (Rule::Ntk, with(Schedule::NtkAware { factor })),
+            (Rule::Yarn, with(Schedule::Yarn(Yarn::new(factor, original)))),
+            (Rule::Dynamic, with(Schedule::DynamicNtk { factor, trained_length: original })),
+            (Rule::ReRope, extend(None)),
+            (Rule::SelfExtend, extend(Some(group))),
         ] {
-            let encoding = Encoding::Rotary(Rotary { schedule, ..rotary.clone() });
+            if settings.is_linear && encoding.check_linear().is_err() {
+                continue;
+            }
             let network = trained.network.with(|own| own.encoding = encoding);
             let reached = match accuracy(trained, &network, settings, task, length) {
                 // A rule that cannot be had for so few frequencies is left out.

@@ -24,6 +24,8 @@ pub(super) fn rule_name(language: Language, rule: Rule) -> &'static str {
         Rule::Ntk => "NTK",
         Rule::Yarn => "YaRN",
         Rule::Dynamic => "动态 NTK",
+        Rule::ReRope => "ReRoPE",
+        Rule::SelfExtend => "Self-Extend",
     };
     language.of(rule.name(), chinese)
 }

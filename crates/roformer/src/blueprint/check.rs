@@ -133,7 +133,7 @@ impl Blueprint {
     }
 
     /// Checks that the encoding works for these sizes.
-    fn check_encoding(&self) -> Result<()> {
+    pub(super) fn check_encoding(&self) -> Result<()> {
         if self.encoding.shares_projections() {
             let is_apart = matches!(self.family.names().queries, Queries::Apart(_));
             if !is_apart || self.key_heads != self.heads {
@@ -143,6 +143,12 @@ impl Blueprint {
             }
         }
         let is_spread = self.encoding.meeting_dim(1) != 1;
+        if self.encoding.far().is_some() && (self.has_segment_scores || self.head_norms == HeadNorms::Bare) {
+            let value = format!("extend, in a {}", self.family.model_type());
+            let expected = "a model whose scores are of queries and keys as they are turned: this one norms them after it, or has \
+                            a term of segments";
+            return Err(Error::input("the encoding", value, expected));
+        }
         if self.has_segment_scores && is_spread {
             let value = format!("{}, with a term of segments", self.encoding.name());
             let expected = "another: what scores have of segments is for heads of their own width";

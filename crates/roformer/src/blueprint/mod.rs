@@ -48,8 +48,9 @@ pub use parts::{
 pub(crate) use tensors::Named;
 pub use tensors::{Asked, Part};
 
-use crate::encoding::{Encoding, NoPositions, Rotary, Sizes};
-use crate::error::Result;
+use crate::encoding::{Encoding, Extend, NoPositions, Rotary, Sizes};
+use crate::error::{Error, Result};
+use crate::graph::Far;
 use crate::ops::Activation;
 use crate::weights::Weights;
 use std::borrow::Cow;
@@ -296,6 +297,36 @@ impl Blueprint {
         self.layer_encodings(self.layers).iter().any(depends)
     }
 
+    /// The same with rotary embedding that reaches further than it was trained to: keys that are a window or more before a query are all
+    /// as far as the window (ReRoPE), or are counted in groups of tokens (Self-Extend). Weights stay what they are.
+    ///
+    /// ```
+    /// use roformer::blueprint::{Blueprint, Dims};
+    /// use roformer::graph::Far;
+    ///
+    /// let llama = Blueprint::llama(Dims { vocabulary: 100, width: 16, layers: 2, heads: 2 })?;
+    /// let longer = llama.extended(Far { window: 1024, group: Some(8) })?;
+    /// assert_eq!(longer.encoding.label(), "extend:window=1024,group=8,pairing=half");
+    /// # Ok::<(), roformer::Error>(())
+    /// ```
+    pub fn extended(self, far: Far) -> Result<Blueprint> {
+        let rotary = match self.encoding {
+            Encoding::Rotary(rotary) => rotary,
+            other => {
+                let expected =
+                    "one with rotary embedding: what is extended are the distances at which it turns";
+                return Err(Error::input(
+                    "the model",
+                    format!("one whose encoding is {}", other.label()),
+                    expected,
+                ));
+            }
+        };
+        let extended = Blueprint { encoding: Encoding::Extend(Extend { far, rotary }), ..self };
+        extended.check_encoding()?;
+        Ok(extended)
+    }
+
     /// The activation of the product that comes before the scores of this head, with a norm behind, where there is one.
     pub(crate) fn transform(&self) -> Option<Activation> {
         let has_scores = match self.head {
@@ -352,6 +383,11 @@ impl Blueprint {
     /// Numbers of a token's keys, and of its values, as a cache keeps them.
     pub(crate) fn kept_width(&self) -> usize {
         self.key_heads * self.encoding.meeting_dim(self.head_dim)
+    }
+
+    /// Numbers of a token's cosines and sines, where angles sum up over tokens by what is read.
+    pub(crate) fn turns_width(&self) -> usize {
+        if self.encoding.has_angles() { self.key_heads * self.encoded_sizes(1).head_dim } else { 0 }
     }
 
     /// Labels of a classifier.

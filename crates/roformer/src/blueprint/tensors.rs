@@ -230,6 +230,7 @@ impl Blueprint {
     pub(crate) fn check_pairing(&self, weights: &Weights) -> Result<()> {
         let expected = match &self.encoding {
             Encoding::Rotary(rotary) => rotary.pairing,
+            Encoding::Extend(own) => own.rotary.pairing,
             _ => return Ok(()),
         };
         check_pairing(weights, expected)

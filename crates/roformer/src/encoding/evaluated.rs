@@ -3,9 +3,9 @@
 //! The graph that an encoding lays out for training is run once, so that an encoding is written once. Tables of a length
 //! serve all shorter texts: entries are by distance, codes by position.
 
-use super::{Encode, Encoding, Gate, GateTerm, Sizes};
+use super::{AngleTerm, Encode, Encoding, Gate, GateTerm, Sizes};
 use crate::error::Result;
-use crate::graph::{Builder, Graph, Parameter, Parameters, TableTerm, Value};
+use crate::graph::{Angles, Builder, Far, Graph, Parameter, Parameters, TableTerm, Value};
 use crate::ops::Real;
 use rope::{Rope, Schedule};
 
@@ -29,6 +29,8 @@ pub(crate) struct Codes<T> {
 pub(crate) struct LayerTerms<T> {
     /// The rotations, one for all heads or one for each key head, and whether values are rotated too.
     pub rotation: Option<(Vec<Rope>, bool)>,
+    /// Which distances are far, where those are others than they seem.
+    pub far: Option<Far>,
     /// The phases of keys, `[key_heads, head_dim]`, where there are some, if features become magnitudes first.
     pub polar: Option<Option<Vec<T>>>,
     /// b `[heads, rows]`
@@ -47,6 +49,8 @@ pub(crate) struct LayerTerms<T> {
     pub pairs: Option<Vec<T>>,
     /// What sums over tokens are made of.
     pub gate: Option<GateOf<T>>,
+    /// What angles by what is read are made of.
+    pub angles: Option<AnglesOf<T>>,
     /// The factor of scores.
     pub scale: Option<f64>,
 }
@@ -59,6 +63,16 @@ pub(crate) struct GateOf<T> {
     pub bias: Vec<T>,
     /// g
     pub gate: Gate,
+}
+
+/// Angles by what a layer reads.
+pub(crate) struct AnglesOf<T> {
+    /// w `[key_heads · pairs, width]`
+    pub weight: Vec<T>,
+    /// b `[key_heads · pairs]`
+    pub bias: Vec<T>,
+    /// θ
+    pub angles: Angles,
 }
 
 /// Rows of a table, chosen by the distance.
@@ -84,7 +98,7 @@ impl<T: Real> Evaluated<T> {
         sizes: &Sizes,
         parameters: &[T],
     ) -> Result<Self> {
-        let Laid { builder, codes, terms, gates } = Laid::<T>::new(encoding, encodings, sizes);
+        let Laid { builder, codes, layers } = Laid::<T>::new(encoding, encodings, sizes);
         let mut graph = builder.build()?;
         graph.parameters_mut().copy_from_slice(parameters);
         graph.forward();
@@ -95,35 +109,42 @@ impl<T: Real> Evaluated<T> {
             index: term.index,
         };
         let learned = |parameter: Parameter| graph.parameters()[parameter.range()].to_vec();
-        let layers = terms.into_iter().zip(gates).zip(encodings).map(|((terms, gate), encoding)| {
-            let rotation = terms.rotation.map(|rotation| {
-                let ropes = match &rotation.frequencies[..] {
-                    [] => vec![spread(encoding, &rotation.rope, sizes.longest)?],
-                    own => {
-                        let rope = |&own: &Value| given(&rotation.rope, graph.value(own), 1.0);
-                        own.iter().map(rope).collect::<Result<_>>()?
-                    }
-                };
-                Ok::<_, crate::Error>((ropes, rotation.values))
+        let layers =
+            layers.into_iter().zip(encodings).map(|(LaidLayer { terms, gate, angles }, encoding)| {
+                let rotation = terms.rotation.map(|rotation| {
+                    let ropes = match &rotation.frequencies[..] {
+                        [] => vec![spread(encoding, &rotation.rope, sizes.longest)?],
+                        own => {
+                            let rope = |&own: &Value| given(&rotation.rope, graph.value(own), 1.0);
+                            own.iter().map(rope).collect::<Result<_>>()?
+                        }
+                    };
+                    Ok::<_, crate::Error>((ropes, rotation.values))
+                });
+                Ok(LayerTerms {
+                    rotation: rotation.transpose()?,
+                    far: terms.far,
+                    polar: terms.polar.map(|polar| polar.phases.map(list)),
+                    bias: terms.bias.map(table),
+                    query: terms.query.map(table),
+                    key: terms.key.map(table),
+                    value: terms.value.map(table),
+                    content: terms.content.map(list),
+                    position: terms.position.map(list),
+                    pairs: terms.pairs.map(list),
+                    gate: gate.map(|GateTerm { weight, bias, gate }| GateOf {
+                        weight: learned(weight),
+                        bias: learned(bias),
+                        gate,
+                    }),
+                    angles: angles.map(|AngleTerm { weight, bias, angles }| AnglesOf {
+                        weight: learned(weight),
+                        bias: learned(bias),
+                        angles,
+                    }),
+                    scale: terms.scale,
+                })
             });
-            Ok(LayerTerms {
-                rotation: rotation.transpose()?,
-                polar: terms.polar.map(|polar| polar.phases.map(list)),
-                bias: terms.bias.map(table),
-                query: terms.query.map(table),
-                key: terms.key.map(table),
-                value: terms.value.map(table),
-                content: terms.content.map(list),
-                position: terms.position.map(list),
-                pairs: terms.pairs.map(list),
-                gate: gate.map(|GateTerm { weight, bias, gate }| GateOf {
-                    weight: learned(weight),
-                    bias: learned(bias),
-                    gate,
-                }),
-                scale: terms.scale,
-            })
-        });
         let layers = layers.collect::<Result<_>>()?;
         Ok(Evaluated { codes: codes.map(|rows| Codes { rows: list(rows), merge: merge(&graph) }), layers })
     }
@@ -154,8 +175,14 @@ fn merge<T: Real>(graph: &Graph<T>) -> Option<Vec<T>> {
 struct Laid<T: Real> {
     builder: Builder<T>,
     codes: Option<Value>,
-    terms: Vec<super::Terms>,
-    gates: Vec<Option<GateTerm>>,
+    layers: Vec<LaidLayer>,
+}
+
+/// Those of a layer.
+struct LaidLayer {
+    terms: super::Terms,
+    gate: Option<GateTerm>,
+    angles: Option<AngleTerm>,
 }
 
 impl<T: Real> Laid<T> {
@@ -165,11 +192,13 @@ impl<T: Real> Laid<T> {
             merge.weight(&mut builder, sizes);
             rows
         });
-        let terms = layers.iter().enumerate().map(|(layer, encoding)| {
+        let layers = layers.iter().enumerate().map(|(layer, encoding)| {
             let encode: &dyn Encode<T> = encoding.as_encode();
-            (encode.terms(&mut builder, layer, sizes), encode.gate(&mut builder, layer, sizes))
+            let terms = encode.terms(&mut builder, layer, sizes);
+            let gate = encode.gate(&mut builder, layer, sizes);
+            LaidLayer { terms, gate, angles: encode.angles(&mut builder, layer, sizes) }
         });
-        let (terms, gates) = terms.unzip();
-        Laid { builder, codes, terms, gates }
+        let layers = layers.collect();
+        Laid { builder, codes, layers }
     }
 }

@@ -10,7 +10,7 @@ use rope::{Pairing, Schedule};
 const LONGEST: usize = 256;
 
 /// What each encoding takes, and for what: shown where something else was given.
-const ALLOWED: [(&str, &str); 22] = [
+const ALLOWED: [(&str, &str); 24] = [
     ("none", ""),
     ("sinusoidal", "merge=add|concatenate"),
     ("learned", "offset=N, merge=add|concatenate"),
@@ -37,6 +37,8 @@ const ALLOWED: [(&str, &str); 22] = [
     ("high", "part=X, period=X"),
     ("clipped", "base=X, period=X, width=X"),
     ("pope", "base=X, phases=true|false"),
+    ("selective", "base=X, bias=X"),
+    ("extend", "window=N, group=N, base=X, dim=N, pairing=interleaved|half"),
     ("randomised", "range=N, base=X"),
     ("pose", "range=N, pieces=N, base=X"),
     ("layers", "every=N, window=N, base=X, far=X"),
@@ -107,6 +109,11 @@ fn set(encoding: &mut Encoding, key: &str, value: &str) -> Option<()> {
         "concatenate" => Some(Merge::Concatenate),
         _ => None,
     };
+    let pairing = || match value {
+        "interleaved" => Some(Pairing::Interleaved),
+        "half" => Some(Pairing::Half),
+        _ => None,
+    };
     match (encoding, key) {
         (Encoding::Sinusoidal(it), "merge") => it.merge = merge()?,
         (Encoding::Learned(it), "merge") => it.merge = merge()?,
@@ -170,6 +177,12 @@ fn set(encoding: &mut Encoding, key: &str, value: &str) -> Option<()> {
                 _ => return None,
             };
         }
+        (Encoding::Extend(it), "window") => it.far.window = count()?,
+        // Of no token is no group.
+        (Encoding::Extend(it), "group") => it.far.group = Some(count()?).filter(|&group| group > 0),
+        (Encoding::Extend(it), "base") => it.rotary.base = number()?,
+        (Encoding::Extend(it), "dim") => it.rotary.rotary_dim = Some(count()?),
+        (Encoding::Extend(it), "pairing") => it.rotary.pairing = pairing()?,
         (Encoding::Rotary(it), "part") => it.part = Some(number()?),
         (Encoding::Rotary(it), "base") => it.base = number()?,
         (Encoding::Rotary(it), "dim") => it.rotary_dim = Some(count()?),
@@ -181,13 +194,7 @@ fn set(encoding: &mut Encoding, key: &str, value: &str) -> Option<()> {
         (Encoding::Rotary(it), "fraction") => {
             it.schedule = Schedule::Proportional { fraction: number()?, factor: 1.0 };
         }
-        (Encoding::Rotary(it), "pairing") => {
-            it.pairing = match value {
-                "interleaved" => Pairing::Interleaved,
-                "half" => Pairing::Half,
-                _ => return None,
-            };
-        }
+        (Encoding::Rotary(it), "pairing") => it.pairing = pairing()?,
         (Encoding::ReceptiveField(it), "alpha") => it.alpha = number()?,
         (Encoding::ReceptiveField(it), "rho") => it.rho = number()?,
         (Encoding::ReceptiveField(it), "base") => it.rotary.base = number()?,
@@ -199,6 +206,8 @@ fn set(encoding: &mut Encoding, key: &str, value: &str) -> Option<()> {
         (Encoding::Clipped(it), "width") => it.width = number()?,
         (Encoding::Pope(it), "base") => it.base = number()?,
         (Encoding::Pope(it), "phases") => it.has_phases = flag()?,
+        (Encoding::Selective(it), "base") => it.base = number()?,
+        (Encoding::Selective(it), "bias") => it.bias = number()?,
         (Encoding::Pose(it), "range") => it.range = count()?,
         (Encoding::Pose(it), "pieces") => it.pieces = count()?,
         (Encoding::Pose(it), "base") => it.rotary.base = number()?,
@@ -314,6 +323,9 @@ fn settings(encoding: &Encoding) -> Vec<(&'static str, String)> {
         Encoding::Pope(it) => {
             vec![("base", it.base.to_string()), ("phases", it.has_phases.to_string())]
         }
+        Encoding::Selective(it) => {
+            vec![("base", it.base.to_string()), ("bias", it.bias.to_string())]
+        }
         Encoding::Pose(it) => vec![
             ("range", it.range.to_string()),
             ("pieces", it.pieces.to_string()),
@@ -326,6 +338,16 @@ fn settings(encoding: &Encoding) -> Vec<(&'static str, String)> {
                 ("base", it.base.to_string()),
             ];
             all.extend(it.far.map(|far| ("far", far.to_string())));
+            all
+        }
+        Encoding::Extend(it) => {
+            let mut all = vec![
+                ("window", it.far.window.to_string()),
+                ("group", it.far.group.unwrap_or(0).to_string()),
+                ("base", it.rotary.base.to_string()),
+            ];
+            all.extend(it.rotary.rotary_dim.map(|dim| ("dim", dim.to_string())));
+            all.push(("pairing", it.rotary.pairing.name().into()));
             all
         }
         Encoding::Randomised(it) => {
@@ -391,6 +413,8 @@ mod tests {
             "kerple:strength=2,rate=0.25,kernel=power",
             "rotary:part=0.25,learned=heads",
             "forget:gate=relu,bias=-1,rotary=true",
+            "selective:base=500,bias=0",
+            "extend:window=300,group=4,base=500,dim=8,pairing=half",
             "pose:range=300,pieces=3,base=500",
             "layers:every=3,window=0,base=500,far=1000000",
             "deberta:reach=8,furthest=40,terms=keys,mirrored=false,projections=shared,norm=0.0000001,absolute=true",

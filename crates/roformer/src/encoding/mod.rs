@@ -12,6 +12,7 @@ mod alibi;
 mod clipped;
 mod deberta;
 mod evaluated;
+mod extend;
 mod fire;
 mod forget;
 mod given;
@@ -28,6 +29,7 @@ mod randomised;
 mod receptive;
 mod rotary;
 mod sandwich;
+mod selective;
 mod shaw;
 mod sinusoidal;
 mod t5;
@@ -38,7 +40,8 @@ pub use absolute::Merge;
 pub use alibi::Alibi;
 pub use clipped::Clipped;
 pub use deberta::{Deberta, DebertaTerms, Projections};
-pub(crate) use evaluated::{Codes, Evaluated, GateOf, LayerTerms, TableOf};
+pub(crate) use evaluated::{AnglesOf, Codes, Evaluated, GateOf, LayerTerms, TableOf};
+pub use extend::Extend;
 pub use fire::Fire;
 pub use forget::Forget;
 pub use given::Given;
@@ -54,6 +57,7 @@ pub use randomised::Randomised;
 pub use receptive::ReceptiveField;
 pub use rotary::Rotary;
 pub use sandwich::Sandwich;
+pub use selective::Selective;
 pub use shaw::{Shaw, ShawTables};
 pub use sinusoidal::{Sinusoidal, shift, sinusoid};
 pub use t5::{T5, bucket};
@@ -63,7 +67,7 @@ pub use xpos::Xpos;
 use crate::error::{Error, Result};
 pub use crate::graph::Gate;
 pub use crate::graph::Terms;
-use crate::graph::{Builder, LinearForm, Parameter, Value};
+use crate::graph::{Angles, Builder, Far, LinearForm, Parameter, Value};
 use crate::ops::Real;
 
 /// The sizes of the model that an encoding is for.
@@ -128,6 +132,11 @@ pub trait Encode<T: Real> {
         None
     }
 
+    /// Term 2, where queries and keys turn by what a layer reads and not by their positions.
+    fn angles(&self, _builder: &mut Builder<T>, _layer: usize, _sizes: &Sizes) -> Option<AngleTerm> {
+        None
+    }
+
     /// Positions drawn anew for every step, `[length]` and rising; `None` for 0, 1, 2 and so on.
     fn positions(&self, _length: usize, _seed: u64, _step: u64) -> Option<Vec<u32>> {
         None
@@ -143,6 +152,17 @@ pub struct GateTerm {
     pub bias: Parameter,
     /// g
     pub gate: Gate,
+}
+
+/// Angles by what a layer reads: each token turns each pair of each key head on by θ·(w·x + b).
+#[derive(Clone, Debug)]
+pub struct AngleTerm {
+    /// w `[key_heads · pairs, width]`
+    pub weight: Parameter,
+    /// b `[key_heads · pairs]`
+    pub bias: Parameter,
+    /// θ
+    pub angles: Angles,
 }
 
 /// A position encoding by name.
@@ -186,6 +206,10 @@ pub enum Encoding {
     Clipped(Clipped),
     /// Magnitudes that turn by their positions alone.
     Pope(Pope),
+    /// Rotary embedding that turns by what is read.
+    Selective(Selective),
+    /// Rotary embedding whose far distances are held at a window, or counted in groups.
+    Extend(Extend),
     /// Another encoding at positions drawn by chance.
     Randomised(Randomised),
     /// Rotary embedding at positions with skips.
@@ -219,6 +243,8 @@ impl Encoding {
             Encoding::High(_) => "high",
             Encoding::Clipped(_) => "clipped",
             Encoding::Pope(_) => "pope",
+            Encoding::Selective(_) => "selective",
+            Encoding::Extend(_) => "extend",
             Encoding::Randomised(_) => "randomised",
             Encoding::Pose(_) => "pose",
             Encoding::Layers(_) => "layers",
@@ -248,6 +274,8 @@ impl Encoding {
             Encoding::High(High::default()),
             Encoding::Clipped(Clipped::default()),
             Encoding::Pope(Pope::default()),
+            Encoding::Selective(Selective::default()),
+            Encoding::Extend(Extend::default()),
             Encoding::Randomised(Randomised::default()),
             Encoding::Pose(Pose::default()),
             Encoding::Layers(Layers::default()),
@@ -276,6 +304,8 @@ impl Encoding {
             Encoding::High(encoding) => encoding,
             Encoding::Clipped(encoding) => encoding,
             Encoding::Pope(encoding) => encoding,
+            Encoding::Selective(encoding) => encoding,
+            Encoding::Extend(encoding) => encoding,
             Encoding::Randomised(encoding) => encoding,
             Encoding::Pose(encoding) => encoding,
             Encoding::Layers(encoding) => encoding,
@@ -285,11 +315,12 @@ impl Encoding {
 
     /// Whether it goes by the places of tokens in the text, so that no other positions can be given.
     pub(crate) fn is_by_places(&self) -> bool {
-        use Encoding::{Alibi, Deberta, Fire, Kerple, Sandwich, Shaw, T5, XlNet};
+        use Encoding::{Alibi, Deberta, Extend, Fire, Kerple, Sandwich, Selective, Shaw, T5, XlNet};
         match self {
             Encoding::Forget(own) => !own.is_rotary,
             Encoding::Given(own) => own.bias.is_some(),
             Alibi(_) | Deberta(_) | Fire(_) | Kerple(_) | Sandwich(_) | Shaw(_) | T5(_) | XlNet(_) => true,
+            Selective(_) | Extend(_) => true,
             _ => false,
         }
     }
@@ -321,7 +352,8 @@ impl Encoding {
 
     /// Whether it is for models alone in which a token sees only what came before.
     pub fn is_causal_only(&self) -> bool {
-        matches!(self, Encoding::Xpos(_) | Encoding::Fire(_) | Encoding::Forget(_))
+        use Encoding::{Extend, Fire, Forget, Selective, Xpos};
+        matches!(self, Xpos(_) | Fire(_) | Forget(_) | Selective(_) | Extend(_))
     }
 
     /// The window that it gives a layer, where it gives one.
@@ -332,6 +364,16 @@ impl Encoding {
     /// Whether it sums gates over tokens.
     pub(crate) fn has_gates(&self) -> bool {
         matches!(self, Encoding::Forget(_))
+    }
+
+    /// Whether angles sum up over tokens by what is read.
+    pub(crate) fn has_angles(&self) -> bool {
+        matches!(self, Encoding::Selective(_))
+    }
+
+    /// Which distances are far, where those are others than they seem.
+    pub(crate) fn far(&self) -> Option<Far> {
+        if let Encoding::Extend(own) = self { Some(own.far) } else { None }
     }
 
     /// Numbers of a head of queries and keys where they meet, for heads of `head_dim` features.
@@ -366,6 +408,7 @@ impl Encoding {
             Encoding::ReceptiveField(field) => field.rotary.values,
             Encoding::Randomised(randomised) => randomised.rotary.values,
             Encoding::Pose(pose) => pose.rotary.values,
+            Encoding::Extend(own) => own.rotary.values,
             _ => false,
         }
     }
@@ -397,6 +440,9 @@ impl Encoding {
             Encoding::Pope(_) => {
                 "makes features of its own, the magnitudes, of queries and keys: a feature map would undo them"
             }
+            Encoding::Extend(_) => {
+                "meets keys that are far away at other positions than near ones: a sum over keys would have to know how far each is"
+            }
             Encoding::Rotary(own) if own.is_by_head => {
                 "turns each head at frequencies of its own: features of all heads turn together here"
             }
@@ -409,6 +455,7 @@ impl Encoding {
             | Encoding::Xpos(_)
             | Encoding::High(_)
             | Encoding::Clipped(_)
+            | Encoding::Selective(_)
             | Encoding::Randomised(_)
             | Encoding::Pose(_) => return Ok(()),
         };

@@ -15,6 +15,8 @@ pub struct Cache<T: Real = f32, B: Backend = Cpu> {
     pub(super) width: usize,
     /// Numbers of a token's sums of gates.
     sums: usize,
+    /// Numbers of a text's angles.
+    angles: usize,
     /// Numbers of a token of the other model's output.
     hidden: usize,
     /// The length of the other model's output, once a step has used one.
@@ -40,8 +42,12 @@ struct Token {
 pub(super) struct LayerCache<T: Real, B: Backend> {
     pub keys: B::Buffer<T>,
     pub values: B::Buffer<T>,
+    /// Keys as they stand for queries that are far away, where those are others.
+    pub far: Option<B::Buffer<T>>,
     /// Sums of gates over tokens, `[batch, capacity, 2 · heads]`: those and what rounding left of them. Where there are gates.
     pub sums: Option<B::Buffer<T>>,
+    /// Angles by what was read up to the last token, `[batch, pairs, 2]`: those and what rounding left of them. Where there are such.
+    pub angles: Option<B::Buffer<T>>,
     /// Keys and values of the other model's output, `[batch, encoded, 2 · queries]`, once they have been computed.
     pub cross: Option<B::Buffer<T>>,
     /// What linear attention keeps in place of keys and values.
@@ -53,6 +59,7 @@ impl<T: Real, B: Backend> Cache<T, B> {
         let none = || Error::memory("the cache");
         let (layers, width) = (blueprint.layers, blueprint.kept_width());
         let sums = if blueprint.encoding.has_gates() { 2 * blueprint.heads } else { 0 };
+        let angles = blueprint.turns_width();
         let form = match blueprint.mixing {
             Mixing::Softmax => None,
             Mixing::Linear(form) => Some(form),
@@ -60,7 +67,9 @@ impl<T: Real, B: Backend> Cache<T, B> {
         let len =
             batch.checked_mul(capacity).and_then(|tokens| tokens.checked_mul(width)).ok_or_else(none)?;
         let len = if form.is_some() { 0 } else { len };
-        let all = layers as u128 * (2 * len as u128 + (batch * capacity) as u128 * sums as u128);
+        let has_far = blueprint.encoding.far().is_some();
+        let kept = if has_far { 3 } else { 2 };
+        let all = layers as u128 * (kept * len as u128 + (batch * capacity) as u128 * sums as u128);
         if !device.has_room::<T>(all) {
             return Err(none());
         }
@@ -71,10 +80,13 @@ impl<T: Real, B: Backend> Cache<T, B> {
             let size = [batch, blueprint.heads, blueprint.head_dim];
             let state = form.map(|form| device.state(form, size));
             let sums = (sums > 0).then(|| numbers(batch * capacity * sums)).transpose()?;
+            let angles = (angles > 0).then(|| numbers(batch * angles)).transpose()?;
             Ok(LayerCache {
                 keys: memory()?,
                 values: memory()?,
+                far: has_far.then(memory).transpose()?,
                 sums,
+                angles,
                 cross: None,
                 state: state.transpose()?,
             })
@@ -86,6 +98,7 @@ impl<T: Real, B: Backend> Cache<T, B> {
             tokens,
             width,
             sums,
+            angles,
             hidden,
             batch,
             capacity,
@@ -127,7 +140,11 @@ impl<T: Real, B: Backend> Cache<T, B> {
             let summed = texts.len() * self.capacity * self.sums;
             let sums = layer.sums.as_ref().map(|_| device.zeros(summed)).transpose();
             let sums = sums.map_err(Error::for_want_of("the cache"))?;
-            let mut kept = LayerCache { keys: memory()?, values: memory()?, sums, cross: None, state: None };
+            let angles = layer.angles.as_ref().map(|_| device.zeros(texts.len() * self.angles)).transpose();
+            let angles = angles.map_err(Error::for_want_of("the cache"))?;
+            let (keys, values) = (memory()?, memory()?);
+            let far = layer.far.as_ref().map(|_| memory()).transpose()?;
+            let mut kept = LayerCache { keys, values, far, sums, angles, cross: None, state: None };
             self.pick(device, layer, texts, &mut kept)?;
             *layer = kept;
             Ok(())
@@ -147,6 +164,13 @@ impl<T: Real, B: Backend> Cache<T, B> {
         texts: &[usize],
         to: &mut LayerCache<T, B>,
     ) -> Result<()> {
+        if let (Some(from), Some(to)) = (&from.angles, &mut to.angles) {
+            for (index, text) in texts.iter().enumerate() {
+                let (width, offset) = (self.angles, text * self.angles);
+                let part = Part { buffer: from, offset, token: width, sequence: width };
+                device.copy(part, to, (index * width, width, width), [1, 1, width])?;
+            }
+        }
         if let Some(state) = &from.state {
             to.state = Some(device.pick_state(state, texts)?);
             return Ok(());
@@ -157,6 +181,9 @@ impl<T: Real, B: Backend> Cache<T, B> {
             let (at, size) = ((index * each, width, each), [1, self.length, width]);
             device.copy(part(&from.keys), &mut to.keys, at, size)?;
             device.copy(part(&from.values), &mut to.values, at, size)?;
+            if let (Some(from), Some(to)) = (&from.far, &mut to.far) {
+                device.copy(part(from), to, at, size)?;
+            }
             if let (Some(from), Some(to)) = (&from.sums, &mut to.sums) {
                 let each = self.capacity * self.sums;
                 let part = Part { buffer: from, offset: text * each, token: self.sums, sequence: each };
@@ -174,8 +201,10 @@ impl<T: Real, B: Backend> Cache<T, B> {
         batch: usize,
         length: usize,
     ) -> Result<()> {
-        // Keys and values of a step that failed are written over; sums that it joined are not taken back.
-        if self.is_under_way && self.layers.iter().any(|layer| layer.state.is_some()) {
+        // Keys and values of a step that failed are written over; sums that it joined and angles that it went on are not taken back.
+        if self.is_under_way
+            && self.layers.iter().any(|layer| layer.state.is_some() || layer.angles.is_some())
+        {
             return Err(Error::input("the cache", "left by a step that failed", "a new one"));
         }
         match self.encoded {

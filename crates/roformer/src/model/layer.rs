@@ -3,12 +3,12 @@
 
 use super::cache::LayerCache;
 use super::parameters::Parameters;
-use super::positions::{Tables, Turning};
+use super::positions::{Distant, Tables, Turning};
 use super::products::{Norm, linear, stack, table};
 use crate::attention::softmax::{Chunks, Mask, Shape};
 use crate::blueprint::{Blueprint, HeadNorms, Mixing, NormPlace};
 use crate::error::{Error, Result};
-use crate::graph::Polar;
+use crate::graph::{Polar, TurnedHeads};
 use crate::ops::{Accumulate, Activation, Backend, HeadRows, LinearWork, Part, Real, TermSegments, Terms};
 use rope::Table;
 
@@ -64,6 +64,12 @@ pub(super) struct Buffers<T: Real, B: Backend> {
     /// `[tokens, heads]` and `[tokens, 2 · heads]`: gates, and without a cache their sums, where there are such.
     gates: B::Buffer<T>,
     sums: B::Buffer<T>,
+    /// `[tokens, key_heads · pairs]` and twice as many: how far each token turns, and cosines and sines of the sums, where that is by
+    /// what is read.
+    steps: B::Buffer<T>,
+    turns: B::Buffer<T>,
+    /// `[tokens, queries + keys]`: those that meet far away, where they are others.
+    distant: B::Buffer<T>,
     attention: B::Scratch<T>,
 }
 
@@ -83,6 +89,9 @@ impl<T: Real, B: Backend> Buffers<T, B> {
             paired_context: empty()?,
             gates: empty()?,
             sums: empty()?,
+            steps: empty()?,
+            turns: empty()?,
+            distant: empty()?,
             attention: device.scratch().map_err(Error::for_want_of("attention"))?,
         })
     }
@@ -93,6 +102,7 @@ impl<T: Real, B: Backend> Buffers<T, B> {
         let is_before = blueprint.norms.place.is_before();
         let pairs = if blueprint.encoding.meeting_dim(1) == 2 { 2 } else { 0 };
         let gates = if blueprint.encoding.has_gates() { blueprint.heads } else { 0 };
+        let turns = blueprint.turns_width();
         let buffers = [
             (&mut self.x, width),
             (&mut self.y, width),
@@ -106,6 +116,9 @@ impl<T: Real, B: Backend> Buffers<T, B> {
             (&mut self.paired_context, pairs * query),
             (&mut self.gates, gates),
             (&mut self.sums, 2 * gates),
+            (&mut self.steps, turns / 2),
+            (&mut self.turns, turns),
+            (&mut self.distant, if blueprint.encoding.far().is_some() { query + key } else { 0 }),
         ];
         let numbers = tokens as u128 * buffers.iter().map(|(_, width)| *width as u128).sum::<u128>();
         if !device.has_room::<T>(numbers) {
@@ -129,6 +142,8 @@ pub(super) struct Pass<'a, T: Real, B: Backend> {
     pub past: usize,
     pub tables: &'a Tables<T, B>,
     pub turnings: &'a [Turning<T>],
+    /// Tables for what is far away, where it stands elsewhere.
+    pub distant: Option<&'a Distant<T>>,
     /// By what queries of layers without positions grow.
     pub temperature: Option<&'a Table<T>>,
     /// `[batch, past + length]`
@@ -300,13 +315,27 @@ impl<T: Real, B: Backend> Layer<T, B> {
         pass: &Pass<T, B>,
         buffers: &mut Buffers<T, B>,
         index: usize,
-        cache: Option<(&'c mut LayerCache<T, B>, usize)>,
+        mut cache: Option<(&'c mut LayerCache<T, B>, usize)>,
     ) -> Result<Option<&'c mut Option<B::Buffer<T>>>> {
         let Pass { device, blueprint, batch, length, past, .. } = *pass;
         let (heads, key_heads, dim) = (blueprint.heads, blueprint.key_heads, blueprint.head_dim);
         let (query, key) = (blueprint.query_width(), blueprint.key_width());
         let row = query + 2 * key;
-        let Buffers { x, y, qkv, context, attention, pairs, paired_context, gates, sums, .. } = buffers;
+        let Buffers {
+            x,
+            y,
+            qkv,
+            context,
+            attention,
+            pairs,
+            paired_context,
+            gates,
+            sums,
+            steps,
+            turns,
+            distant,
+            ..
+        } = buffers;
         let own = &pass.tables.layers[index];
         let read = if blueprint.norms.place.is_before() && self.norm.is_some() { &*y } else { &*x };
         device.product(&self.query_key_value, read, Activation::Identity, qkv)?;
@@ -318,6 +347,12 @@ impl<T: Real, B: Backend> Layer<T, B> {
             _ => Ok(()),
         };
         norm_heads(qkv, HeadNorms::Weighted)?;
+        if let Some((matrix, angles)) = &own.angles {
+            device.product(matrix, read, Activation::Identity, steps)?;
+            let kept = cache.as_mut().and_then(|(cache, _)| cache.angles.as_mut());
+            device.sum_angles(angles, steps, kept, batch, turns)?;
+        }
+        let turns = own.angles.as_ref().map(|_| &*turns);
         if let Mixing::Linear(form) = blueprint.mixing {
             let rotation = own.ropes.as_ref().map(|(ropes, values)| {
                 let turning = &pass.turnings[ropes[0]];
@@ -327,7 +362,7 @@ impl<T: Real, B: Backend> Layer<T, B> {
             let work =
                 LinearWork { form, batch, length, heads, head_dim: dim, is_causal, mask, rotation, first };
             let state = cache.and_then(|(cache, _)| cache.state.as_mut());
-            device.attend_linear(&work, qkv, state, context)?;
+            device.attend_linear(&work, qkv, turns, state, context)?;
             return Ok(None);
         }
         if let Some((matrix, _)) = &own.gate {
@@ -346,6 +381,15 @@ impl<T: Real, B: Backend> Layer<T, B> {
             }
         };
         let steps = [length * row, row, dim];
+        let far = own.far.zip(pass.distant);
+        if let Some((_, Distant { queries, keys })) = far {
+            let both = query + key;
+            let part = Part { buffer: &*qkv, offset: 0, token: row, sequence: length * row };
+            device.copy(part, distant, (0, both, length * both), [batch, length, both])?;
+            let steps = [length * both, both, dim];
+            device.rotate_rows(queries, distant, 0, [batch, length, heads, dim], steps)?;
+            device.rotate_rows(keys, distant, query, [batch, length, key_heads, dim], steps)?;
+        }
         let mut turn = |table, first: usize, heads: usize| {
             device.rotate(table, past as i64, qkv, first * dim, [batch, length, heads, dim], steps)
         };
@@ -369,9 +413,17 @@ impl<T: Real, B: Backend> Layer<T, B> {
                 }
             }
         }
+        if let Some(turns) = turns {
+            let place = TurnedHeads { step: row, offset: 0, heads, key_heads, head_dim: dim };
+            device.turn(turns, qkv, place)?;
+            device.turn(turns, qkv, TurnedHeads { offset: query, heads: key_heads, ..place })?;
+        }
         norm_heads(qkv, HeadNorms::Bare)?;
         let fused = |offset: usize| Part { buffer: &*qkv, offset, token: row, sequence: length * row };
         let (mut keys, mut values) = (fused(query), fused(query + key));
+        let both = query + key;
+        let apart = |offset: usize| Part { buffer: &*distant, offset, token: both, sequence: length * both };
+        let mut far_keys = apart(query);
         let (mut cross, mut summed) = (None, None);
         if let Some((cache, capacity)) = cache {
             // All layers of a cache keep as many numbers of a token, and this one may have fewer.
@@ -381,6 +433,10 @@ impl<T: Real, B: Backend> Layer<T, B> {
             device.copy(values, &mut cache.values, at, size)?;
             let whole = |buffer| Part { buffer, offset: 0, token: kept, sequence: capacity * kept };
             (keys, values) = (whole(&cache.keys), whole(&cache.values));
+            if let (Some(_), Some(kept)) = (far, &mut cache.far) {
+                device.copy(far_keys, kept, at, size)?;
+                far_keys = whole(kept);
+            }
             let gate = own.gate.as_ref().map(|(_, gate)| *gate);
             if let (Some(gate), Some(sums)) = (gate, &mut cache.sums) {
                 device.accumulate(gate, gates, sums, &Accumulate { batch, length, heads, past, capacity })?;
@@ -405,16 +461,16 @@ impl<T: Real, B: Backend> Layer<T, B> {
         terms.segments = segments.map(|([query, vectors], ids)| TermSegments { query, vectors, ids });
         let chunks = blueprint.chunk_of(index).map(|size| Chunks { size, starts: pass.starts });
         let mask = Mask { window: blueprint.window_of(index), chunks, ..pass.mask };
-        device
-            .attend(
-                &shape,
-                [fused(0), keys, values],
-                &mask,
-                &terms,
-                if is_polar { &mut *paired_context } else { &mut *context },
-                attention,
-            )
-            .map_err(Error::for_want_of("attention"))?;
+        let qkv = [fused(0), keys, values];
+        let out = if is_polar { &mut *paired_context } else { &mut *context };
+        match far {
+            None => device.attend(&shape, qkv, &mask, &terms, out, attention),
+            Some((far, _)) => {
+                let far_qk = [apart(0), far_keys];
+                device.attend_far(&shape, qkv, far_qk, far.window, &mask, &terms, out, attention)
+            }
+        }
+        .map_err(Error::for_want_of("attention"))?;
         if is_polar {
             device.firsts(paired_context, context)?;
         }

@@ -57,7 +57,27 @@ impl Model {
 impl<B: Backend> Model<f32, B> {
     /// Loads a model as [`load`](Model::load) does, to run on a device.
     pub fn load_on(device: B, path: impl AsRef<Path>) -> Result<Self> {
+        Self::load_changed(device, path, Ok)
+    }
+
+    /// Loads a model to run as another than its file says, with the same weights:
+    ///
+    /// ```no_run
+    /// use roformer::graph::Far;
+    /// use roformer::model::Model;
+    /// use roformer::ops::Cpu;
+    ///
+    /// let far = Far { window: 1024, group: Some(8) };
+    /// let model = Model::load_changed(Cpu::default(), "Qwen/Qwen3-0.6B", |own| own.extended(far))?;
+    /// # Ok::<(), roformer::Error>(())
+    /// ```
+    pub fn load_changed(
+        device: B,
+        path: impl AsRef<Path>,
+        change: impl FnOnce(Blueprint) -> Result<Blueprint>,
+    ) -> Result<Self> {
         let (blueprint, weights) = Blueprint::open(path)?;
+        let blueprint = change(blueprint)?;
         let source = Named::new(&weights, blueprint.family.names());
         Model::on(device, blueprint.clone(), &Kept { blueprint: &blueprint, source })
     }
@@ -229,6 +249,7 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
         let tables = parts.positions.tables(device, blueprint, end)?;
         let told = whole.max(end);
         let turnings = tables.turnings(past, end, told)?;
+        let distant = tables.distant(past, end)?;
         // One that was read whole at first cannot be told from one that was not.
         let is_read_in_order = past > 0 && blueprint.is_causal();
         let is_outgrown = |cache: &&mut &mut Cache<T, B>| is_read_in_order && tables.switch(cache.told, told);
@@ -265,6 +286,7 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
             past,
             tables: &tables,
             turnings: &turnings,
+            distant: distant.as_ref(),
             temperature: temperature.as_ref(),
             mask,
             segments,

@@ -2,9 +2,9 @@
 
 use super::parameters::Parameters;
 use crate::blueprint::{Blueprint, POSITIONS};
-use crate::encoding::{Codes, Evaluated, Gate, GateOf, LayerTerms, TableOf};
+use crate::encoding::{AnglesOf, Codes, Evaluated, Gate, GateOf, LayerTerms, TableOf};
 use crate::error::{Error, Result};
-use crate::graph::Parameters as Layout;
+use crate::graph::{Angles, Far, Parameters as Layout};
 use crate::ops::{Backend, Real, TermRows, Terms};
 use rope::{Rope, Schedule, Table};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,10 +44,14 @@ pub(super) struct CodesOnDevice<T: Real, B: Backend> {
 pub(super) struct LayerTables<T: Real, B: Backend> {
     /// Which of the ropes, one for all heads or one for each key head, and whether values are rotated too.
     pub ropes: Option<(Vec<usize>, bool)>,
+    /// Which distances are far, where those are others than they seem.
+    pub far: Option<Far>,
     /// The phases of keys, where there are some, if features become magnitudes first.
     pub polar: Option<Option<B::Buffer<T>>>,
     /// What sums over tokens are made of.
     pub gate: Option<(B::Matrix<T>, Gate)>,
+    /// What angles by what is read are made of.
+    pub angles: Option<(B::Matrix<T>, Angles)>,
     bias: Option<OnDevice<T, B>>,
     query: Option<OnDevice<T, B>>,
     key: Option<OnDevice<T, B>>,
@@ -69,6 +73,12 @@ struct OnDevice<T: Real, B: Backend> {
 pub(super) struct Turning<T> {
     pub queries: Table<T>,
     pub keys: Option<Table<T>>,
+}
+
+/// Tables for the tokens of a call where they meet those that are far away.
+pub(super) struct Distant<T> {
+    pub queries: Table<T>,
+    pub keys: Table<T>,
 }
 
 impl<T: Real, B: Backend> Positions<T, B> {
@@ -173,6 +183,18 @@ impl<T: Real, B: Backend> Tables<T, B> {
         self.ropes.iter().map(turning).collect()
     }
 
+    /// Queries' and keys' tables for those that are far away, with a row for each token from `past` up to `end`, where those stand
+    /// elsewhere.
+    pub fn distant(&self, past: usize, end: usize) -> Result<Option<Distant<T>>> {
+        let found = self.layers.iter().find_map(|layer| Some((layer.far?, layer.ropes.as_ref()?.0[0])));
+        let Some((far, rope)) = found else { return Ok(None) };
+        let table = |of: fn(Far, usize) -> usize| {
+            let positions: Vec<f64> = (past..end).map(|place| of(far, place) as f64).collect();
+            self.ropes[rope].table_of::<T>(&positions, None)
+        };
+        Ok(Some(Distant { queries: table(Far::of_query)?, keys: table(Far::of_key)? }))
+    }
+
     /// The terms of a layer that act on scores and values, for the last `queries` of `keys` tokens.
     pub fn terms(&self, layer: usize, queries: usize, keys: usize) -> Terms<'_, B::Buffer<T>> {
         let layer = &self.layers[layer];
@@ -220,17 +242,21 @@ impl<T: Real, B: Backend> LayerTables<T, B> {
             })
         };
         let own = layer.rotation.map(|(own, values)| (own.into_iter().map(&mut place).collect(), values));
-        let gate = |GateOf { weight, bias, gate }: GateOf<T>| {
+        let matrix = |weight: &[T], bias: &[T]| {
             let matrix = device.matrix(bias.len(), weight.len() / bias.len());
             let mut matrix = matrix.map_err(Error::for_want_of("the position encoding"))?;
-            device.set_rows(&mut matrix, 0, &weight)?;
-            device.set_bias(&mut matrix, 0, &bias)?;
-            Ok::<_, Error>((matrix, gate))
+            device.set_rows(&mut matrix, 0, weight)?;
+            device.set_bias(&mut matrix, 0, bias)?;
+            Ok::<_, Error>(matrix)
         };
+        let gate = |own: GateOf<T>| Ok::<_, Error>((matrix(&own.weight, &own.bias)?, own.gate));
+        let angles = |own: AnglesOf<T>| Ok::<_, Error>((matrix(&own.weight, &own.bias)?, own.angles));
         Ok(LayerTables {
             ropes: own,
+            far: layer.far,
             polar: layer.polar.map(&vector).transpose()?,
             gate: layer.gate.map(gate).transpose()?,
+            angles: layer.angles.map(angles).transpose()?,
             pairs: vector(layer.pairs)?,
             bias: table(layer.bias)?,
             query: table(layer.query)?,

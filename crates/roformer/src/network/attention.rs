@@ -3,10 +3,12 @@
 use super::block::DEVIATION;
 use super::block::norm_heads;
 use super::{LinearForm, Mixing, Network};
-use crate::blueprint::HeadNorms;
-use crate::encoding::{Sizes, Terms};
+use crate::blueprint::{Blueprint, HeadNorms};
+use crate::encoding::{AngleTerm, Encode, Sizes, Terms};
 use crate::error::Result;
-use crate::graph::{Attend, Builder, Columns, Init, Polar, PolarTerm, Rotation, SegmentTerm, Value};
+use crate::graph::{
+    Attend, Builder, Columns, Far, Init, Polar, PolarTerm, Rotation, SegmentTerm, TurnedHeads, Value,
+};
 use crate::ops::Real;
 
 /// Attention over joined queries, keys and values `[tokens, (heads + 2 · key_heads) · head_dim]`, which were made of what the layer
@@ -25,7 +27,9 @@ pub(super) fn mix<T: Real>(
             softmax(network, builder, joined, (terms, layer), sizes)
         }
         Mixing::Linear(form) => {
-            let terms = encode.terms(builder, layer, &sizes.rotated(form));
+            let rotated = sizes.rotated(form);
+            let mut terms = encode.terms(builder, layer, &rotated);
+            terms.turns = turns(encode, builder, read, layer, &rotated);
             linear(network, form, builder, joined, terms, sizes)
         }
     }
@@ -49,7 +53,21 @@ fn terms<T: Real>(
         let gates = builder.linear(read, own.weight, Some(own.bias), sizes.heads);
         builder.accumulate(gates, own.gate, sizes.length)
     });
+    terms.turns = turns(encode, builder, read, layer, sizes);
     terms
+}
+
+/// What tokens turn by, where that follows from what is read.
+fn turns<T: Real>(
+    encode: &dyn Encode<T>,
+    builder: &mut Builder<T>,
+    read: Value,
+    layer: usize,
+    sizes: &Sizes,
+) -> Option<Value> {
+    let AngleTerm { weight, bias, angles } = encode.angles(builder, layer, sizes)?;
+    let z = builder.linear(read, weight, Some(bias), angles.theta.len() * angles.heads);
+    Some(builder.sum_angles(z, angles, sizes.length))
 }
 
 impl Network {
@@ -121,6 +139,10 @@ fn softmax<T: Real>(
         joined = builder.polar(joined, phases, Polar { heads, key_heads, head_dim: dim });
         dim *= 2;
     }
+    let distant = match (&terms.rotation, terms.far) {
+        (Some(rotation), Some(far)) => Some(distant(network, builder, joined, (rotation, far), sizes)?),
+        _ => None,
+    };
     if let Some(rotation) = &terms.rotation {
         let longest = network.positions(sizes);
         let mut turn = |first: usize, heads: usize, are_keys: bool| {
@@ -136,6 +158,18 @@ fn softmax<T: Real>(
         } else {
             // Queries, keys and values stand side by side: one view of all their heads.
             turn(0, heads + key_heads + if rotation.values { key_heads } else { 0 }, false)?;
+        }
+    }
+    if let Some(turns) = terms.turns {
+        for (first, count) in [(0, heads), (heads, key_heads)] {
+            let place = TurnedHeads {
+                step: joined.width,
+                offset: first * dim,
+                heads: count,
+                key_heads,
+                head_dim: dim,
+            };
+            builder.turn(joined, turns, place);
         }
     }
     if blueprint.head_norms == HeadNorms::Bare && nope.is_none() {
@@ -154,8 +188,30 @@ fn softmax<T: Real>(
         chunk: blueprint.chunk_of(layer),
         dropout: network.dropout,
         terms,
+        distant,
     });
     Ok(if is_polar { builder.firsts(mixed) } else { mixed })
+}
+
+/// Queries and keys as they stand for those that are far away, side by side, `[tokens, (heads + key_heads) · head_dim]`, of joined
+/// ones that have not turned yet.
+fn distant<T: Real>(
+    network: &Network,
+    builder: &mut Builder<T>,
+    joined: Value,
+    (rotation, far): (&Rotation, Far),
+    sizes: &Sizes,
+) -> Result<Value> {
+    let Blueprint { heads, key_heads, head_dim, .. } = network.blueprint;
+    let both = builder.columns(joined, 0, (heads + key_heads) * head_dim);
+    let mut turn = |first: usize, heads: usize, of: fn(Far, usize) -> usize| {
+        let columns = Columns { first: first * head_dim, heads, length: sizes.length, are_keys: first > 0 };
+        let positions = (0..sizes.length).map(|place| of(far, place) as u32).collect();
+        builder.rotate_to(both, &rotation.rope, columns, positions)
+    };
+    turn(0, heads, Far::of_query)?;
+    turn(heads, key_heads, Far::of_key)?;
+    Ok(both)
 }
 
 fn linear<T: Real>(
@@ -172,18 +228,29 @@ fn linear<T: Real>(
     let turn = |builder: &mut Builder<T>, x: Value, rotation: &Rotation, are_keys: bool| {
         builder.rotate(x, rotation, Columns { first: 0, heads, length: sizes.length, are_keys }, longest)
     };
-    if let (Some(rotation), true) = (&terms.rotation, form.rotates_before) {
-        turn(builder, queries, rotation, false)?;
-        turn(builder, keys, rotation, true)?;
+    let turn_both = |builder: &mut Builder<T>, queries: Value, keys: Value| -> Result<()> {
+        if let Some(rotation) = &terms.rotation {
+            turn(builder, queries, rotation, false)?;
+            turn(builder, keys, rotation, true)?;
+        }
+        if let Some(turns) = terms.turns {
+            let head_dim = queries.width / heads;
+            let place = TurnedHeads { step: queries.width, offset: 0, heads, key_heads: heads, head_dim };
+            builder.turn(queries, turns, place);
+            builder.turn(keys, turns, place);
+        }
+        Ok(())
+    };
+    if form.rotates_before {
+        turn_both(builder, queries, keys)?;
     }
     let query_features = builder.features(queries, heads, sizes.length, form.queries, false)?;
     let key_features = builder.features(keys, heads, sizes.length, form.keys, true)?;
     let (mut rotated_queries, mut rotated_keys) = (query_features, key_features);
-    if let (Some(rotation), false) = (&terms.rotation, form.rotates_before) {
+    if (terms.rotation.is_some() || terms.turns.is_some()) && !form.rotates_before {
         rotated_queries = builder.copy(query_features);
         rotated_keys = builder.copy(key_features);
-        turn(builder, rotated_queries, rotation, false)?;
-        turn(builder, rotated_keys, rotation, true)?;
+        turn_both(builder, rotated_queries, rotated_keys)?;
     }
     if let Some(rotation) = terms.rotation.as_ref().filter(|rotation| rotation.values) {
         turn(builder, values, rotation, false)?;

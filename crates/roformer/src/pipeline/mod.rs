@@ -35,6 +35,7 @@ pub use rank::{Query, Ranked};
 pub use reader::{Pending, Reader};
 pub use spans::{Span, spans};
 
+use crate::blueprint::Blueprint;
 use crate::error::{Error, Result};
 use crate::hub;
 use crate::model::Model;
@@ -87,6 +88,15 @@ impl<B: Backend> Pipeline<B> {
 
     /// Loads a model as [`open`](Pipeline::open) does, to run on a device.
     pub fn open_on(device: B, folder: impl AsRef<Path>) -> Result<Self> {
+        Self::open_changed(device, folder, Ok)
+    }
+
+    /// Loads a model to run as another than its file says, with the same weights ([`Model::load_changed`]).
+    pub fn open_changed(
+        device: B,
+        folder: impl AsRef<Path>,
+        change: impl FnOnce(Blueprint) -> Result<Blueprint> + Send,
+    ) -> Result<Self> {
         let recipe = Recipe::read(folder)?;
         let folder = &recipe.transformer;
         let tokenizer = || {
@@ -98,7 +108,7 @@ impl<B: Backend> Pipeline<B> {
             Ok(tokenizer)
         };
         let (model, tokenizer): (_, Result<Tokenizer>) =
-            rayon::join(|| Model::load_on(device, folder), tokenizer);
+            rayon::join(|| Model::load_changed(device, folder, change), tokenizer);
         let pipeline = Self::new(model?, tokenizer?)?;
         let layers = recipe.vectors.iter().flat_map(|vectors| &vectors.steps).map(Layer::load);
         let pipeline = Pipeline { layers: layers.collect::<Result<_>>()?, recipe, ..pipeline };

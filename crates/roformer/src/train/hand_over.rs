@@ -6,7 +6,7 @@ use super::trainer::Trainer;
 use crate::Device;
 use crate::blueprint::fields::read_config;
 use crate::blueprint::{Blueprint, Dims, Direction, Features, HeadKind, LinearForm, Mixing};
-use crate::encoding::{Encoding, Hierarchical};
+use crate::encoding::{Encoding, Extend, Hierarchical, NoPositions, Rotary};
 use crate::error::{Error, Result};
 use crate::graph::FeatureMap;
 use crate::network::{Network, Task};
@@ -24,8 +24,9 @@ pub enum Start {
     Config(PathBuf),
     /// With the sizes, the weights and the tokenizer of a model's folder. What its task adds begins with random weights.
     Checkpoint(PathBuf),
-    /// The same, of a model with n learned positions, which a hierarchical encoding stretches to n².
-    Stretched(PathBuf, Hierarchical),
+    /// The same with another encoding than the model has. `hierarchical` stretches n learned positions to n². Of a model with rotary
+    /// embedding `none` drops its positions (DroPE), and `extend` reaches further with them.
+    Encoded(PathBuf, Encoding),
 }
 
 /// A beginning, as far as it is known before the text is read.
@@ -33,7 +34,7 @@ pub enum Start {
 pub(super) struct Given {
     config: Option<Vec<u8>>,
     folder: Option<PathBuf>,
-    stretch: Option<Hierarchical>,
+    encoding: Option<Encoding>,
     labels: Vec<String>,
 }
 
@@ -42,14 +43,14 @@ impl Start {
         let (config, folder) = match self {
             Start::Scratch => return Ok(Given::default()),
             Start::Config(path) => (read_config(path)?, None),
-            Start::Checkpoint(folder) | Start::Stretched(folder, _) => {
+            Start::Checkpoint(folder) | Start::Encoded(folder, _) => {
                 (Blueprint::config_of(folder)?, Some(folder.clone()))
             }
         };
-        let stretch = if let Start::Stretched(_, own) = self { Some(*own) } else { None };
+        let encoding = if let Start::Encoded(_, own) = self { Some(own.clone()) } else { None };
         let is_classifier = folder.is_some() && settings.goal == Goal::Classification;
         let labels = if is_classifier { labels(&config) } else { Vec::new() };
-        Ok(Given { config: Some(config), folder, stretch, labels })
+        Ok(Given { config: Some(config), folder, encoding, labels })
     }
 }
 
@@ -70,7 +71,7 @@ impl Given {
         let mut trainer = match (&self.folder, &self.config) {
             (Some(folder), _) => {
                 let opened = Network::open(folder, task(settings, &data), is_causal(settings))?;
-                let network = positioned(opened.0, self.stretch, settings.block)?;
+                let network = positioned(opened.0, self.encoding.as_ref(), settings.block)?;
                 let (settings, network) = fitted(settings, network, &data)?;
                 let mut trainer = Trainer::with_network(device, &settings, network, data)?;
                 trainer.load(&opened.1)?;
@@ -90,17 +91,17 @@ impl Given {
     }
 }
 
-/// A network that was given, for texts of a block: with its learned positions stretched, if that is asked for.
-fn positioned(network: Network, stretch: Option<Hierarchical>, block: usize) -> Result<Network> {
+/// A network that was given, for texts of a block: with another encoding, if that is asked for.
+fn positioned(network: Network, asked: Option<&Encoding>, block: usize) -> Result<Network> {
     let positions = network.blueprint.longest;
-    match (&network.blueprint.encoding, stretch) {
-        (Encoding::Learned(_), Some(_)) if block > positions.saturating_pow(2) => {
+    match (&network.blueprint.encoding, asked) {
+        (Encoding::Learned(_), Some(Encoding::Hierarchical(_))) if block > positions.saturating_pow(2) => {
             let reached = positions.saturating_pow(2);
             let expected = format!("at most {reached}, the square of the {positions} positions of the model");
             Err(Error::input("block", block, expected))
         }
-        (Encoding::Learned(learned), Some(own)) => {
-            let own = Hierarchical { positions: Some(positions), merge: learned.merge, ..own };
+        (Encoding::Learned(learned), Some(Encoding::Hierarchical(own))) => {
+            let own = Hierarchical { positions: Some(positions), merge: learned.merge, ..*own };
             Ok(network.with(|blueprint| {
                 (blueprint.encoding, blueprint.longest) = (Encoding::Hierarchical(own), 1);
             }))
@@ -113,13 +114,25 @@ fn positioned(network: Network, stretch: Option<Hierarchical>, block: usize) -> 
             Err(Error::input("block", block, expected))
         }
         (_, None) => Ok(network),
-        (other, Some(_)) => {
-            let value = format!("hierarchical, to begin with a model whose encoding is {}", other.name());
-            Err(Error::input(
-                "encoding",
-                value,
-                "a model with learned positions, which it stretches; or leave it out",
-            ))
+        (Encoding::Rotary(Rotary { is_learned: false, .. }), Some(Encoding::None(_))) => {
+            Ok(network.with(|blueprint| {
+                blueprint.encoding = Encoding::None(NoPositions);
+                // Layers with a window may have an encoding of their own.
+                blueprint.local.iter_mut().for_each(|local| local.encoding = None);
+            }))
+        }
+        (Encoding::Rotary(_), Some(Encoding::Extend(Extend { far, rotary }))) => {
+            if *rotary != Rotary::default() {
+                let expected = "a window and a group alone: the rotation is that of the model";
+                return Err(Error::input("encoding", asked.map_or(String::new(), Encoding::label), expected));
+            }
+            Ok(Network { blueprint: network.blueprint.extended(*far)?, ..network })
+        }
+        (own, Some(asked)) => {
+            let value = format!("{}, to begin with a model whose encoding is {}", asked.label(), own.label());
+            let expected = "hierarchical for learned positions, which it stretches; none or extend for rotary embedding; or leave it \
+                            out: other encodings are those that the model has";
+            Err(Error::input("encoding", value, expected))
         }
     }
 }

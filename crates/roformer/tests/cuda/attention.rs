@@ -18,7 +18,7 @@ fn check(gpu: &Cuda, [batch, queries, keys, heads, key_heads, head_dim]: [usize;
     for (index, keys_there) in [None, Some(&there[..]), Some(&nothing[..])].into_iter().enumerate() {
         for reach in [Reach::All, Reach::Causal, Reach::Prefix(&prefixes)] {
             let window = [None, Some(1), Some(40), Some(70), Some(1000)][(index + extra + heads) % 5];
-            let mask = Mask { keys: keys_there, reach, window, chunks: None };
+            let mask = Mask { keys: keys_there, reach, window, ..Mask::default() };
             compare!(
                 &format!("{shape:?} mask {index} extra {extra} window {window:?}"),
                 gpu,

@@ -7,7 +7,7 @@ use roformer::encoding::{
     ShawTables, Sinusoidal, T5, XlNet, Xpos,
 };
 use roformer::graph::Batch;
-use roformer::network::Network;
+use roformer::network::{LinearForm, Mixing, Network};
 use rope::{Llama3, Pairing, Schedule, Yarn};
 
 /// Masked tokens in the middle and at the end; the first stays, or a causal query would see nothing.
@@ -291,6 +291,65 @@ fn rotations_of_later_years_are_their_formulas() {
     let own = |length: usize| (0..length as u32).map(|index| 3 * index + index % 3).collect();
     for label in ["high", "clipped", "pope", "pose", "forget:rotary=true"] {
         check(&network(Encoding::parse(label).unwrap(), true), 220, own);
+    }
+}
+
+#[test]
+fn turning_by_what_is_read_is_its_formula() {
+    for label in ["selective", "selective:base=100,bias=0", "selective:bias=-0.7"] {
+        check_all(&Encoding::parse(label).unwrap(), 70);
+    }
+}
+
+#[test]
+fn what_is_far_is_held_or_counted_in_groups() {
+    for label in [
+        "extend",
+        "extend:window=1",
+        "extend:window=5,group=3",
+        "extend:window=17,group=4,base=100,pairing=half",
+        "extend:window=63,group=2,dim=4",
+        "extend:window=1000,group=7",
+    ] {
+        check_all(&Encoding::parse(label).unwrap(), 70);
+    }
+    // Over several tiles of keys; within the window nothing is changed, to the bit.
+    for label in ["extend:window=40", "extend:window=150,group=8", "extend:window=300"] {
+        let network = network(Encoding::parse(label).unwrap(), true);
+        let (mut laid, batch) = (lay(&network, 1, 290, 290), batch(&network, 290, 2));
+        let got = hidden(&mut laid, &batch);
+        assert!(error(&got, &naive::hidden(&laid, &network, &batch, 290)) <= 1e-10, "{label}");
+        let rotary = network.with(|own| own.encoding = Encoding::Rotary(Rotary::default()));
+        let plain = hidden(&mut lay(&rotary, 1, 290, 290), &batch);
+        let near = got.iter().zip(&plain).take_while(|(got, plain)| got == plain).count() / 10;
+        let window = if let Encoding::Extend(own) = &network.blueprint.encoding { own.far.window } else { 0 };
+        assert_eq!(near, window.min(290), "{label}");
+    }
+}
+
+/// Tokens that all turn as far are at the positions of rotary embedding.
+#[test]
+fn turning_by_nothing_that_is_read_is_rotary() {
+    let mixings = [Mixing::Softmax, Mixing::Linear(LinearForm::default())];
+    for (mixing, base) in mixings.into_iter().flat_map(|mixing| [(mixing, 10_000.0), (mixing, 30.0)]) {
+        let [rotary, selective] =
+            [format!("rotary:base={base}"), format!("selective:base={base}")].map(|label| {
+                let network = network(Encoding::parse(&label).unwrap(), true).with(|own| own.mixing = mixing);
+                lay(&network, 2, 90, 90)
+            });
+        let (mut rotary, mut selective) = (rotary, selective);
+        let layout = selective.graph.layout().clone();
+        for entry in layout.entries() {
+            let numbers: Vec<f64> = match &entry.name[..] {
+                "position.selective.0.weight" => vec![0.0; entry.range.len()],
+                "position.selective.0.bias" => vec![1.0; entry.range.len()],
+                name => net::parameter(&rotary, name).to_vec(),
+            };
+            selective.graph.parameters_mut()[entry.range.clone()].copy_from_slice(&numbers);
+        }
+        let batch = batch(rotary.network(), 180, 4);
+        let far = error(&hidden(&mut selective, &batch), &hidden(&mut rotary, &batch));
+        assert!(far < 1e-11, "{mixing:?}, {base}: {far:.1e}");
     }
 }
 

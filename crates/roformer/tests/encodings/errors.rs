@@ -2,9 +2,9 @@
 
 use super::net::{NONE, batch, lay, network};
 use roformer::encoding::{
-    Deberta, Encoding, Hierarchical, Randomised, ReceptiveField, Rotary, Shaw, T5, Xpos,
+    Deberta, Encoding, Extend, Hierarchical, Randomised, ReceptiveField, Rotary, Shaw, T5, Xpos,
 };
-use roformer::graph::{Batch, IGNORE};
+use roformer::graph::{Batch, Far, IGNORE};
 use roformer::network::{Network, Task};
 use rope::{Schedule, Yarn};
 
@@ -74,11 +74,19 @@ fn encodings_refuse_what_they_cannot_be() {
         (parsed("layers:far=0"), "0"),
         (parsed("forget"), "without a causal mask"),
         (parsed("fire"), "without a causal mask"),
+        (parsed("selective"), "without a causal mask"),
+        (parsed("extend"), "without a causal mask"),
     ] {
         refused(&network(encoding, false), value);
     }
     for (label, value) in [
         ("forget:bias=101", "101"),
+        ("selective:bias=-101", "-101"),
+        ("selective:base=0", "0"),
+        ("extend:window=0", "0"),
+        ("extend:group=1", "1"),
+        ("extend:base=-2", "-2"),
+        ("extend:dim=9", "9"),
         ("fire:hidden=0", "0"),
         ("fire:hidden=4096", "4096"),
         ("fire:rate=0", "0"),
@@ -86,12 +94,20 @@ fn encodings_refuse_what_they_cannot_be() {
     ] {
         refused(&network(parsed(label), true), value);
     }
+    let far = Far { window: 8, group: None };
+    let learned = Rotary { is_learned: true, ..Rotary::default() };
+    let dynamic = Schedule::DynamicNtk { factor: 2.0, trained_length: 8 };
+    for (rotary, value) in [
+        (learned, "learned"),
+        (Rotary { schedule: dynamic, ..Rotary::default() }, "that does not change with the length"),
+    ] {
+        refused(&network(Encoding::Extend(Extend { far, rotary }), true), value);
+    }
     for encoding in Encoding::all() {
         let odd = network(encoding.clone(), true).with(|own| own.head_dim = 7);
         match encoding.name() {
-            "rotary" | "receptive" | "xpos" | "randomised" | "pose" | "clipped" | "layers" => {
-                refused(&odd, "7")
-            }
+            "rotary" | "receptive" | "xpos" | "randomised" | "pose" | "clipped" | "layers" | "selective"
+            | "extend" => refused(&odd, "7"),
             _ => drop(lay(&odd, 2, 5, 20)),
         }
     }
@@ -191,7 +207,9 @@ fn batches_that_do_not_fit_are_refused() {
 /// Tables by distance know places in the text alone: positions given to them would be passed over in silence.
 #[test]
 fn positions_are_refused_where_they_are_not_read() {
-    for name in ["shaw", "xlnet", "t5", "deberta", "alibi", "sandwich", "fire", "forget"] {
+    for name in
+        ["shaw", "xlnet", "t5", "deberta", "alibi", "sandwich", "fire", "forget", "selective", "extend"]
+    {
         let encoding = Encoding::all().into_iter().find(|encoding| encoding.name() == name).unwrap();
         let network = network(encoding, true);
         let mut laid = lay(&network, 2, 5, 20);

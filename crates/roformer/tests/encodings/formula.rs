@@ -120,6 +120,7 @@ impl Rotation {
             Encoding::Xpos(own) => Rotary { base: own.base, pairing: own.pairing, ..Rotary::default() },
             Encoding::Randomised(own) => own.rotary.clone(),
             Encoding::Pose(own) => own.rotary.clone(),
+            Encoding::Extend(own) => own.rotary.clone(),
             Encoding::Forget(own) if own.is_rotary => Rotary::default(),
             Encoding::High(own) => Rotary { part: Some(own.part), ..Rotary::default() },
             Encoding::Clipped(own) => Rotary { base: own.base, ..Rotary::default() },
@@ -200,6 +201,46 @@ impl Rotation {
         }
         out
     }
+}
+
+/// θ_j·Σ (w·x + b) over the tokens of Selective RoPE that were read, for each pair of a key head.
+fn angles<'a>(
+    laid: &Laid<f64>,
+    network: &Network,
+    base: f64,
+    key_head: usize,
+    read: impl Iterator<Item = &'a Vec<f64>>,
+) -> Vec<f64> {
+    let [weight, bias] =
+        ["weight", "bias"].map(|part| parameter(laid, &format!("position.selective.0.{part}")));
+    let (width, pairs) = (network.blueprint.width, bias.len() / network.blueprint.key_heads);
+    let mut angles = vec![0.0; pairs];
+    for x in read {
+        for (j, angle) in angles.iter_mut().enumerate() {
+            let own = key_head * pairs + j;
+            let z = dot(row(weight, width, own), x) + bias[own];
+            *angle += base.powf(-(j as f64) / pairs as f64) * z;
+        }
+    }
+    angles
+}
+
+/// x of a key head, turned by what was read up to its token.
+pub fn selected(
+    laid: &Laid<f64>,
+    network: &Network,
+    key_head: usize,
+    read: &[Vec<f64>],
+    x: &[f64],
+) -> Vec<f64> {
+    let Encoding::Selective(own) = network.blueprint.encoding else { panic!("no selective encoding") };
+    let angles = angles(laid, network, own.base, key_head, read.iter());
+    let pairs = x.chunks(2).zip(angles);
+    let turn = |(x, angle): (&[f64], f64)| {
+        let (sin, cos) = angle.sin_cos();
+        [x[0] * cos - x[1] * sin, x[0] * sin + x[1] * cos]
+    };
+    pairs.flat_map(turn).collect()
 }
 
 /// T5's bucket, by its definition in logarithms; whole numbers of steps are not to be lost to rounding.
@@ -315,6 +356,26 @@ pub fn score(laid: &Laid<f64>, network: &Network, rotation: Option<&Rotation>, p
                 size(q[c]) * size(k[c]) * ((n - m) * theta + phase(c)).cos()
             };
             (0..d).map(term).sum::<f64>() / root
+        }
+        Encoding::Extend(own) => {
+            let (window, rotation) = (own.far.window as i64, rotation.unwrap());
+            let distance = match own.far.group.map(|group| group as i64) {
+                _ if distance < window => distance,
+                None => window,
+                Some(group) => pair.i / group + window - window / group - pair.j / group,
+            };
+            rotation.score(q, k, distance as f64) / root
+        }
+        Encoding::Selective(own) => {
+            // Of all that was read after the key, up to the query.
+            let group = network.blueprint.heads / network.blueprint.key_heads;
+            let between = pair.read.iter().skip(pair.j as usize + 1).take(distance.max(0) as usize);
+            let angles = angles(laid, network, own.base, head / group, between);
+            let term = |(j, angle): (usize, &f64)| {
+                let (a, b) = (2 * j, 2 * j + 1);
+                (q[a] * k[a] + q[b] * k[b]) * angle.cos() - (q[b] * k[a] - q[a] * k[b]) * angle.sin()
+            };
+            angles.iter().enumerate().map(term).sum::<f64>() / root
         }
         Encoding::Kerple(_) => {
             let learned = row(parameter(laid, "position.kerple.0.weight"), 2, head);

@@ -43,6 +43,7 @@ fn linear_attention_carries_what_it_can() {
             ("forget", "shrink token by token"),
             ("pope", "features of its own"),
             ("layers", "through a window"),
+            ("extend", "know how far each is"),
         ];
         let other = others.iter().find(|(known, _)| *known == name);
         if biases.contains(&name) || tables.contains(&name) || other.is_some() {

@@ -85,7 +85,14 @@ fn attention(
                 Mixing::Linear(form) => {
                     let seen = |j: usize| if sees(i, j) { 1.0 } else { 0.0 };
                     let at = |j: usize| position(j) as f64;
-                    let pair = |j: usize| linear_pair(form, rotation.as_ref(), [q(i), k(j)], [at(i), at(j)]);
+                    let selected =
+                        |x: &[f64], token: usize| formula::selected(laid, network, group, &read[..=token], x);
+                    let pair = |j: usize| match network.blueprint.encoding {
+                        Encoding::Selective(_) => {
+                            selected_pair(form, [q(i), k(j)], &|q| selected(q, i), &|k| selected(k, j))
+                        }
+                        _ => linear_pair(form, rotation.as_ref(), [q(i), k(j)], [at(i), at(j)]),
+                    };
                     let total: f64 = (0..length).map(|j| seen(j) * pair(j)[1]).sum();
                     (0..length).map(|j| seen(j) * pair(j)[0] / total).collect()
                 }
@@ -116,6 +123,21 @@ fn linear_pair(
     }
     let (q, k) = (features(form.queries, q), features(form.keys, k));
     [rotation.score(&q, &k, m - n), dot(&q, &k)]
+}
+
+/// The same where queries and keys turn by what was read.
+fn selected_pair(
+    form: LinearForm,
+    [q, k]: [&[f64]; 2],
+    turn_query: &dyn Fn(&[f64]) -> Vec<f64>,
+    turn_key: &dyn Fn(&[f64]) -> Vec<f64>,
+) -> [f64; 2] {
+    if form.rotates_before {
+        let product = dot(&features(form.queries, &turn_query(q)), &features(form.keys, &turn_key(k)));
+        return [product; 2];
+    }
+    let (q, k) = (features(form.queries, q), features(form.keys, k));
+    [dot(&turn_query(&q), &turn_key(&k)), dot(&q, &k)]
 }
 
 fn features(map: FeatureMap, x: &[f64]) -> Vec<f64> {

@@ -2,6 +2,7 @@
 
 mod common;
 mod data;
+mod encoded;
 mod resume;
 mod settings;
 mod stretched;

@@ -2,7 +2,7 @@
 
 use crate::common::{Folder, begin, go_on, request, small, text};
 use roformer::Error;
-use roformer::encoding::{Hierarchical, Sizes};
+use roformer::encoding::{Encoding, Hierarchical, Sizes};
 use roformer::graph::Builder;
 use roformer::model::{Input, Model};
 use roformer::train::{Run, Settings, Start};
@@ -15,7 +15,7 @@ fn learned_positions_are_stretched() {
     let settings = Settings { encoding: "learned".into(), block: 8, steps: 20, dropout: 0.0, ..small() };
     let first = folder.0.join("first");
     begin(&first, &settings, &data).unwrap().go(go_on).unwrap();
-    let own = Hierarchical { alpha: 0.3, ..Hierarchical::default() };
+    let asked = Encoding::Hierarchical(Hierarchical { alpha: 0.3, ..Hierarchical::default() });
     let onto = |name: &str, start: Start, block: usize| {
         let still =
             Settings { block, lr: 1e-30, min_lr: 0.0, weight_decay: 0.0, steps: 1, ..settings.clone() };
@@ -31,7 +31,7 @@ fn learned_positions_are_stretched() {
             .map(|out| out.last_hidden_state)
     };
     // Texts of up to n tokens have the bits that they had; longer ones, up to n², can be read now.
-    let run = onto("second", Start::Stretched(first.join("last"), own), 40).unwrap();
+    let run = onto("second", Start::Encoded(first.join("last"), asked.clone()), 40).unwrap();
     assert_eq!(run.trainer().settings().encoding, "hierarchical:positions=8,alpha=0.3");
     drop(run);
     let (short, long) = (last("first"), last("second"));
@@ -73,9 +73,9 @@ fn learned_positions_are_stretched() {
         error.contains("block is 9; expected at most 8") && error.contains("stretches learned ones to 64"),
         "{error}"
     );
-    let error = refused(Start::Stretched(first.join("last"), own), 65);
+    let error = refused(Start::Encoded(first.join("last"), asked.clone()), 65);
     assert!(error.contains("block is 65; expected at most 64, the square of the 8 positions"), "{error}");
-    let error = refused(Start::Stretched(folder.0.join("second/last"), own), 8);
+    let error = refused(Start::Encoded(folder.0.join("second/last"), asked), 8);
     assert!(error.contains("whose encoding is hierarchical"), "{error}");
     // Fewer tokens than the table has rows keep all of them.
     onto("fourth", Start::Checkpoint(first.join("last")), 5).unwrap();

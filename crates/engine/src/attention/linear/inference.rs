@@ -2,7 +2,7 @@
 
 use super::{Inputs, Options, Shape, Shift, State, Workspace, attend};
 use crate::error::{Error, Result};
-use crate::graph::FeatureMap;
+use crate::graph::{FeatureMap, TurnedHeads};
 use crate::ops::{LinearWork, Real};
 use rope::{Positions, Table, Turn, ViewMut};
 
@@ -40,8 +40,13 @@ pub(crate) struct Features<T> {
 }
 
 impl<T: Real> Features<T> {
-    /// Of joined queries, keys and values `[batch · length, 3 · heads · head_dim]`; keys join those of a state.
-    pub fn new(work: &LinearWork<T>, joined: &[T], carried: Option<&mut Carried<T>>) -> Result<Self> {
+    /// Of joined queries, keys and values `[batch · length, 3 · heads · head_dim]`, which turn by the work's rotation or by turns
+    /// `[batch · length, heads · features]`; keys join those of a state.
+    pub fn new(
+        work: &LinearWork<T>,
+        (joined, turns): (&[T], Option<&[T]>),
+        carried: Option<&mut Carried<T>>,
+    ) -> Result<Self> {
         let LinearWork { form, batch, length, heads, head_dim, .. } = *work;
         let width = heads * head_dim;
         let part = |part: usize| -> Vec<T> {
@@ -53,9 +58,21 @@ impl<T: Real> Features<T> {
             let mut view = ViewMut::strided(x, [batch, length, heads, dim], steps)?;
             Ok(table.at(Positions::From(work.first))?.rotate(Turn::Forward, &mut view)?)
         };
-        if let (Some((queries, keys, _)), true) = (work.rotation, form.rotates_before) {
-            turn(&mut q, queries, head_dim)?;
-            turn(&mut k, keys, head_dim)?;
+        // By which tokens turn: queries and keys alike, where it is by what is read.
+        let turn_both = |q: &mut [T], k: &mut [T], dim: usize| -> Result<()> {
+            if let Some((queries, keys, _)) = work.rotation {
+                turn(q, queries, dim)?;
+                turn(k, keys, dim)?;
+            }
+            if let Some(turns) = turns {
+                let all =
+                    TurnedHeads { step: heads * dim, offset: 0, heads, key_heads: heads, head_dim: dim };
+                [q, k].into_iter().for_each(|x| all.forward(turns, x));
+            }
+            Ok(())
+        };
+        if form.rotates_before {
+            turn_both(&mut q, &mut k, head_dim)?;
         }
         let (sizes, features) = ([batch, length, heads], form.queries.features(head_dim));
         let mut query_features = vec![T::ZERO; batch * length * heads * features];
@@ -68,14 +85,11 @@ impl<T: Real> Features<T> {
             map.forward(sizes, &k, Shift::Head(&shifts), &mut key_features);
         }
         let (mut rotated_queries, mut rotated_keys) = (query_features.clone(), key_features.clone());
-        if let Some((queries, keys, values)) = work.rotation {
-            if !form.rotates_before {
-                turn(&mut rotated_queries, queries, features)?;
-                turn(&mut rotated_keys, keys, features)?;
-            }
-            if values {
-                turn(&mut v, queries, head_dim)?;
-            }
+        if !form.rotates_before {
+            turn_both(&mut rotated_queries, &mut rotated_keys, features)?;
+        }
+        if let Some((queries, _, true)) = work.rotation {
+            turn(&mut v, queries, head_dim)?;
         }
         Ok(Features {
             queries: [rotated_queries, query_features],
@@ -100,14 +114,14 @@ impl<T: Real> Carried<T> {
     }
 }
 
-/// Results `[batch · length, heads · head_dim]` of joined queries, keys and values.
+/// Results `[batch · length, heads · head_dim]` of joined queries, keys and values, and what they turn by where it is given.
 pub fn infer<T: Real>(
     work: &LinearWork<T>,
-    joined: &[T],
+    joined_and_turns: (&[T], Option<&[T]>),
     mut carried: Option<&mut Carried<T>>,
     out: &mut [T],
 ) -> Result<()> {
-    let features = Features::new(work, joined, carried.as_deref_mut())?;
+    let features = Features::new(work, joined_and_turns, carried.as_deref_mut())?;
     let Features { queries: [qn, qd], keys: [kn, kd], values, shape } = &features;
     let inputs = Inputs { qn, kn, qd, kd, v: values };
     // Features may carry a common factor, which cancels only without an ε.

@@ -24,11 +24,12 @@ impl<T: Real> Softmax<T> {
             chunk,
             dropout,
             ref terms,
+            distant,
         } = self.attend;
         let length = joined.rows / batch;
         check_chunks(chunk, length)?;
         check_cap(terms.cap)?;
-        for (term, encoding) in [(terms.pairs, "fire"), (terms.gate, "forget")] {
+        for (term, encoding) in [(terms.pairs, "fire"), (terms.gate, "forget"), (distant, "extend")] {
             if term.is_some() {
                 return Err(Error::Device(format!(
                     "the encoding {encoding} has no form for a GPU; use the CPU"

@@ -35,9 +35,9 @@ impl<T: Real> Rotate<T> {
         let Columns { first, heads, length, .. } = self.columns;
         let place = lowering.place(x);
         let (span, arithmetic) = (place.span, place.storage.arithmetic());
-        let positions = match self.is_by_place {
-            true => lowering.constant(&(0..length as u32).collect::<Vec<u32>>()),
-            false => lowering.positions(length),
+        let positions = match &self.places {
+            Some(places) => lowering.constant(places),
+            None => lowering.positions(length),
         };
         let heads = Heads { positions, batch: x.rows / length, length, width: x.width, first, heads };
         let table = lowering.table(&self.table, frequencies.is_none())?;

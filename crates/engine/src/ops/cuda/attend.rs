@@ -1,7 +1,7 @@
 //! Attention: which kernel, how many blocks, and its arguments.
 
 use super::arguments::{Attend, Sizes, Vectors};
-use super::{Buffer, Cuda, check_chunks};
+use super::{Buffer, Cuda, check_mask};
 use crate::attention::softmax::{Mask, Reach, Shape};
 use crate::error::{Error, Result};
 use crate::ops::{Part, Real};
@@ -64,7 +64,7 @@ impl Cuda {
         out: &Buffer<T>,
     ) -> Result<()> {
         let Shape { batch, queries, keys, heads, head_dim, .. } = *shape;
-        check_chunks(mask.chunks.map(|chunks| chunks.size), keys)?;
+        check_mask(mask, keys)?;
         let window = mask.window;
         let places = self.places(shape, [&q, &k, &v], mask, out);
         if out.len == 0 {

@@ -464,12 +464,14 @@ impl Backend for Cuda {
         &self,
         work: &LinearWork<'_, T>,
         joined: &Buffer<T>,
+        turns: Option<&Buffer<T>>,
         state: Option<&mut Carried<T>>,
         out: &mut Buffer<T>,
     ) -> Result<()> {
         let joined = self.fetch_list(joined, joined.len)?;
+        let turns = turns.map(|turns| self.fetch_list(turns, turns.len)).transpose()?;
         let mut results = vec![T::ZERO; out.len];
-        infer(work, &joined, state, &mut results)?;
+        infer(work, (&joined, turns.as_deref()), state, &mut results)?;
         self.store(&out.block, 0, &results)
     }
 

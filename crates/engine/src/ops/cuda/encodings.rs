@@ -4,7 +4,7 @@
 use super::arguments::{Sizes, Vectors};
 use super::attend::steps;
 use super::kernels::narrow;
-use super::{Arithmetic, Buffer, Cuda, check_chunks};
+use super::{Arithmetic, Buffer, Cuda, check_mask};
 use crate::attention::softmax::{Mask, Shape};
 use crate::error::{Error, Result};
 use crate::ops::{Part, Real, TermRows, Terms};
@@ -116,7 +116,7 @@ impl Cuda {
         out: &Buffer<T>,
     ) -> Result<()> {
         let Shape { batch, queries, keys, heads, head_dim, .. } = *shape;
-        check_chunks(mask.chunks.map(|chunks| chunks.size), keys)?;
+        check_mask(mask, keys)?;
         for (is_there, encoding) in [(terms.pairs.is_some(), "fire"), (terms.gate.is_some(), "forget")] {
             if is_there {
                 return Err(Error::Device(format!(

@@ -29,6 +29,7 @@ pub use memory::Buffer;
 pub use product::Matrix;
 
 use super::Real;
+use crate::attention::softmax::Mask;
 use crate::error::{Error, Result};
 use encodings::Encodings;
 use gpu::{Device, Landing, Queue};
@@ -85,6 +86,14 @@ pub(crate) fn check_cap(cap: Option<f64>) -> Result<()> {
             "scores with a soft cap of {cap} (attn_logit_softcapping, final_logit_softcapping) are not trained on a GPU: \
              use the CPU"
         ))),
+    }
+}
+
+/// Refuses a mask that no kernel knows.
+pub(crate) fn check_mask(mask: &Mask, keys: usize) -> Result<()> {
+    match mask.beyond {
+        None => check_chunks(mask.chunks.map(|chunks| chunks.size), keys),
+        Some(_) => Err(Error::Device("attention to far keys alone is not run on a GPU; use the CPU".into())),
     }
 }
 

@@ -156,6 +156,7 @@ fn on_processor(case: &Case, numbers: &Numbers) -> Given {
             reach: if case.is_causal { Reach::Causal } else { Reach::All },
             window: case.window,
             chunks: None,
+            beyond: None,
         },
         terms: attention::Terms {
             scale: Some(f64::from(scale(case))),

@@ -79,6 +79,7 @@ impl Inputs {
                 reach: if self.case.is_causal { Reach::Causal } else { Reach::All },
                 window: None,
                 chunks: None,
+                beyond: None,
             },
             terms: Terms { bias, ..Terms::default() },
             dropout: (self.case.is_training && self.case.dropout > 0.0).then_some(dropout),
