@@ -34,6 +34,7 @@ LABELS = [
     "rotary:learned=heads",
     "high:period=9",
     "clipped:period=5",
+    "contextual:positions=3",
 ]
 
 
@@ -52,6 +53,7 @@ class Encoded(training.Plain):
             "fire": {"scale": (1, 2), "inner.weight": (int(self.settings.get("hidden", 32)), 2),
                      "outer.weight": (heads, int(self.settings.get("hidden", 32)))},
             "kerple": {"weight": (heads, 2)},
+            "contextual": {"weight": (int(self.settings.get("positions", 64)) + 1, dim)},
             "rotary": {f"frequencies.{head}": (1, dim // 2) for head in range(heads)},
         }.get(self.name, {})  # fmt: skip
         # Names with dots, as the library has them: a dictionary beside the modules.
@@ -85,6 +87,8 @@ class Encoded(training.Plain):
         q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in qkv.chunk(3, dim=-1))
         scores = self.products(layer, q, k) / math.sqrt(dim) + self.biases(layer, x, length)
         scores = scores.masked_fill(training.later(length), -torch.inf)
+        if self.name == "contextual":
+            scores = scores + self.counted(layer, q, scores)
         mixed = scores.softmax(-1) @ v
         return attention.out_proj(mixed.transpose(1, 2).flatten(2))
 
@@ -112,6 +116,14 @@ class Encoded(training.Plain):
             [training.rotate(x[..., :turning], angles.cos(), angles.sin()), x[..., turning:]], dim=-1
         )
         return turn(q) @ turn(k).transpose(-1, -2)
+
+    def counted(self, layer, q, scores):
+        """q·e[p], with p what the query counts from a key on, `[batch, heads, length, length]`."""
+        table = self.part(layer, "weight")
+        places = torch.sigmoid(scores).flip(-1).cumsum(-1).flip(-1).clamp(max=table.shape[0] - 1)
+        low, high = places.floor(), places.ceil()
+        products, part = q @ table.T, places - low
+        return products.gather(-1, low.long()) * (1 - part) + products.gather(-1, high.long()) * part
 
     def frequencies(self, layer, dim):
         """θ `[heads or 1, pairs]`, where something turns."""

@@ -138,6 +138,7 @@ fn encodings() -> Vec<Encoding> {
         "forget:gate=relu",
         "forget:rotary=true",
         "fire:threshold=4",
+        "contextual:positions=3",
         "layers:window=3,far=100",
         "layers:window=0",
     ];

@@ -162,6 +162,7 @@ fn encodings() -> Vec<(String, Encoding)> {
         "forget:gate=relu",
         "forget:rotary=true,bias=0.5",
         "fire:hidden=7,threshold=3",
+        "contextual:positions=2",
         "sandwich:dim=4",
         "layers:window=2",
         "layers:every=1,far=100",

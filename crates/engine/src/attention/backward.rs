@@ -47,7 +47,7 @@ impl<T: Real> Attention<'_, T> {
         // Without terms a task has memory of one number, so that there are as many parts as tasks.
         let part = (group * size).max(1);
         let Some(all) = part.checked_mul(tasks) else { return false };
-        if !workspace.fit(head_dim, keys) || !workspace.gradients.fit(all) {
+        if !workspace.fit(head_dim, self.counted_rows(), keys) || !workspace.gradients.fit(all) {
             return false;
         }
         let Workspace { threads, gradients } = workspace;
@@ -86,6 +86,7 @@ impl<T: Real> Attention<'_, T> {
             segment_vectors,
             pairs,
             gate,
+            counted,
         } = &mut terms;
         let table_heads = [
             heads,
@@ -97,8 +98,10 @@ impl<T: Real> Attention<'_, T> {
             heads,
             heads,
             heads,
+            1,
         ];
-        let targets = [content, position, bias, query, key, value, segment_query, segment_vectors, pairs];
+        let targets =
+            [content, position, bias, query, key, value, segment_query, segment_vectors, pairs, counted];
         for (index, (target, table_heads)) in targets.into_iter().zip(table_heads).enumerate() {
             let part = parts[index];
             if let (Some(target), true) = (target, part > 0) {
@@ -114,13 +117,13 @@ impl<T: Real> Attention<'_, T> {
         true
     }
 
-    /// How many numbers one head of one sequence has of u, v, b, R, R′, V, z, E, B and g; none of what is not asked for.
+    /// How many numbers one head of one sequence has of u, v, b, R, R′, V, z, E, B, C and g; none of what is not asked for.
     fn parts(&self, gradients: &TermGradients<T>) -> [usize; PARTS] {
         let heads = self.shape.heads.max(1);
         let TermGradients {
             content, position, bias, query, key, value, segment_query, segment_vectors, ..
         } = gradients;
-        let TermGradients { pairs, gate, .. } = gradients;
+        let TermGradients { pairs, gate, counted, .. } = gradients;
         let Shape { batch, keys, .. } = self.shape;
         assert!(gate.as_ref().is_none_or(|gate| gate.len() == batch * keys * heads), "a sum for every token");
         let terms = &self.terms;
@@ -143,6 +146,7 @@ impl<T: Real> Attention<'_, T> {
             one(segment_query, terms.segments.map(|segments| segments.query), heads),
             one(segment_vectors, terms.segments.map(|segments| segments.vectors), heads),
             one(pairs, terms.pairs.map(|pairs| pairs.values), heads),
+            one(counted, terms.counted, 1),
             gate.as_ref().map_or(0, |_| keys),
         ]
     }
@@ -189,13 +193,23 @@ impl<T: Real> Attention<'_, T> {
         if seen.is_empty() {
             scratch.dq[..tile.queries * dim].fill(T::ZERO);
         }
-        for key in seen.clone().step_by(KEYS) {
+        let is_counted = self.terms.counted.is_some();
+        if is_counted {
+            self.carry_counts(tile, &seen, scratch);
+        }
+        for (index, key) in seen.clone().step_by(KEYS).enumerate() {
             (tile.key, tile.keys) = (key, KEYS.min(seen.end - key));
+            if is_counted {
+                self.recall_counts(index, &mut scratch.counts);
+            }
             self.score_gradients(&tile, keep, dout, scratch);
+            if is_counted {
+                self.counted_backward(&tile, &scratch.ds, &mut scratch.counts);
+            }
             self.add_inputs(&tile, dout, (key > seen.start, !is_first), scratch);
             self.add_terms(&tile, dout, sums, scratch);
         }
-        let Scratch { dq, dq_by_table, dq_by_segment, .. } = scratch;
+        let Scratch { dq, dq_by_table, dq_by_segment, counts, .. } = scratch;
         let [q, by_table, by_segment] =
             [dq, dq_by_table, dq_by_segment].map(|memory| &mut memory[..tile.queries * dim]);
         // What reached the queries by way of keys reached u, too, what by way of the table v, and by way of segments z.
@@ -213,6 +227,7 @@ impl<T: Real> Attention<'_, T> {
                 give(by_way, q, true);
             }
         }
+        self.end_counts(&tile, q, sums.counted, counts);
     }
 
     /// The weights of a tile, after dropout, into the scratch's `scores`, and the gradient of its scores into `ds`.
@@ -241,7 +256,9 @@ impl<T: Real> Attention<'_, T> {
     /// What a tile gives to q and to k and v where they meet each other, added or set as `accumulate` says of both.
     fn add_inputs(&self, tile: &Tile, dout: Strided<T>, accumulate: (bool, bool), scratch: &mut Scratch<T>) {
         let (dim, scale) = (self.shape.head_dim, self.scale());
-        let Scratch { scores, ds, content, dq, dk, dv, .. } = scratch;
+        let Scratch { scores, ds, content, counts, dq, dk, dv, .. } = scratch;
+        // Where something is counted, the products of queries and keys are more than a part of scores.
+        let ds = if self.terms.counted.is_some() { &counts.gates } else { ds };
         let (weights, ds) = (Strided::rows(scores, KEYS), Strided::rows(ds, KEYS));
         let sizes = [tile.queries, dim, tile.keys];
         multiply((dq, dim), ds, self.keys(tile), sizes, scale, accumulate.0, Threads::One);

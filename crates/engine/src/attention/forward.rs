@@ -29,7 +29,7 @@ impl<T: Real> Attention<'_, T> {
         if out.is_empty() {
             return true;
         }
-        if !workspace.fit(head_dim, 0) {
+        if !workspace.fit(head_dim, self.counted_rows(), 0) {
             return false;
         }
         let keep = self.dropout.as_ref().map(Keep::new);
@@ -66,9 +66,9 @@ impl<T: Real> Attention<'_, T> {
         scratch.total.fill(T::ZERO);
         self.prepare(&tile, scratch);
         let seen = self.seen(tile.sequence, tile.query, tile.queries);
-        for key in seen.clone().step_by(KEYS) {
+        for (n, key) in self.order(&seen).enumerate() {
             (tile.key, tile.keys) = (key, KEYS.min(seen.end - key));
-            let is_first = key == seen.start;
+            let is_first = n == 0;
             self.scores(&tile, scratch);
             let Scratch { scores, largest, total, shrink, .. } = &mut *scratch;
             let running = Running {

@@ -6,6 +6,7 @@
 #[allow(unsafe_code, reason = "threads write apart")]
 mod backward;
 mod band;
+mod counted;
 mod dropout;
 mod forward;
 pub mod linear;

@@ -112,7 +112,7 @@ fn give_each<T: Real>(
 }
 
 /// How many terms have gradients.
-pub(super) const PARTS: usize = 10;
+pub(super) const PARTS: usize = 11;
 
 /// What one head of one sequence gives to the terms.
 pub(super) struct Sums<'a, T> {
@@ -125,18 +125,43 @@ pub(super) struct Sums<'a, T> {
     pub segment_query: &'a mut [T],
     pub segment_vectors: &'a mut [T],
     pub pairs: &'a mut [T],
+    pub counted: &'a mut [T],
     pub gate: &'a mut [T],
 }
 
 impl<'a, T> Sums<'a, T> {
     pub fn new(mut memory: &'a mut [T], parts: &[usize; PARTS]) -> Self {
-        let [content, position, bias, query, key, value, segment_query, segment_vectors, pairs, gate] = parts
-            .map(|part| {
-                let (first, rest) = std::mem::take(&mut memory).split_at_mut(part);
-                memory = rest;
-                first
-            });
-        Sums { content, position, bias, query, key, value, segment_query, segment_vectors, pairs, gate }
+        let mut next = |part: usize| {
+            let (first, rest) = std::mem::take(&mut memory).split_at_mut(part);
+            memory = rest;
+            first
+        };
+        let [
+            content,
+            position,
+            bias,
+            query,
+            key,
+            value,
+            segment_query,
+            segment_vectors,
+            pairs,
+            counted,
+            gate,
+        ] = parts.map(&mut next);
+        Sums {
+            content,
+            position,
+            bias,
+            query,
+            key,
+            value,
+            segment_query,
+            segment_vectors,
+            pairs,
+            counted,
+            gate,
+        }
     }
 }
 

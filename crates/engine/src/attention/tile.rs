@@ -1,6 +1,7 @@
 //! Scores of some queries against some keys, with all position terms, and the memory for them.
 
 use super::band::Band;
+use super::counted::Counts;
 use super::softmax::Shape;
 use super::terms::{Attention, Pairs, Segments, Table};
 use crate::ops::multiply::{Strided, Threads, multiply};
@@ -41,16 +42,18 @@ impl<T: Real> Workspace<T> {
             let bands = [&scratch.query.vectors, &scratch.key.vectors, &scratch.value.vectors];
             let queries = [content, position, segmented, dq, dq_by_table, dq_by_segment];
             let others = [scores, ds, products, vectors, dk, dv].into_iter().chain(queries);
-            bands.into_iter().chain(others).map(|memory| memory.len()).sum::<usize>()
+            let numbers = bands.into_iter().chain(others).map(|memory| memory.len()).sum::<usize>();
+            numbers * size_of::<T>() + scratch.counts.bytes()
         };
-        (self.threads.iter().map(scratch).sum::<usize>() + self.gradients.len()) * size_of::<T>()
+        self.threads.iter().map(scratch).sum::<usize>() + self.gradients.len() * size_of::<T>()
     }
 
-    /// Makes sure of enough memory for heads of this size and, on the way back, so many keys; `false` if there is not.
-    pub(super) fn fit(&mut self, dim: usize, keys: usize) -> bool {
+    /// Makes sure of enough memory for heads of this size, so many rows that are chosen by counting and, on the way back, so many
+    /// keys; `false` if there is not.
+    pub(super) fn fit(&mut self, dim: usize, counted: usize, keys: usize) -> bool {
         self.threads.iter_mut().all(|scratch| {
             let scratch = scratch.get_mut().unwrap_or_else(PoisonError::into_inner);
-            scratch.fit(dim, keys)
+            scratch.fit(dim, keys) && (counted == 0 || scratch.counts.fit(counted, keys))
         })
     }
 }
@@ -75,6 +78,8 @@ pub(super) struct Scratch<T> {
     pub query: Band<T>,
     pub key: Band<T>,
     pub value: Band<T>,
+    /// What queries count.
+    pub counts: Counts<T>,
     /// Products with a band, or sums over its slots: `SPAN` numbers for each query or each key.
     pub products: Memory<T>,
     /// The gradient of a band `[SPAN, head_dim]`.
@@ -104,6 +109,7 @@ impl<T: Real> Scratch<T> {
             query: Band::new()?,
             key: Band::new()?,
             value: Band::new()?,
+            counts: Counts::new()?,
             products: Memory::zeros(QUERIES.max(KEYS) * SPAN)?,
             vectors: empty()?,
             biases: [T::ZERO; SPAN],
@@ -197,7 +203,7 @@ impl<'a, T: Real> Attention<'a, T> {
     }
 
     /// The queries of a tile as they lie in memory.
-    fn queries(&self, tile: &Tile) -> Strided<'a, T> {
+    pub(super) fn queries(&self, tile: &Tile) -> Strided<'a, T> {
         let q = self.q.head(&self.shape, tile.sequence, tile.head);
         Strided::rows(&q[tile.query * self.q.token..], self.q.token)
     }
@@ -214,9 +220,17 @@ impl<'a, T: Real> Attention<'a, T> {
         Strided::rows(&v[tile.key * self.v.token..], self.v.token)
     }
 
+    /// The tiles of the keys that some queries see, in the order in which what is counted wants them: from the last on.
+    pub(super) fn order(&self, seen: &Range<usize>) -> impl Iterator<Item = usize> + use<T> {
+        let (start, count, is_counted) =
+            (seen.start, seen.len().div_ceil(KEYS), self.terms.counted.is_some());
+        (0..count).map(move |n| start + KEYS * if is_counted { count - 1 - n } else { n })
+    }
+
     /// Adds u, v and z to the queries of a tile, for all tiles of these queries.
     pub(super) fn prepare(&self, tile: &Tile, scratch: &mut Scratch<T>) {
         let dim = self.shape.head_dim;
+        self.begin_counts(tile, &mut scratch.counts);
         let queries = self.queries(tile);
         for (vectors, target) in [
             (self.terms.content, &mut scratch.content),
@@ -301,7 +315,8 @@ impl<'a, T: Real> Attention<'a, T> {
     pub(super) fn scores(&self, tile: &Tile, scratch: &mut Scratch<T>) {
         let (dim, scale) = (self.shape.head_dim, self.scale());
         let sizes = [tile.queries, tile.keys];
-        let Scratch { scores, content, position, segmented, query, key, products, biases, .. } = scratch;
+        let Scratch { scores, content, position, segmented, query, key, counts, products, biases, .. } =
+            scratch;
         product(
             (scores, KEYS),
             self.content(tile, content),
@@ -309,6 +324,9 @@ impl<'a, T: Real> Attention<'a, T> {
             [tile.queries, tile.keys, dim],
             scale,
         );
+        if self.terms.counted.is_some() {
+            self.add_counted(tile, scores, counts);
+        }
         if let Some(table) = &self.terms.query {
             self.gather(table, tile, query);
             let vectors = Strided::rows(&query.vectors, dim).transposed();
@@ -371,7 +389,7 @@ impl<'a, T: Real> Attention<'a, T> {
     }
 
     /// −∞ for what the mask hides.
-    fn hide(&self, tile: &Tile, scores: &mut [T]) {
+    pub(super) fn hide(&self, tile: &Tile, scores: &mut [T]) {
         let shape = &self.shape;
         let seen = |query: usize| self.mask.seen(shape, tile.sequence, query);
         // What all see: no later query sees less at the end, no earlier one less at the start.

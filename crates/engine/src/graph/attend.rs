@@ -30,7 +30,7 @@ pub struct SegmentTerm {
     pub vectors: Value,
 }
 
-/// The position terms 2 to 9 of one layer, where the first is added to embeddings, and that of segments.
+/// The position terms 2 to 10 of one layer, where the first is added to embeddings, and that of segments.
 #[derive(Default)]
 pub struct Terms {
     /// (2) The rotation.
@@ -55,6 +55,8 @@ pub struct Terms {
     pub pairs: Option<Value>,
     /// (9) Sums over the tokens so far, `[batch · length, heads]`: a query's own less a key's is added to their score.
     pub gate: Option<Value>,
+    /// (10) What queries meet by what they count from a key on, `[rows, head_dim]`.
+    pub counted: Option<Value>,
     /// What scores are multiplied by, if not 1/√head_dim.
     pub scale: Option<f64>,
 }
@@ -168,6 +170,7 @@ impl<T: Real> Softmax<T> {
                     token: heads,
                     sequence: length * heads,
                 }),
+                counted: terms.counted.map(|value| values.get(value)),
                 // Without segments all tokens are of one: all scores of a query grow by the same, and no weight changes.
                 segments: terms.segments.filter(|_| !given.types.is_empty()).map(|own| Segments {
                     query: values.get(own.query),
@@ -216,7 +219,8 @@ impl<T: Real> Operation<T> for Softmax<T> {
         let (joined, terms) = (this.attend.joined, &this.attend.terms);
         let (length, offsets) = (joined.rows / this.attend.batch, this.offsets());
         let [content, position, bias, query, key, value, segment, vectors] = terms.values();
-        let parts = [content, position, bias, query, key, value, segment, vectors, terms.pairs, terms.gate];
+        let (pairs, gate, counted) = (terms.pairs, terms.gate, terms.counted);
+        let parts = [content, position, bias, query, key, value, segment, vectors, pairs, gate, counted];
         let mut lent = parts.map(|part| part.map(|value| gradients.lend_zeroed(value)));
         gradients.contribute(joined, |gradients, sum, accumulate| {
             let place = |offset: usize| Place {
@@ -226,8 +230,19 @@ impl<T: Real> Operation<T> for Softmax<T> {
                 sequence: length * joined.width,
             };
             let attention = this.attention(values);
-            let [content, position, bias, query, key, value, segment_query, segment_vectors, pairs, gate] =
-                lent.each_mut().map(|memory| memory.as_mut().map(|memory| &mut memory[..]));
+            let [
+                content,
+                position,
+                bias,
+                query,
+                key,
+                value,
+                segment_query,
+                segment_vectors,
+                pairs,
+                gate,
+                counted,
+            ] = lent.each_mut().map(|memory| memory.as_mut().map(|memory| &mut memory[..]));
             let has_segments = attention.terms.segments.is_some();
             let terms = TermGradients {
                 content,
@@ -240,6 +255,7 @@ impl<T: Real> Operation<T> for Softmax<T> {
                 segment_vectors: segment_vectors.filter(|_| has_segments),
                 pairs,
                 gate,
+                counted,
             };
             let given = attention::Gradients {
                 buffers: &mut [sum],

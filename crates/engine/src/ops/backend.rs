@@ -257,6 +257,8 @@ pub struct Terms<'a, M> {
     pub pairs: Option<(&'a M, usize)>,
     /// g: one number for each token and head, `[batch, keys, heads]`.
     pub gate: Option<Part<'a, M>>,
+    /// C `[rows, head_dim]`
+    pub counted: Option<&'a M>,
 }
 
 /// Vectors that queries meet by whether a key is of their segment: as [`Segments`](crate::attention::Segments).
@@ -295,6 +297,7 @@ impl<M> Default for Terms<'_, M> {
             segments: None,
             pairs: None,
             gate: None,
+            counted: None,
         }
     }
 }
@@ -302,7 +305,8 @@ impl<M> Default for Terms<'_, M> {
 impl<M> Terms<'_, M> {
     /// Whether there is none but a factor of scores, so that an attention is the plain one.
     pub fn is_empty(&self) -> bool {
-        let Terms { scale: _, cap, content, position, bias, query, key, value, segments, pairs, gate } = self;
+        let Terms { scale: _, cap, content, position, bias, query, key, value, segments, .. } = self;
+        let Terms { pairs, gate, counted, .. } = self;
         let tables = [bias, query, key, value];
         cap.is_none()
             && content.is_none()
@@ -310,6 +314,7 @@ impl<M> Terms<'_, M> {
             && segments.is_none()
             && pairs.is_none()
             && gate.is_none()
+            && counted.is_none()
             && tables.iter().all(|table| table.is_none())
     }
 }

@@ -380,5 +380,6 @@ pub(super) fn host_terms<'a, T: Real>(
             token: part.token,
             sequence: part.sequence,
         }),
+        counted: terms.counted.map(|table| &**table),
     }
 }

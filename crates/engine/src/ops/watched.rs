@@ -74,11 +74,21 @@ fn weights<T: Real>(
                 let is_seen = |key: usize| {
                     seen.contains(&key) && mask.keys.is_none_or(|mask| mask[sequence * keys + key])
                 };
+                let k_of =
+                    |key: usize| &k.buffer[first(&k, sequence, key, head * key_heads / heads)..][..head_dim];
+                let gate = |key: usize| match is_seen(key) {
+                    true => 1.0 / (1.0 + (-scale * dot(&content, k_of(key))).exp()),
+                    false => 0.0,
+                };
+                let counted = terms.counted.map(|table| {
+                    let gates: Vec<f64> = (0..keys).map(gate).collect();
+                    counted(&plus(q, None, head), table, &gates)
+                });
                 let score = |key: usize| {
                     if !is_seen(key) {
                         return f64::NEG_INFINITY;
                     }
-                    let k = &k.buffer[first(&k, sequence, key, head * key_heads / heads)..][..head_dim];
+                    let k = k_of(key);
                     let (key_numbers, entry) = (plus(k, None, head), query + keys - 1 - key);
                     let bias = terms.bias.as_ref().map_or(0.0, |bias| {
                         let rows = bias.values.len() / heads;
@@ -97,7 +107,8 @@ fn weights<T: Real>(
                             |token: usize| gate.data[sequence * gate.sequence + token * gate.token + head];
                         sum(place).to_f64() - sum(key).to_f64()
                     });
-                    let score = scale * (dot(&content, k) + tables) + bias + pair + gate;
+                    let counted = counted.as_ref().map_or(0.0, |counted| counted[key]);
+                    let score = scale * (dot(&content, k) + tables) + bias + pair + gate + counted;
                     terms.cap.map_or(score, |cap| cap * (score / cap).tanh())
                 };
                 let scores: Vec<f64> = (0..keys).map(score).collect();
@@ -109,6 +120,18 @@ fn weights<T: Real>(
         }
     }
     all
+}
+
+/// What a query meets at each key, of a table by what it counts from there on.
+fn counted<T: Real>(q: &[f64], table: &[T], gates: &[f64]) -> Vec<f64> {
+    let rows: Vec<f64> = table.chunks_exact(q.len()).map(|row| dot(q, row)).collect();
+    let last = rows.len() - 1;
+    let at = |key: usize| {
+        let place = gates[key..].iter().sum::<f64>().min(last as f64);
+        let (row, part) = (place as usize, place.fract());
+        (1.0 - part) * rows[row] + part * rows[last.min(row + 1)]
+    };
+    (0..gates.len()).map(at).collect()
 }
 
 /// The weights of linear attention, by their definition: of either sign where features are rotated.
@@ -193,11 +216,12 @@ mod tests {
         let keys: Vec<bool> = (0..14).map(|key| key != 9).collect();
         let (query, vectors) = (numbers(4, 12), numbers(5, 24));
         let ids: Vec<u32> = (0..14).map(|token| token % 5 / 2).collect();
+        let table = numbers(6, 4 * 3);
         let all = [(Reach::All, false), (Reach::Causal, true), (Reach::Prefix(&[4, 1]), false)];
         for (reach, has_segments) in all {
             let segments =
                 has_segments.then_some(TermSegments { query: &query, vectors: &vectors, ids: &ids });
-            let terms = Terms { segments, ..Terms::default() };
+            let terms = Terms { segments, counted: has_segments.then_some(&table), ..Terms::default() };
             let watched = Watched::default();
             let mut out = Memory::zeros(2 * 5 * 12).unwrap();
             let scratch = watched.scratch().unwrap();

@@ -13,7 +13,7 @@ use rope::{Rope, Schedule};
 pub(crate) struct Evaluated<T> {
     /// Term 1.
     pub codes: Option<Codes<T>>,
-    /// Terms 2 to 9 of each layer.
+    /// Terms 2 to 10 of each layer.
     pub layers: Vec<LayerTerms<T>>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Codes<T> {
     pub merge: Option<Vec<T>>,
 }
 
-/// Terms 2 to 9 of one layer.
+/// Terms 2 to 10 of one layer.
 pub(crate) struct LayerTerms<T> {
     /// The rotations, one for all heads or one for each key head, and whether values are rotated too.
     pub rotation: Option<(Vec<Rope>, bool)>,
@@ -47,6 +47,8 @@ pub(crate) struct LayerTerms<T> {
     pub pairs: Option<Vec<T>>,
     /// What sums over tokens are made of.
     pub gate: Option<GateOf<T>>,
+    /// C `[rows, head_dim]`
+    pub counted: Option<Vec<T>>,
     /// The factor of scores.
     pub scale: Option<f64>,
 }
@@ -116,6 +118,7 @@ impl<T: Real> Evaluated<T> {
                 content: terms.content.map(list),
                 position: terms.position.map(list),
                 pairs: terms.pairs.map(list),
+                counted: terms.counted.map(list),
                 gate: gate.map(|GateTerm { weight, bias, gate }| GateOf {
                     weight: learned(weight),
                     bias: learned(bias),

@@ -10,7 +10,7 @@ use rope::{Pairing, Schedule};
 const LONGEST: usize = 256;
 
 /// What each encoding takes, and for what: shown where something else was given.
-const ALLOWED: [(&str, &str); 22] = [
+const ALLOWED: [(&str, &str); 23] = [
     ("none", ""),
     ("sinusoidal", "merge=add|concatenate"),
     ("learned", "offset=N, merge=add|concatenate"),
@@ -28,6 +28,7 @@ const ALLOWED: [(&str, &str); 22] = [
     ("sandwich", "dim=N"),
     ("fire", "hidden=N, rate=X, threshold=X"),
     ("forget", "gate=sigmoid|relu, bias=X, rotary=true|false"),
+    ("contextual", "positions=N"),
     (
         "rotary",
         "base=X, dim=N, part=X, pairing=interleaved|half, fraction=X, values=true|false, learned=true|false|heads",
@@ -170,6 +171,7 @@ fn set(encoding: &mut Encoding, key: &str, value: &str) -> Option<()> {
                 _ => return None,
             };
         }
+        (Encoding::Contextual(it), "positions") => it.positions = count()?,
         (Encoding::Rotary(it), "part") => it.part = Some(number()?),
         (Encoding::Rotary(it), "base") => it.base = number()?,
         (Encoding::Rotary(it), "dim") => it.rotary_dim = Some(count()?),
@@ -287,6 +289,7 @@ fn settings(encoding: &Encoding) -> Vec<(&'static str, String)> {
             };
             vec![("gate", gate.into()), ("bias", it.bias.to_string()), ("rotary", it.is_rotary.to_string())]
         }
+        Encoding::Contextual(it) => vec![("positions", it.positions.to_string())],
         Encoding::Rotary(it) => {
             let mut all = vec![("base", it.base.to_string())];
             all.extend(it.rotary_dim.map(|dim| ("dim", dim.to_string())));
@@ -391,6 +394,7 @@ mod tests {
             "kerple:strength=2,rate=0.25,kernel=power",
             "rotary:part=0.25,learned=heads",
             "forget:gate=relu,bias=-1,rotary=true",
+            "contextual:positions=9",
             "pose:range=300,pieces=3,base=500",
             "layers:every=3,window=0,base=500,far=1000000",
             "deberta:reach=8,furthest=40,terms=keys,mirrored=false,projections=shared,norm=0.0000001,absolute=true",

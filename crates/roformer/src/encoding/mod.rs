@@ -1,15 +1,17 @@
-//! Position encodings: one file each, all made of nine terms.
+//! Position encodings: one file each, all made of ten terms.
 //!
-//! Attention knows nine ways for a position to enter, and nothing else: (1) a vector added to the embedding; (2) a rotation
+//! Attention knows ten ways for a position to enter, and nothing else: (1) a vector added to the embedding; (2) a rotation
 //! of queries, keys and values; (3) a bias of the score, by head and distance; (4) the product of the query with a row of a
 //! table, chosen by the distance; (5) the same with the key; (6) a row added to the value; (7) constants added to the query;
-//! (8) a number for each place of a query and of a key; (9) sums over the tokens so far of gates by what is read.
+//! (8) a number for each place of a query and of a key; (9) sums over the tokens so far of gates by what is read; (10) the product of
+//! the query with a row of a table, chosen by what it counts from the key on.
 //! An encoding says which of them it uses and how its parameters make the tables; the gradients follow from the graph.
 //! `docs/add-an-encoding.md` adds one.
 
 mod absolute;
 mod alibi;
 mod clipped;
+mod contextual;
 mod deberta;
 mod evaluated;
 mod fire;
@@ -37,6 +39,7 @@ mod xpos;
 pub use absolute::Merge;
 pub use alibi::Alibi;
 pub use clipped::Clipped;
+pub use contextual::Contextual;
 pub use deberta::{Deberta, DebertaTerms, Projections};
 pub(crate) use evaluated::{Codes, Evaluated, GateOf, LayerTerms, TableOf};
 pub use fire::Fire;
@@ -118,7 +121,7 @@ pub trait Encode<T: Real> {
         }
     }
 
-    /// Terms 2 to 8 of a layer. Tables that all layers share are made for the first, and found again by their name.
+    /// Terms 2 to 8 and 10 of a layer. Tables that all layers share are made for the first, and found again by their name.
     fn terms(&self, _builder: &mut Builder<T>, _layer: usize, _sizes: &Sizes) -> Terms {
         Terms::default()
     }
@@ -174,6 +177,8 @@ pub enum Encoding {
     Fire(Fire),
     /// A bias that falls by what is read between a key and a query.
     Forget(Forget),
+    /// Vectors by what a query counts from a key on.
+    Contextual(Contextual),
     /// Rotary embedding.
     Rotary(Rotary),
     /// Rotary embedding with a learned receptive field.
@@ -213,6 +218,7 @@ impl Encoding {
             Encoding::Sandwich(_) => "sandwich",
             Encoding::Fire(_) => "fire",
             Encoding::Forget(_) => "forget",
+            Encoding::Contextual(_) => "contextual",
             Encoding::Rotary(_) => "rotary",
             Encoding::ReceptiveField(_) => "receptive",
             Encoding::Xpos(_) => "xpos",
@@ -242,6 +248,7 @@ impl Encoding {
             Encoding::Sandwich(Sandwich::default()),
             Encoding::Fire(Fire::default()),
             Encoding::Forget(Forget::default()),
+            Encoding::Contextual(Contextual::default()),
             Encoding::Rotary(Rotary::default()),
             Encoding::ReceptiveField(ReceptiveField::default()),
             Encoding::Xpos(Xpos::default()),
@@ -270,6 +277,7 @@ impl Encoding {
             Encoding::Sandwich(encoding) => encoding,
             Encoding::Fire(encoding) => encoding,
             Encoding::Forget(encoding) => encoding,
+            Encoding::Contextual(encoding) => encoding,
             Encoding::Rotary(encoding) => encoding,
             Encoding::ReceptiveField(encoding) => encoding,
             Encoding::Xpos(encoding) => encoding,
@@ -285,11 +293,12 @@ impl Encoding {
 
     /// Whether it goes by the places of tokens in the text, so that no other positions can be given.
     pub(crate) fn is_by_places(&self) -> bool {
-        use Encoding::{Alibi, Deberta, Fire, Kerple, Sandwich, Shaw, T5, XlNet};
+        use Encoding::{Alibi, Contextual, Deberta, Fire, Kerple, Sandwich, Shaw, T5, XlNet};
         match self {
             Encoding::Forget(own) => !own.is_rotary,
             Encoding::Given(own) => own.bias.is_some(),
             Alibi(_) | Deberta(_) | Fire(_) | Kerple(_) | Sandwich(_) | Shaw(_) | T5(_) | XlNet(_) => true,
+            Contextual(_) => true,
             _ => false,
         }
     }
@@ -321,7 +330,8 @@ impl Encoding {
 
     /// Whether it is for models alone in which a token sees only what came before.
     pub fn is_causal_only(&self) -> bool {
-        matches!(self, Encoding::Xpos(_) | Encoding::Fire(_) | Encoding::Forget(_))
+        use Encoding::{Contextual, Fire, Forget, Xpos};
+        matches!(self, Xpos(_) | Fire(_) | Forget(_) | Contextual(_))
     }
 
     /// The window that it gives a layer, where it gives one.
@@ -393,6 +403,9 @@ impl Encoding {
             Encoding::Forget(_) => {
                 "fades what came before by what each token reads: sums over keys would have to shrink token by token, which \
                  these do not"
+            }
+            Encoding::Contextual(_) => {
+                "counts by gates of each query and each key what lies between them: no sum over keys can be shared"
             }
             Encoding::Pope(_) => {
                 "makes features of its own, the magnitudes, of queries and keys: a feature map would undo them"

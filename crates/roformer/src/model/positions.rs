@@ -40,7 +40,7 @@ pub(super) struct CodesOnDevice<T: Real, B: Backend> {
     pub merge: Option<B::Matrix<T>>,
 }
 
-/// Terms 2 to 9 of one layer.
+/// Terms 2 to 10 of one layer.
 pub(super) struct LayerTables<T: Real, B: Backend> {
     /// Which of the ropes, one for all heads or one for each key head, and whether values are rotated too.
     pub ropes: Option<(Vec<usize>, bool)>,
@@ -55,6 +55,7 @@ pub(super) struct LayerTables<T: Real, B: Backend> {
     content: Option<B::Buffer<T>>,
     position: Option<B::Buffer<T>>,
     pairs: Option<B::Buffer<T>>,
+    counted: Option<B::Buffer<T>>,
     scale: Option<f64>,
 }
 
@@ -188,6 +189,7 @@ impl<T: Real, B: Backend> Tables<T, B> {
             segments: None,
             pairs: layer.pairs.as_ref().map(|pairs| (pairs, self.length)),
             gate: None,
+            counted: layer.counted.as_ref(),
         }
     }
 
@@ -232,6 +234,7 @@ impl<T: Real, B: Backend> LayerTables<T, B> {
             polar: layer.polar.map(&vector).transpose()?,
             gate: layer.gate.map(gate).transpose()?,
             pairs: vector(layer.pairs)?,
+            counted: vector(layer.counted)?,
             bias: table(layer.bias)?,
             query: table(layer.query)?,
             key: table(layer.key)?,

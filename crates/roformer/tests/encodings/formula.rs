@@ -20,6 +20,8 @@ pub struct Pair<'a> {
     pub n: f64,
     /// What the layer read of each token of the text.
     pub read: &'a [Vec<f64>],
+    /// The keys from this one on that the query sees.
+    pub later: &'a [&'a [f64]],
 }
 
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -302,6 +304,14 @@ pub fn score(laid: &Laid<f64>, network: &Network, rotation: Option<&Rotation>, p
             let between = pair.read.iter().skip(pair.j as usize + 1).take(distance.max(0) as usize);
             let turned = rotation.map_or(content, |rotation| rotation.score(q, k, m - n));
             turned / root + between.map(kept).sum::<f64>()
+        }
+        Encoding::Contextual(own) => {
+            let table = parameter(laid, "position.contextual.0.weight");
+            let gates = pair.later.iter().map(|k| 1.0 / (1.0 + (-dot(q, k) / root).exp()));
+            let place = gates.sum::<f64>().min(own.positions as f64);
+            let at = |place: f64| dot(q, row(table, d, place as usize));
+            let part = place - place.floor();
+            content / root + (1.0 - part) * at(place.floor()) + part * at(place.ceil())
         }
         Encoding::Pope(own) => {
             let size = |x: f64| x.exp().ln_1p();

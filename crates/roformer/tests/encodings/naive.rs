@@ -71,8 +71,9 @@ fn attention(
                 Mixing::Softmax => {
                     let score = |j: usize| {
                         let (m, n) = (position(i) as f64, position(j) as f64);
-                        let (i, j) = (i as i64, j as i64);
-                        let pair = Pair { q: q(i as usize), k: k(j as usize), head, i, j, m, n, read };
+                        let later: Vec<&[f64]> = (j..length).filter(|&t| sees(i, t)).map(k).collect();
+                        let (q, k, i, j) = (q(i), k(j), i as i64, j as i64);
+                        let pair = Pair { q, k, head, i, j, m, n, read, later: &later };
                         formula::score(laid, network, rotation.as_ref(), &pair)
                     };
                     let scores = (0..length).map(|j| if sees(i, j) { score(j) } else { f64::NEG_INFINITY });

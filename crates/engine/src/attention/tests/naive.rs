@@ -36,14 +36,14 @@ impl Rows {
     }
 }
 
-pub const NAMES: [&str; 13] = ["q", "k", "v", "u", "v_h", "b", "R", "R′", "V", "z", "E", "B", "g"];
+pub const NAMES: [&str; 14] = ["q", "k", "v", "u", "v_h", "b", "R", "R′", "V", "z", "E", "B", "g", "C"];
 pub const BIAS: usize = 5;
 
 #[derive(Clone)]
 pub struct Case {
     pub shape: Shape,
-    /// q, k, v, u, v, b, R, R′, V, z, E, B, g, each without gaps.
-    pub values: [Option<Vec<f64>>; 13],
+    /// q, k, v, u, v, b, R, R′, V, z, E, B, g, C, each without gaps.
+    pub values: [Option<Vec<f64>>; 14],
     /// c
     pub segments: Vec<u32>,
     /// How b, R, R′ and V find their rows, and how many heads they have.
@@ -114,11 +114,11 @@ impl Case {
     }
 
     /// Results, and, given their gradient, that of every value.
-    pub fn run(&self, dout: Option<&[f64]>) -> (Vec<f64>, [Vec<f64>; 13]) {
+    pub fn run(&self, dout: Option<&[f64]>) -> (Vec<f64>, [Vec<f64>; 14]) {
         let Shape { batch, queries, keys, heads, key_heads, head_dim: d } = self.shape;
         let scale = 1.0 / (d as f64).sqrt();
         let mut out = vec![0.0; batch * queries * heads * d];
-        let mut gradients = [0; 13].map(|_| Vec::new());
+        let mut gradients = [0; 14].map(|_| Vec::new());
         for (gradient, values) in gradients.iter_mut().zip(&self.values) {
             *gradient = vec![0.0; values.as_ref().map_or(0, Vec::len)];
         }
@@ -131,6 +131,24 @@ impl Case {
                     let qi = ((b * queries + i) * heads + h) * d;
                     let kj = |j: usize| ((b * keys + j) * key_heads + h / (heads / key_heads)) * d;
                     let seen: Vec<usize> = (0..keys).filter(|&j| self.sees(b, i, j)).collect();
+                    // What the query counts from a key on, and the two rows of C that it is between.
+                    let product = |j: usize| -> f64 {
+                        (0..d).map(|c| (get(0, qi + c) + get(3, h * d + c)) * get(1, kj(j) + c)).sum()
+                    };
+                    let gate = |j: usize| 1.0 / (1.0 + (-scale * product(j)).exp());
+                    let last = (self.values[13].as_ref().map_or(d, Vec::len) / d - 1) as f64;
+                    let (mut places, mut sum) = (vec![0.0; keys], 0.0);
+                    for &j in seen.iter().rev() {
+                        sum += gate(j);
+                        places[j] = sum.min(last);
+                    }
+                    let between =
+                        |j: usize| (places[j].floor() as usize, places[j].ceil() as usize, places[j].fract());
+                    let row = |row: usize| (0..d).map(|c| get(0, qi + c) * get(13, row * d + c)).sum::<f64>();
+                    let counted = |j: usize| {
+                        let (low, high, part) = between(j);
+                        (1.0 - part) * row(low) + part * row(high)
+                    };
                     let score = |j: usize| {
                         let (r, rk) = (self.vector(6, h, i, j), self.vector(7, h, i, j));
                         let e = self.segment(b, h, i, j);
@@ -145,7 +163,11 @@ impl Case {
                             .sum();
                         let [pair, own, other] = self.places(b, h, i, j);
                         let gate = get(12, own) - get(12, other);
-                        scale * sum + get(BIAS, self.vector(BIAS, h, i, j)) + get(11, pair) + gate
+                        scale * sum
+                            + get(BIAS, self.vector(BIAS, h, i, j))
+                            + get(11, pair)
+                            + gate
+                            + counted(j)
                     };
                     let scores: Vec<f64> = seen.iter().map(|&j| score(j)).collect();
                     let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -174,6 +196,26 @@ impl Case {
                             *sum += x;
                         }
                     };
+                    // The gradient of a gate is that of all places that it is a part of.
+                    let mut given = 0.0;
+                    for (&j, p) in seen.iter().zip(&weights) {
+                        let (ds, (low, high, part)) = (p * (dp(j) - mean), between(j));
+                        given += ds * (row(high) - row(low));
+                        let by_gate = given * gate(j) * (1.0 - gate(j));
+                        for c in 0..d {
+                            let (q, k, u) = (get(0, qi + c), get(1, kj(j) + c), get(3, h * d + c));
+                            add(0, qi + c, scale * by_gate * k);
+                            add(
+                                0,
+                                qi + c,
+                                ds * ((1.0 - part) * get(13, low * d + c) + part * get(13, high * d + c)),
+                            );
+                            add(1, kj(j) + c, scale * by_gate * (q + u));
+                            add(3, h * d + c, scale * by_gate * k);
+                            add(13, low * d + c, ds * (1.0 - part) * q);
+                            add(13, high * d + c, ds * part * q);
+                        }
+                    }
                     for (&j, p) in seen.iter().zip(&weights) {
                         let ds = p * (dp(j) - mean);
                         add(BIAS, self.vector(BIAS, h, i, j), ds);

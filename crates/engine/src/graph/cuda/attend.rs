@@ -27,7 +27,8 @@ impl<T: Real> Softmax<T> {
         } = self.attend;
         let length = joined.rows / batch;
         check_chunks(chunk, length)?;
-        for (term, encoding) in [(terms.pairs, "fire"), (terms.gate, "forget")] {
+        for (term, encoding) in [(terms.pairs, "fire"), (terms.gate, "forget"), (terms.counted, "contextual")]
+        {
             if term.is_some() {
                 return Err(Error::Device(format!(
                     "the encoding {encoding} has no form for a GPU; use the CPU"

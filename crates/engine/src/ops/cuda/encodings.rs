@@ -117,7 +117,8 @@ impl Cuda {
     ) -> Result<()> {
         let Shape { batch, queries, keys, heads, head_dim, .. } = *shape;
         check_chunks(mask.chunks.map(|chunks| chunks.size), keys)?;
-        for (is_there, encoding) in [(terms.pairs.is_some(), "fire"), (terms.gate.is_some(), "forget")] {
+        let (pairs, gate, counted) = (terms.pairs.is_some(), terms.gate.is_some(), terms.counted.is_some());
+        for (is_there, encoding) in [(pairs, "fire"), (gate, "forget"), (counted, "contextual")] {
             if is_there {
                 return Err(Error::Device(format!(
                     "the encoding {encoding} has no form for a GPU; use the CPU"
