@@ -35,6 +35,7 @@ LABELS = [
     "high:period=9",
     "clipped:period=5",
     "contextual:positions=3",
+    "abacus:digits=3-9,places=4,shift=2",
 ]
 
 
@@ -62,6 +63,9 @@ class Encoded(training.Plain):
             for layer in range(SIZES["num_hidden_layers"])
             for part, shape in shapes.items()
         }
+        if self.name == "abacus":
+            self.rows = 1 + int(self.number("places", 64)) + int(self.number("shift", 16))
+            self.own["position.abacus.weight"] = nn.Parameter(torch.zeros(self.rows, width))
 
     def named_parameters(self, *args, **kwargs):
         yield from super().named_parameters(*args, **kwargs)
@@ -75,10 +79,21 @@ class Encoded(training.Plain):
 
     def forward(self, ids):
         x = self.embed(ids)
+        if self.name == "abacus":
+            x = x + self.own["position.abacus.weight"][self.places(ids)]
         for layer, block in enumerate(self.blocks.layers):
             x = x + self.mix(layer, block.self_attn, block.norm1(x))
             x = x + block.linear2(nn.functional.gelu(block.linear1(block.norm2(x))))
         return self.out(x)
+
+    def places(self, ids):
+        """For each token the digits of its number up to it, none where it is no digit, `[batch, length]`."""
+        first, last = (int(end) for end in self.settings["digits"].split("-"))
+        is_digit, count, columns = (ids >= first) & (ids <= last), torch.zeros_like(ids[:, 0]), []
+        for column in range(ids.shape[1]):
+            count = (count + 1) * is_digit[:, column]
+            columns.append(count.clamp(max=self.rows - 1))
+        return torch.stack(columns, dim=1)
 
     def mix(self, layer, attention, x):
         length, width = x.shape[1:]

@@ -163,6 +163,8 @@ fn encodings() -> Vec<(String, Encoding)> {
         "forget:rotary=true,bias=0.5",
         "fire:hidden=7,threshold=3",
         "contextual:positions=2",
+        "abacus:digits=2-6",
+        "coupled:digits=3-8,places=2,shift=3,rotary=true",
         "sandwich:dim=4",
         "layers:window=2",
         "layers:every=1,far=100",

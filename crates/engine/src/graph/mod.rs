@@ -13,6 +13,7 @@
 //! gradients.rs   what comes back, and its memory
 //! dense.rs       linear layers, sums, columns
 //! lookup.rs      rows of tables
+//! digits.rs      rows by the places of digits within numbers
 //! pointwise.rs   norms, activations, dropout
 //! rotate.rs      rotary embedding, with fixed or learned frequencies
 //! attend.rs      softmax attention with its position terms
@@ -46,6 +47,7 @@ mod compiled;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod dense;
+mod digits;
 mod fire;
 mod forget;
 mod gradients;
@@ -69,6 +71,7 @@ pub(crate) use compiled::Compiled;
 use compiled::Compiles;
 #[cfg(feature = "cuda")]
 pub use cuda::{Backward, Lowered, Lowering, Part, Program};
+pub use digits::Digits;
 pub use fire::FireWeights;
 pub use forget::Gate;
 pub use gradients::Gradients;

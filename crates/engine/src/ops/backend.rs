@@ -228,6 +228,19 @@ pub trait Backend: Send + Sync {
         Err(Error::Device("the encoding pope has no form for this device; use the CPU".into()))
     }
 
+    /// x ← x + rows: token i of x `[tokens, width]` gets row `named[i]` of `rows` `[…, width]`, by the places of digits.
+    fn add_digit_rows<T: Real>(
+        &self,
+        _x: &mut Self::Buffer<T>,
+        _rows: &Self::Buffer<T>,
+        _named: &[u32],
+        _width: usize,
+    ) -> Result<()> {
+        Err(Error::Device(
+            "the encodings abacus and coupled have no form for this device; use the CPU".into(),
+        ))
+    }
+
     /// out `[batch, width]` = the mean over the tokens of x `[batch, tokens, width]`.
     fn mean<T: Real>(&self, x: &Self::Buffer<T>, size: [usize; 3], out: &mut Self::Buffer<T>) -> Result<()>;
 }

@@ -1,6 +1,7 @@
 //! The operations on the CPU: each is a loop of this folder, over the threads of the current rayon pool.
 
 use super::backend::{Accumulate, Backend, HeadRows, LinearWork, Part, TermRows, Terms};
+use super::embedding;
 use super::memory::filled;
 use super::{Activation, Memory, Precision, Real, Weight, Words};
 use crate::attention::linear::Carried;
@@ -325,6 +326,17 @@ impl<D: OnCpu> Backend for D {
 
     fn firsts<T: Real>(&self, x: &Memory<T>, out: &mut Memory<T>) -> Result<()> {
         out.iter_mut().zip(x.iter().step_by(2)).for_each(|(out, &x)| *out = x);
+        Ok(())
+    }
+
+    fn add_digit_rows<T: Real>(
+        &self,
+        x: &mut Memory<T>,
+        rows: &Memory<T>,
+        named: &[u32],
+        width: usize,
+    ) -> Result<()> {
+        embedding::gather(rows, named, width, &mut x[..named.len() * width], true);
         Ok(())
     }
 

@@ -5,7 +5,7 @@
 
 use super::{Encode, Encoding, Gate, GateTerm, Sizes};
 use crate::error::Result;
-use crate::graph::{Builder, Graph, Parameter, Parameters, TableTerm, Value};
+use crate::graph::{Builder, Digits, Graph, Parameter, Parameters, TableTerm, Value};
 use crate::ops::Real;
 use rope::{Rope, Schedule};
 
@@ -19,8 +19,10 @@ pub(crate) struct Evaluated<T> {
 
 /// Codes of positions.
 pub(crate) struct Codes<T> {
-    /// `[length, width]`
+    /// `[length, width]`; a table `[…, width]` where tokens find their rows by what they are.
     pub rows: Vec<T>,
+    /// How they find them.
+    pub digits: Option<Digits>,
     /// W `[width, 2 · width]` of [x, p]·Wᵀ, where codes are not just added.
     pub merge: Option<Vec<T>>,
 }
@@ -86,7 +88,7 @@ impl<T: Real> Evaluated<T> {
         sizes: &Sizes,
         parameters: &[T],
     ) -> Result<Self> {
-        let Laid { builder, codes, terms, gates } = Laid::<T>::new(encoding, encodings, sizes);
+        let Laid { builder, codes, numbered, terms, gates } = Laid::<T>::new(encoding, encodings, sizes);
         let mut graph = builder.build()?;
         graph.parameters_mut().copy_from_slice(parameters);
         graph.forward();
@@ -128,7 +130,10 @@ impl<T: Real> Evaluated<T> {
             })
         });
         let layers = layers.collect::<Result<_>>()?;
-        Ok(Evaluated { codes: codes.map(|rows| Codes { rows: list(rows), merge: merge(&graph) }), layers })
+        let codes = codes.map(|rows| Codes { rows: list(rows), digits: None, merge: merge(&graph) });
+        let numbered =
+            numbered.map(|(table, digits)| Codes { rows: learned(table), digits: Some(digits), merge: None });
+        Ok(Evaluated { codes: codes.or(numbered), layers })
     }
 }
 
@@ -157,6 +162,7 @@ fn merge<T: Real>(graph: &Graph<T>) -> Option<Vec<T>> {
 struct Laid<T: Real> {
     builder: Builder<T>,
     codes: Option<Value>,
+    numbered: Option<(Parameter, Digits)>,
     terms: Vec<super::Terms>,
     gates: Vec<Option<GateTerm>>,
 }
@@ -168,11 +174,12 @@ impl<T: Real> Laid<T> {
             merge.weight(&mut builder, sizes);
             rows
         });
+        let numbered = encode.digits(&mut builder, sizes);
         let terms = layers.iter().enumerate().map(|(layer, encoding)| {
             let encode: &dyn Encode<T> = encoding.as_encode();
             (encode.terms(&mut builder, layer, sizes), encode.gate(&mut builder, layer, sizes))
         });
         let (terms, gates) = terms.unzip();
-        Laid { builder, codes, terms, gates }
+        Laid { builder, codes, numbered, terms, gates }
     }
 }

@@ -8,10 +8,12 @@
 //! An encoding says which of them it uses and how its parameters make the tables; the gradients follow from the graph.
 //! `docs/add-an-encoding.md` adds one.
 
+mod abacus;
 mod absolute;
 mod alibi;
 mod clipped;
 mod contextual;
+mod coupled;
 mod deberta;
 mod evaluated;
 mod fire;
@@ -36,10 +38,12 @@ mod t5;
 mod xlnet;
 mod xpos;
 
+pub use abacus::Abacus;
 pub use absolute::Merge;
 pub use alibi::Alibi;
 pub use clipped::Clipped;
 pub use contextual::Contextual;
+pub use coupled::Coupled;
 pub use deberta::{Deberta, DebertaTerms, Projections};
 pub(crate) use evaluated::{Codes, Evaluated, GateOf, LayerTerms, TableOf};
 pub use fire::Fire;
@@ -66,7 +70,7 @@ pub use xpos::Xpos;
 use crate::error::{Error, Result};
 pub use crate::graph::Gate;
 pub use crate::graph::Terms;
-use crate::graph::{Builder, LinearForm, Parameter, Value};
+use crate::graph::{Builder, Digits, LinearForm, Parameter, Value};
 use crate::ops::Real;
 
 /// The sizes of the model that an encoding is for.
@@ -113,12 +117,20 @@ pub trait Encode<T: Real> {
         None
     }
 
+    /// Term 1 by what the tokens are: a table `[rows, codes]` whose rows are added to embeddings, and which row a token takes.
+    fn digits(&self, _builder: &mut Builder<T>, _sizes: &Sizes) -> Option<(Parameter, Digits)> {
+        None
+    }
+
     /// What becomes of the embeddings `[batch · length, width]`.
     fn embed(&self, builder: &mut Builder<T>, x: Value, sizes: &Sizes) -> Value {
-        match self.codes(builder, sizes) {
-            Some((codes, merge)) => merge.apply(builder, x, codes, sizes),
-            None => x,
+        if let Some((codes, merge)) = self.codes(builder, sizes) {
+            return merge.apply(builder, x, codes, sizes);
         }
+        let Some((table, digits)) = self.digits(builder, sizes) else { return x };
+        let tokens = [sizes.batch * sizes.length, sizes.length];
+        let rows = builder.digit_rows(table, digits, tokens, sizes.codes);
+        builder.sum(x, rows)
     }
 
     /// Terms 2 to 8 and 10 of a layer. Tables that all layers share are made for the first, and found again by their name.
@@ -159,6 +171,10 @@ pub enum Encoding {
     Learned(Learned),
     /// Learned vectors for n positions that reach to n².
     Hierarchical(Hierarchical),
+    /// Learned vectors by the place of a digit within its number.
+    Abacus(Abacus),
+    /// The same, with signs that move along with the numbers.
+    Coupled(Coupled),
     /// Shaw's vectors for clipped distances.
     Shaw(Shaw),
     /// XLNet's.
@@ -209,6 +225,8 @@ impl Encoding {
             Encoding::Sinusoidal(_) => "sinusoidal",
             Encoding::Learned(_) => "learned",
             Encoding::Hierarchical(_) => "hierarchical",
+            Encoding::Abacus(_) => "abacus",
+            Encoding::Coupled(_) => "coupled",
             Encoding::Shaw(_) => "shaw",
             Encoding::XlNet(_) => "xlnet",
             Encoding::T5(_) => "t5",
@@ -239,6 +257,8 @@ impl Encoding {
             Encoding::Sinusoidal(Sinusoidal::default()),
             Encoding::Learned(Learned::default()),
             Encoding::Hierarchical(Hierarchical::default()),
+            Encoding::Abacus(Abacus::default()),
+            Encoding::Coupled(Coupled::default()),
             Encoding::Shaw(Shaw::default()),
             Encoding::XlNet(XlNet::default()),
             Encoding::T5(T5::default()),
@@ -268,6 +288,8 @@ impl Encoding {
             Encoding::Sinusoidal(encoding) => encoding,
             Encoding::Learned(encoding) => encoding,
             Encoding::Hierarchical(encoding) => encoding,
+            Encoding::Abacus(encoding) => encoding,
+            Encoding::Coupled(encoding) => encoding,
             Encoding::Shaw(encoding) => encoding,
             Encoding::XlNet(encoding) => encoding,
             Encoding::T5(encoding) => encoding,
@@ -296,11 +318,43 @@ impl Encoding {
         use Encoding::{Alibi, Contextual, Deberta, Fire, Kerple, Sandwich, Shaw, T5, XlNet};
         match self {
             Encoding::Forget(own) => !own.is_rotary,
+            own if own.numbers().is_some() => own.numbers().is_some_and(|numbers| !numbers.is_rotary),
             Encoding::Given(own) => own.bias.is_some(),
             Alibi(_) | Deberta(_) | Fire(_) | Kerple(_) | Sandwich(_) | Shaw(_) | T5(_) | XlNet(_) => true,
             Contextual(_) => true,
             _ => false,
         }
+    }
+
+    /// What it goes by, where it goes by the places of digits.
+    fn numbers(&self) -> Option<&Abacus> {
+        match self {
+            Encoding::Abacus(own) => Some(own),
+            Encoding::Coupled(own) => Some(&own.numbers),
+            _ => None,
+        }
+    }
+
+    /// Whether it waits to be told which tokens are digits.
+    pub fn lacks_digits(&self) -> bool {
+        self.numbers().is_some_and(|numbers| numbers.digits.is_empty())
+    }
+
+    /// The same, told which tokens are digits, where it goes by them and does not know yet.
+    ///
+    /// ```
+    /// use roformer::encoding::Encoding;
+    /// let encoding = Encoding::parse("abacus")?.with_digits(&[4, 5, 6]);
+    /// assert_eq!(encoding.label(), "abacus:digits=4-6");
+    /// # Ok::<(), roformer::Error>(())
+    /// ```
+    pub fn with_digits(mut self, ids: &[u32]) -> Encoding {
+        if self.lacks_digits()
+            && let Encoding::Abacus(numbers) | Encoding::Coupled(Coupled { numbers }) = &mut self
+        {
+            numbers.digits = ids.to_vec();
+        }
+        self
     }
 
     /// Positions outside of training, where they are not 0, 1, 2 and so on: those that training draws by chance, spread evenly
@@ -417,6 +471,8 @@ impl Encoding {
             | Encoding::Sinusoidal(_)
             | Encoding::Learned(_)
             | Encoding::Hierarchical(_)
+            | Encoding::Abacus(_)
+            | Encoding::Coupled(_)
             | Encoding::Rotary(_)
             | Encoding::ReceptiveField(_)
             | Encoding::Xpos(_)
@@ -425,7 +481,7 @@ impl Encoding {
             | Encoding::Randomised(_)
             | Encoding::Pose(_) => return Ok(()),
         };
-        let expected = "an encoding that linear attention can carry: none, sinusoidal, learned, hierarchical or a rotary one";
+        let expected = "an encoding that linear attention can carry: none, sinusoidal, learned, hierarchical, abacus, coupled or a rotary one";
         let name = if let Encoding::Given(own) = self { own.name.as_str() } else { self.name() };
         Err(Error::input("the encoding", format!("{name}, which {reason}"), expected))
     }

@@ -4,7 +4,7 @@ use super::parameters::Parameters;
 use crate::blueprint::{Blueprint, POSITIONS};
 use crate::encoding::{Codes, Evaluated, Gate, GateOf, LayerTerms, TableOf};
 use crate::error::{Error, Result};
-use crate::graph::Parameters as Layout;
+use crate::graph::{Digits, Parameters as Layout};
 use crate::ops::{Backend, Real, TermRows, Terms};
 use rope::{Rope, Schedule, Table};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,8 +32,11 @@ pub(super) struct Tables<T: Real, B: Backend> {
 
 /// Codes of positions.
 pub(super) struct CodesOnDevice<T: Real, B: Backend> {
-    /// `[length, width]`, and then the row of padding tokens where they have one.
+    /// `[length, width]`, and then the row of padding tokens where they have one; a table `[…, width]` where tokens find their rows
+    /// by what they are.
     pub rows: B::Buffer<T>,
+    /// How they find them.
+    pub digits: Option<Digits>,
     /// The row of padding tokens: the first where they have none of their own.
     pub padding: u32,
     /// What merges them with embeddings, where they are not just added.
@@ -130,7 +133,7 @@ impl<T: Real, B: Backend> Tables<T, B> {
     fn upload(device: &B, made: Evaluated<T>, length: usize) -> Result<Self> {
         let codes = match made.codes {
             None => None,
-            Some(Codes { rows, merge }) => {
+            Some(Codes { rows, digits, merge }) => {
                 let merge = match merge {
                     None => None,
                     Some(weight) => {
@@ -141,13 +144,18 @@ impl<T: Real, B: Backend> Tables<T, B> {
                         Some(matrix)
                     }
                 };
-                Some(CodesOnDevice { rows: buffer(device, &rows)?, padding: 0, merge })
+                Some(CodesOnDevice { rows: buffer(device, &rows)?, digits, padding: 0, merge })
             }
         };
         let mut ropes: Vec<Rope> = Vec::new();
         let layers = made.layers.into_iter().map(|layer| LayerTables::upload(device, layer, &mut ropes));
         let layers = layers.collect::<Result<_>>()?;
         Ok(Tables { length, codes, ropes, layers })
+    }
+
+    /// How tokens find their codes, where they do by what they are.
+    pub fn digits(&self) -> Option<&Digits> {
+        self.codes.as_ref()?.digits.as_ref()
     }
 
     /// Whether a rule has two sets of frequencies, and these lengths of a text have different ones.

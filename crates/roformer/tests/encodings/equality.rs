@@ -70,6 +70,55 @@ fn absolute_codes_are_their_formulas() {
     assert!(error(&got, &naive::hidden(&laid, &network, &batch, 16)) <= 1e-10);
 }
 
+/// Digits stand by their places within numbers, in texts with long numbers, short ones and none.
+#[test]
+fn codes_of_digits_are_their_formulas() {
+    for label in [
+        "abacus",
+        "abacus:digits=2-8",
+        "abacus:digits=1+3+9,places=2,shift=0",
+        "abacus:digits=0-10,places=30",
+        "coupled:digits=2-8",
+        "coupled:digits=4-6,rotary=true",
+    ] {
+        check_all(&Encoding::parse(label).unwrap(), 70);
+    }
+}
+
+/// In training numbers of a step are moved on by the same, signs with them where they are coupled; gradients know of it.
+#[test]
+fn numbers_are_moved_on_in_training() {
+    for (label, moves_signs) in
+        [("abacus:digits=2-8,places=9,shift=5", false), ("coupled:digits=2-8,places=9,shift=5", true)]
+    {
+        let network = network(Encoding::parse(label).unwrap(), true);
+        let mut laid = lay(&network, 1, 6, 6);
+        let name = format!("position.{}.weight", network.blueprint.encoding.name());
+        let table = laid.graph.layout().find(&name).unwrap().range();
+        let mut seen = [false; 6];
+        for step in 0..60 {
+            let ids = vec![0, 3, 4, 1, 5, 0];
+            let given = Batch { ids, targets: vec![1; 6], step, is_training: true, ..Batch::default() };
+            laid.set(given).unwrap();
+            laid.graph.clear();
+            laid.graph.step(1.0);
+            let gradients = &laid.graph.gradients()[table.clone()];
+            let rows: Vec<bool> = gradients.chunks(10).map(|row| row.iter().any(|x| *x != 0.0)).collect();
+            // Two places of the longest number are read, and one row of all other tokens.
+            let shift = rows.iter().rposition(|&is_read| is_read).unwrap() - 2;
+            let wanted = |row: usize| {
+                row == shift + 1 || row == shift + 2 || row == if moves_signs { shift } else { 0 }
+            };
+            assert!(
+                rows.iter().enumerate().all(|(row, &is_read)| is_read == wanted(row)),
+                "{label}: {rows:?}"
+            );
+            seen[shift] = true;
+        }
+        assert_eq!(seen, [true; 6], "{label}");
+    }
+}
+
 /// Absolute codes and rotations stand where the batch says.
 #[test]
 fn positions_of_the_batch_are_used() {

@@ -74,6 +74,8 @@ fn encodings_refuse_what_they_cannot_be() {
         (parsed("layers:far=0"), "0"),
         (parsed("forget"), "without a causal mask"),
         (parsed("fire"), "without a causal mask"),
+        (parsed("abacus:places=0"), "0"),
+        (parsed("coupled:places=1048576"), "1048593"),
         (parsed("contextual"), "without a causal mask"),
     ] {
         refused(&network(encoding, false), value);
@@ -194,7 +196,19 @@ fn batches_that_do_not_fit_are_refused() {
 /// Tables by distance know places in the text alone: positions given to them would be passed over in silence.
 #[test]
 fn positions_are_refused_where_they_are_not_read() {
-    for name in ["shaw", "xlnet", "t5", "deberta", "alibi", "sandwich", "fire", "forget", "contextual"] {
+    for name in [
+        "shaw",
+        "xlnet",
+        "t5",
+        "deberta",
+        "alibi",
+        "sandwich",
+        "fire",
+        "forget",
+        "contextual",
+        "abacus",
+        "coupled",
+    ] {
         let encoding = Encoding::all().into_iter().find(|encoding| encoding.name() == name).unwrap();
         let network = network(encoding, true);
         let mut laid = lay(&network, 2, 5, 20);

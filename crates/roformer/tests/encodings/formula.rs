@@ -2,7 +2,7 @@
 
 use super::net::parameter;
 use roformer::encoding::{
-    Deberta, DebertaTerms, Encoding, Gate, Kernel, Layers, Merge, Projections, Rotary, ShawTables,
+    Coupled, Deberta, DebertaTerms, Encoding, Gate, Kernel, Layers, Merge, Projections, Rotary, ShawTables,
 };
 use roformer::network::{Laid, Network};
 use rope::{Pairing, Schedule};
@@ -47,14 +47,18 @@ pub fn code(position: f64, width: usize) -> Vec<f64> {
     (0..width).map(|i| if i % 2 == 0 { angle(i).sin() } else { angle(i).cos() }).collect()
 }
 
-/// Term 1: an embedding at a position.
-pub fn embed(laid: &Laid<f64>, encoding: &Encoding, x: Vec<f64>, position: usize) -> Vec<f64> {
+/// Term 1: an embedding at a position, of a token that so many digits end with.
+pub fn embed(laid: &Laid<f64>, encoding: &Encoding, x: Vec<f64>, position: usize, digits: usize) -> Vec<f64> {
     let width = x.len();
     let learned = |k: usize| row(parameter(laid, "position.embedding.weight"), width, k).to_vec();
     let (p, merge) = match encoding {
         Encoding::Sinusoidal(own) => (code(position as f64, width), own.merge),
         Encoding::Learned(own) => (learned(position), own.merge),
         Encoding::Deberta(Deberta { is_absolute: true, .. }) => (learned(position), Merge::Add),
+        Encoding::Abacus(own) | Encoding::Coupled(Coupled { numbers: own }) => {
+            let table = parameter(laid, &format!("position.{}.weight", encoding.name()));
+            (row(table, width, digits.min(own.places + own.shift)).to_vec(), Merge::Add)
+        }
         Encoding::Hierarchical(own) => {
             let (n, alpha) = (parameter(laid, "position.embedding.weight").len() / width, own.alpha);
             let u = |k: usize| -> Vec<f64> {
@@ -123,6 +127,9 @@ impl Rotation {
             Encoding::Randomised(own) => own.rotary.clone(),
             Encoding::Pose(own) => own.rotary.clone(),
             Encoding::Forget(own) if own.is_rotary => Rotary::default(),
+            Encoding::Abacus(own) | Encoding::Coupled(Coupled { numbers: own }) if own.is_rotary => {
+                Rotary::default()
+            }
             Encoding::High(own) => Rotary { part: Some(own.part), ..Rotary::default() },
             Encoding::Clipped(own) => Rotary { base: own.base, ..Rotary::default() },
             // Of the first layer.
