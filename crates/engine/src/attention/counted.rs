@@ -7,11 +7,10 @@
 
 use super::softmax::Shape;
 use super::terms::Attention;
-use super::tile::{KEYS, QUERIES, Scratch, Tile, add_product, product};
+use super::tile::{KEYS, QUERIES, Scratch, Tile, Tiles, add_product, product};
 use crate::ops::dispatch::vectorised;
 use crate::ops::multiply::Strided;
 use crate::ops::{Memory, Real};
-use std::ops::Range;
 
 /// Queries whose sums run side by side: each waits for its own last addition.
 const SIDE: usize = 8;
@@ -142,13 +141,12 @@ impl<T: Real> Attention<'_, T> {
         }
     }
 
-    /// Finds what queries have counted behind each tile of the keys they see, and begins with their gradients.
-    pub(super) fn carry_counts(&self, mut tile: Tile, seen: &Range<usize>, scratch: &mut Scratch<T>) {
+    /// Finds what queries have counted behind each of their tiles, and begins with their gradients.
+    pub(super) fn carry_counts(&self, mut tile: Tile, tiles: &Tiles, scratch: &mut Scratch<T>) {
         let (dim, rows, scale) = (self.shape.head_dim, self.counted_rows(), self.scale());
-        for key in seen.clone().step_by(KEYS).rev() {
-            (tile.key, tile.keys) = (key, KEYS.min(seen.end - key));
+        for index in (0..tiles.count).rev() {
+            (tile.key, tile.keys) = tiles.at(index);
             let Scratch { scores, content, counts, .. } = scratch;
-            let index = (key - seen.start) / KEYS;
             counts.carried[index * QUERIES..][..QUERIES].copy_from_slice(&counts.behind);
             if index > 0 {
                 let keys = self.keys(&tile).transposed();

@@ -13,6 +13,7 @@ pub mod linear;
 mod mask;
 #[allow(unsafe_code, reason = "vector instructions, and threads that write apart")]
 mod panels;
+mod path;
 #[allow(unsafe_code, reason = "vector instructions")]
 mod rows;
 #[allow(unsafe_code, reason = "vector instructions, and threads that write apart")]
@@ -25,5 +26,6 @@ mod tests;
 mod tile;
 
 pub use dropout::Dropout;
+pub use path::{Path, PathGradients};
 pub use terms::{Attention, Bias, Gradients, Pairs, Place, Segments, Table, TermGradients, Terms};
 pub use tile::Workspace;

@@ -77,6 +77,20 @@ impl<'a, T: Real> Vectors<'a, T> {
         })
     }
 
+    /// Those of all keys, `[batch, keys, key_heads, dim]` without gaps, added to.
+    ///
+    /// # Panics
+    ///
+    /// If the memory is not of that size.
+    pub fn plain(shape: &Shape, numbers: &'a mut [T], dim: usize) -> Vectors<'a, T> {
+        let Shape { batch, keys, key_heads, .. } = *shape;
+        let token = key_heads * dim;
+        assert_eq!(numbers.len(), batch * keys * token, "the gradient of a term has its shape");
+        let place = Place { buffer: 0, offset: 0, token, sequence: keys * token };
+        let target = Target(numbers.as_mut_ptr());
+        Vectors { target, place, dim, accumulate: true, borrow: PhantomData }
+    }
+
     /// Gives the vectors `[rows, head_dim]` of one head of one sequence, from a token on.
     ///
     /// # Safety

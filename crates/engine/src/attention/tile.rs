@@ -2,6 +2,7 @@
 
 use super::band::Band;
 use super::counted::Counts;
+use super::path::Walk;
 use super::softmax::Shape;
 use super::terms::{Attention, Pairs, Segments, Table};
 use crate::ops::multiply::{Strided, Threads, multiply};
@@ -23,6 +24,8 @@ pub struct Workspace<T> {
     pub(super) threads: Vec<Mutex<Scratch<T>>>,
     /// `[batch · heads, …]`; the layout is the backward's.
     pub(super) gradients: Memory<T>,
+    /// What is made of the maps of tokens beforehand.
+    pub(super) made: Memory<T>,
 }
 
 impl<T: Real> Workspace<T> {
@@ -30,7 +33,7 @@ impl<T: Real> Workspace<T> {
     pub fn new() -> Option<Self> {
         let threads = rayon::current_num_threads().max(1);
         let threads = (0..threads).map(|_| Scratch::new().map(Mutex::new)).collect::<Option<_>>()?;
-        Some(Workspace { threads, gradients: Memory::zeros(0)? })
+        Some(Workspace { threads, gradients: Memory::zeros(0)?, made: Memory::zeros(0)? })
     }
 
     /// Bytes of memory that it holds.
@@ -43,18 +46,10 @@ impl<T: Real> Workspace<T> {
             let queries = [content, position, segmented, dq, dq_by_table, dq_by_segment];
             let others = [scores, ds, products, vectors, dk, dv].into_iter().chain(queries);
             let numbers = bands.into_iter().chain(others).map(|memory| memory.len()).sum::<usize>();
-            numbers * size_of::<T>() + scratch.counts.bytes()
+            numbers * size_of::<T>() + scratch.counts.bytes() + scratch.walk.bytes()
         };
-        self.threads.iter().map(scratch).sum::<usize>() + self.gradients.len() * size_of::<T>()
-    }
-
-    /// Makes sure of enough memory for heads of this size, so many rows that are chosen by counting and, on the way back, so many
-    /// keys; `false` if there is not.
-    pub(super) fn fit(&mut self, dim: usize, counted: usize, keys: usize) -> bool {
-        self.threads.iter_mut().all(|scratch| {
-            let scratch = scratch.get_mut().unwrap_or_else(PoisonError::into_inner);
-            scratch.fit(dim, keys) && (counted == 0 || scratch.counts.fit(counted, keys))
-        })
+        let shared = self.gradients.len() + self.made.len();
+        self.threads.iter().map(scratch).sum::<usize>() + shared * size_of::<T>()
     }
 }
 
@@ -80,6 +75,8 @@ pub(super) struct Scratch<T> {
     pub value: Band<T>,
     /// What queries count.
     pub counts: Counts<T>,
+    /// Queries on their way over a path.
+    pub walk: Walk<T>,
     /// Products with a band, or sums over its slots: `SPAN` numbers for each query or each key.
     pub products: Memory<T>,
     /// The gradient of a band `[SPAN, head_dim]`.
@@ -110,6 +107,7 @@ impl<T: Real> Scratch<T> {
             key: Band::new()?,
             value: Band::new()?,
             counts: Counts::new()?,
+            walk: Walk::new()?,
             products: Memory::zeros(QUERIES.max(KEYS) * SPAN)?,
             vectors: empty()?,
             biases: [T::ZERO; SPAN],
@@ -150,6 +148,22 @@ pub(super) struct Tile {
     /// The first key, and how many.
     pub key: usize,
     pub keys: usize,
+}
+
+/// The tiles of keys of some queries, each `step` keys wide and none beyond `limit`.
+pub(super) struct Tiles {
+    pub start: usize,
+    pub step: usize,
+    pub limit: usize,
+    pub count: usize,
+}
+
+impl Tiles {
+    /// The first key of a tile, and how many it has.
+    pub fn at(&self, index: usize) -> (usize, usize) {
+        let key = self.start + index * self.step;
+        (key, self.step.min(self.limit - key))
+    }
 }
 
 /// out = scale·a·b, by the thread that calls.
@@ -220,11 +234,31 @@ impl<'a, T: Real> Attention<'a, T> {
         Strided::rows(&v[tile.key * self.v.token..], self.v.token)
     }
 
-    /// The tiles of the keys that some queries see, in the order in which what is counted wants them: from the last on.
-    pub(super) fn order(&self, seen: &Range<usize>) -> impl Iterator<Item = usize> + use<T> {
-        let (start, count, is_counted) =
-            (seen.start, seen.len().div_ceil(KEYS), self.terms.counted.is_some());
-        (0..count).map(move |n| start + KEYS * if is_counted { count - 1 - n } else { n })
+    /// Makes sure of enough memory, on the way back for so many keys; `false` if there is not.
+    pub(super) fn fit(&self, workspace: &mut Workspace<T>, keys: usize) -> bool {
+        let (dim, counted) = (self.shape.head_dim, self.counted_rows());
+        workspace.threads.iter_mut().all(|scratch| {
+            let scratch = scratch.get_mut().unwrap_or_else(PoisonError::into_inner);
+            scratch.fit(dim, keys)
+                && (counted == 0 || scratch.counts.fit(counted, keys))
+                && (self.terms.path.is_none() || scratch.walk.fit(dim, keys))
+        })
+    }
+
+    /// The tiles of the keys that some queries see.
+    pub(super) fn tiles(&self, tile: &Tile, seen: &Range<usize>) -> Tiles {
+        match self.terms.path.is_some() && !seen.is_empty() {
+            true => self.path_tiles(tile, seen),
+            false => {
+                let count = seen.len().div_ceil(KEYS);
+                Tiles { start: seen.start, step: KEYS, limit: seen.end, count }
+            }
+        }
+    }
+
+    /// Whether tiles come from the last to the first: what lies between a key and a query has a part in their score.
+    pub(super) fn is_from_the_last(&self) -> bool {
+        self.terms.counted.is_some() || self.terms.path.is_some()
     }
 
     /// Adds u, v and z to the queries of a tile, for all tiles of these queries.
@@ -245,6 +279,9 @@ impl<'a, T: Real> Attention<'a, T> {
                     *sum = q + x;
                 }
             }
+        }
+        if self.terms.path.is_some() {
+            self.begin_path(tile, &scratch.content, &mut scratch.walk);
         }
     }
 
@@ -311,19 +348,18 @@ impl<'a, T: Real> Attention<'a, T> {
     }
 
     /// The scores of a tile into the scratch's `scores`; −∞ where the mask hides a key. The queries must be prepared. The
-    /// bands of the query and the key table are gathered on the way.
-    pub(super) fn scores(&self, tile: &Tile, scratch: &mut Scratch<T>) {
+    /// bands of the query and the key table are gathered on the way. `made` is what was made of the maps of the head's tokens.
+    pub(super) fn scores(&self, tile: &Tile, made: &[T], scratch: &mut Scratch<T>) {
         let (dim, scale) = (self.shape.head_dim, self.scale());
         let sizes = [tile.queries, tile.keys];
-        let Scratch { scores, content, position, segmented, query, key, counts, products, biases, .. } =
-            scratch;
-        product(
-            (scores, KEYS),
-            self.content(tile, content),
-            self.keys(tile).transposed(),
-            [tile.queries, tile.keys, dim],
-            scale,
-        );
+        match &self.terms.path {
+            Some(path) => self.path_scores(path, tile, made, scratch),
+            None => {
+                let (queries, keys) = (self.content(tile, &scratch.content), self.keys(tile).transposed());
+                product((&mut scratch.scores, KEYS), queries, keys, [tile.queries, tile.keys, dim], scale);
+            }
+        }
+        let Scratch { scores, position, segmented, query, key, counts, products, biases, .. } = scratch;
         if self.terms.counted.is_some() {
             self.add_counted(tile, scores, counts);
         }

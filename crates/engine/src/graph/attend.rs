@@ -2,7 +2,9 @@
 
 use super::{Builder, Gradients, Operation, Rotation, Value, Values};
 use crate::attention::softmax::{Chunks, Heads, Mask, Reach, Shape};
-use crate::attention::{self, Attention, Bias, Dropout, Pairs, Place, Segments, Table, TermGradients};
+use crate::attention::{
+    self, Attention, Bias, Dropout, Pairs, Path, PathGradients, Place, Segments, Table, TermGradients,
+};
 use crate::ops::Real;
 
 /// Rows of a table, chosen by the distance.
@@ -30,7 +32,16 @@ pub struct SegmentTerm {
     pub vectors: Value,
 }
 
-/// The position terms 2 to 10 of one layer, where the first is added to embeddings, and that of segments.
+/// The maps of tokens: I − β·w·wᵀ, β = 2·σ(z).
+#[derive(Clone, Copy, Debug)]
+pub struct PathTerm {
+    /// w `[batch · length, key_heads · head_dim]`, of length 1 in each head.
+    pub w: Value,
+    /// z `[batch · length, key_heads]`
+    pub z: Value,
+}
+
+/// The position terms 2 to 11 of one layer, where the first is added to embeddings, and that of segments.
 #[derive(Default)]
 pub struct Terms {
     /// (2) The rotation.
@@ -57,6 +68,8 @@ pub struct Terms {
     pub gate: Option<Value>,
     /// (10) What queries meet by what they count from a key on, `[rows, head_dim]`.
     pub counted: Option<Value>,
+    /// (11) The maps of tokens that queries are taken through on their way to a key.
+    pub path: Option<PathTerm>,
     /// What scores are multiplied by, if not 1/√head_dim.
     pub scale: Option<f64>,
 }
@@ -171,6 +184,14 @@ impl<T: Real> Softmax<T> {
                     sequence: length * heads,
                 }),
                 counted: terms.counted.map(|value| values.get(value)),
+                path: terms.path.map(|PathTerm { w, z }| {
+                    let part = |value: Value| Heads {
+                        data: values.get(value),
+                        token: value.width,
+                        sequence: length * value.width,
+                    };
+                    Path { w: part(w), z: part(z) }
+                }),
                 // Without segments all tokens are of one: all scores of a query grow by the same, and no weight changes.
                 segments: terms.segments.filter(|_| !given.types.is_empty()).map(|own| Segments {
                     query: values.get(own.query),
@@ -220,7 +241,9 @@ impl<T: Real> Operation<T> for Softmax<T> {
         let (length, offsets) = (joined.rows / this.attend.batch, this.offsets());
         let [content, position, bias, query, key, value, segment, vectors] = terms.values();
         let (pairs, gate, counted) = (terms.pairs, terms.gate, terms.counted);
-        let parts = [content, position, bias, query, key, value, segment, vectors, pairs, gate, counted];
+        let (w, z) = (terms.path.map(|path| path.w), terms.path.map(|path| path.z));
+        let parts =
+            [content, position, bias, query, key, value, segment, vectors, pairs, gate, counted, w, z];
         let mut lent = parts.map(|part| part.map(|value| gradients.lend_zeroed(value)));
         gradients.contribute(joined, |gradients, sum, accumulate| {
             let place = |offset: usize| Place {
@@ -242,6 +265,8 @@ impl<T: Real> Operation<T> for Softmax<T> {
                 pairs,
                 gate,
                 counted,
+                w,
+                z,
             ] = lent.each_mut().map(|memory| memory.as_mut().map(|memory| &mut memory[..]));
             let has_segments = attention.terms.segments.is_some();
             let terms = TermGradients {
@@ -256,6 +281,7 @@ impl<T: Real> Operation<T> for Softmax<T> {
                 pairs,
                 gate,
                 counted,
+                path: w.zip(z).map(|(w, z)| PathGradients { w, z }),
             };
             let given = attention::Gradients {
                 buffers: &mut [sum],

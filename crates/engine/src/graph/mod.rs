@@ -65,7 +65,7 @@ mod rotate;
 mod rows;
 mod similarity;
 
-pub use attend::{Attend, PolarTerm, SegmentTerm, TableTerm, Terms};
+pub use attend::{Attend, PathTerm, PolarTerm, SegmentTerm, TableTerm, Terms};
 pub use batch::{Batch, IGNORE};
 pub(crate) use compiled::Compiled;
 use compiled::Compiles;

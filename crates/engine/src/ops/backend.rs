@@ -272,6 +272,8 @@ pub struct Terms<'a, M> {
     pub gate: Option<Part<'a, M>>,
     /// C `[rows, head_dim]`
     pub counted: Option<&'a M>,
+    /// The maps of tokens: w `[batch, keys, key_heads, head_dim]` and z `[batch, keys, key_heads]`.
+    pub path: Option<[Part<'a, M>; 2]>,
 }
 
 /// Vectors that queries meet by whether a key is of their segment: as [`Segments`](crate::attention::Segments).
@@ -311,6 +313,7 @@ impl<M> Default for Terms<'_, M> {
             pairs: None,
             gate: None,
             counted: None,
+            path: None,
         }
     }
 }
@@ -319,7 +322,7 @@ impl<M> Terms<'_, M> {
     /// Whether there is none but a factor of scores, so that an attention is the plain one.
     pub fn is_empty(&self) -> bool {
         let Terms { scale: _, cap, content, position, bias, query, key, value, segments, .. } = self;
-        let Terms { pairs, gate, counted, .. } = self;
+        let Terms { pairs, gate, counted, path, .. } = self;
         let tables = [bias, query, key, value];
         cap.is_none()
             && content.is_none()
@@ -328,6 +331,7 @@ impl<M> Terms<'_, M> {
             && pairs.is_none()
             && gate.is_none()
             && counted.is_none()
+            && path.is_none()
             && tables.iter().all(|table| table.is_none())
     }
 }

@@ -6,7 +6,7 @@ use super::memory::filled;
 use super::{Activation, Memory, Precision, Real, Weight, Words};
 use crate::attention::linear::Carried;
 use crate::attention::softmax::{self, Heads, Mask, Shape};
-use crate::attention::{self, Attention, Bias};
+use crate::attention::{self, Attention, Bias, Path};
 use crate::error::{Error, Result, WORK};
 use crate::graph::{Gate, LinearForm, Polar};
 use rope::{Positions, Table, Turn, ViewMut};
@@ -235,9 +235,6 @@ impl<D: OnCpu> Backend for D {
         scratch: &Scratch<T>,
     ) -> Result<()> {
         self.before_attend(shape, [q, k], mask, terms);
-        fn heads<'a, T>(part: Part<'a, Memory<T>>) -> Heads<'a, T> {
-            Heads { data: &part.buffer[part.offset..], token: part.token, sequence: part.sequence }
-        }
         let (q, k, v) = (heads(q), heads(k), heads(v));
         if terms.is_empty() {
             let is_done = T::attend(shape, (q, k, v), mask, terms.scale, out, &scratch.plain);
@@ -360,6 +357,11 @@ impl<D: OnCpu> Backend for D {
     }
 }
 
+/// Vectors of heads as the CPU's attention takes them.
+fn heads<'a, T>(part: Part<'a, Memory<T>>) -> Heads<'a, T> {
+    Heads { data: &part.buffer[part.offset..], token: part.token, sequence: part.sequence }
+}
+
 /// Position terms as the CPU's attention takes them.
 pub(super) fn host_terms<'a, T: Real>(
     terms: &Terms<'a, Memory<T>>,
@@ -387,11 +389,8 @@ pub(super) fn host_terms<'a, T: Real>(
             ids: own.ids,
         }),
         pairs: terms.pairs.map(|(values, places)| attention::Pairs { values, places }),
-        gate: terms.gate.map(|part| Heads {
-            data: &part.buffer[part.offset..],
-            token: part.token,
-            sequence: part.sequence,
-        }),
+        gate: terms.gate.map(heads),
         counted: terms.counted.map(|table| &**table),
+        path: terms.path.map(|[w, z]| Path { w: heads(w), z: heads(z) }),
     }
 }

@@ -27,9 +27,12 @@ impl<T: Real> Softmax<T> {
         } = self.attend;
         let length = joined.rows / batch;
         check_chunks(chunk, length)?;
-        for (term, encoding) in [(terms.pairs, "fire"), (terms.gate, "forget"), (terms.counted, "contextual")]
+        let (pairs, gate) = (terms.pairs.is_some(), terms.gate.is_some());
+        let (counted, path) = (terms.counted.is_some(), terms.path.is_some());
+        for (is_there, encoding) in
+            [(pairs, "fire"), (gate, "forget"), (counted, "contextual"), (path, "path")]
         {
-            if term.is_some() {
+            if is_there {
                 return Err(Error::Device(format!(
                     "the encoding {encoding} has no form for a GPU; use the CPU"
                 )));

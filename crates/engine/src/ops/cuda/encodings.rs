@@ -117,8 +117,11 @@ impl Cuda {
     ) -> Result<()> {
         let Shape { batch, queries, keys, heads, head_dim, .. } = *shape;
         check_chunks(mask.chunks.map(|chunks| chunks.size), keys)?;
-        let (pairs, gate, counted) = (terms.pairs.is_some(), terms.gate.is_some(), terms.counted.is_some());
-        for (is_there, encoding) in [(pairs, "fire"), (gate, "forget"), (counted, "contextual")] {
+        let (pairs, gate) = (terms.pairs.is_some(), terms.gate.is_some());
+        let (counted, path) = (terms.counted.is_some(), terms.path.is_some());
+        for (is_there, encoding) in
+            [(pairs, "fire"), (gate, "forget"), (counted, "contextual"), (path, "path")]
+        {
             if is_there {
                 return Err(Error::Device(format!(
                     "the encoding {encoding} has no form for a GPU; use the CPU"
