@@ -34,6 +34,8 @@ LABELS = [
     "rotary:learned=heads",
     "high:period=9",
     "clipped:period=5",
+    "contextual:positions=3",
+    "abacus:digits=3-9,places=4,shift=2",
 ]
 
 
@@ -52,6 +54,7 @@ class Encoded(training.Plain):
             "fire": {"scale": (1, 2), "inner.weight": (int(self.settings.get("hidden", 32)), 2),
                      "outer.weight": (heads, int(self.settings.get("hidden", 32)))},
             "kerple": {"weight": (heads, 2)},
+            "contextual": {"weight": (int(self.settings.get("positions", 64)) + 1, dim)},
             "rotary": {f"frequencies.{head}": (1, dim // 2) for head in range(heads)},
         }.get(self.name, {})  # fmt: skip
         # Names with dots, as the library has them: a dictionary beside the modules.
@@ -60,6 +63,9 @@ class Encoded(training.Plain):
             for layer in range(SIZES["num_hidden_layers"])
             for part, shape in shapes.items()
         }
+        if self.name == "abacus":
+            self.rows = 1 + int(self.number("places", 64)) + int(self.number("shift", 16))
+            self.own["position.abacus.weight"] = nn.Parameter(torch.zeros(self.rows, width))
 
     def named_parameters(self, *args, **kwargs):
         yield from super().named_parameters(*args, **kwargs)
@@ -73,10 +79,21 @@ class Encoded(training.Plain):
 
     def forward(self, ids):
         x = self.embed(ids)
+        if self.name == "abacus":
+            x = x + self.own["position.abacus.weight"][self.places(ids)]
         for layer, block in enumerate(self.blocks.layers):
             x = x + self.mix(layer, block.self_attn, block.norm1(x))
             x = x + block.linear2(nn.functional.gelu(block.linear1(block.norm2(x))))
         return self.out(x)
+
+    def places(self, ids):
+        """For each token the digits of its number up to it, none where it is no digit, `[batch, length]`."""
+        first, last = (int(end) for end in self.settings["digits"].split("-"))
+        is_digit, count, columns = (ids >= first) & (ids <= last), torch.zeros_like(ids[:, 0]), []
+        for column in range(ids.shape[1]):
+            count = (count + 1) * is_digit[:, column]
+            columns.append(count.clamp(max=self.rows - 1))
+        return torch.stack(columns, dim=1)
 
     def mix(self, layer, attention, x):
         length, width = x.shape[1:]
@@ -85,6 +102,8 @@ class Encoded(training.Plain):
         q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in qkv.chunk(3, dim=-1))
         scores = self.products(layer, q, k) / math.sqrt(dim) + self.biases(layer, x, length)
         scores = scores.masked_fill(training.later(length), -torch.inf)
+        if self.name == "contextual":
+            scores = scores + self.counted(layer, q, scores)
         mixed = scores.softmax(-1) @ v
         return attention.out_proj(mixed.transpose(1, 2).flatten(2))
 
@@ -112,6 +131,14 @@ class Encoded(training.Plain):
             [training.rotate(x[..., :turning], angles.cos(), angles.sin()), x[..., turning:]], dim=-1
         )
         return turn(q) @ turn(k).transpose(-1, -2)
+
+    def counted(self, layer, q, scores):
+        """q·e[p], with p what the query counts from a key on, `[batch, heads, length, length]`."""
+        table = self.part(layer, "weight")
+        places = torch.sigmoid(scores).flip(-1).cumsum(-1).flip(-1).clamp(max=table.shape[0] - 1)
+        low, high = places.floor(), places.ceil()
+        products, part = q @ table.T, places - low
+        return products.gather(-1, low.long()) * (1 - part) + products.gather(-1, high.long()) * part
 
     def frequencies(self, layer, dim):
         """θ `[heads or 1, pairs]`, where something turns."""

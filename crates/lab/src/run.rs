@@ -87,8 +87,9 @@ impl Settings {
     /// The model, with this encoding.
     pub fn network(&self, task: &dyn Task, encoding: &Encoding) -> Network {
         let (vocabulary, width, layers) = (task.vocabulary(), self.width, self.layers);
+        let digits: Vec<u32> = task.digits().collect();
         let blueprint = Blueprint {
-            encoding: encoding.clone(),
+            encoding: encoding.clone().with_digits(&digits),
             mixing: match self.is_linear {
                 true => Mixing::Linear(self.features.form(HEAD_DIM)),
                 false => Mixing::Softmax,
@@ -176,7 +177,9 @@ pub fn train(
         let update = Update { adam: ADAM, step: step + 1, rate, clip: CLIP };
         let found = learner.step(&update, 1, |_, given| {
             let places = encoding.as_encode::<f32>().positions(tokens, settings.seed, step);
-            *given = Batch { positions: places.unwrap_or_default(), ..batch(settings, task, step) };
+            let positions = places.unwrap_or_default();
+            let (seed, is_training) = (settings.seed, true);
+            *given = Batch { positions, seed, step, is_training, ..batch(settings, task, step) };
         })?;
         // A step that is not a number is not taken: a rate that is too high shows in the curve, and nothing else breaks.
         if found.is_finite() {

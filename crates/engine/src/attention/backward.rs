@@ -5,6 +5,7 @@
 //! depend on threads.
 
 use super::dropout::Keep;
+use super::path::PathGradients;
 use super::rows::{Rows, dots, score_gradients};
 use super::softmax::Shape;
 use super::sums::{PARTS, Pieces, Sums, Vectors};
@@ -16,6 +17,15 @@ use crate::ops::multiply::{Strided, Threads, multiply};
 use crate::ops::pass::give;
 use rayon::prelude::*;
 use std::sync::PoisonError;
+
+/// What the way back knows: the gradient of the results, the results, the logarithms of sums of exponentials, and what was made of the
+/// maps of the head's tokens.
+struct Known<'a, T> {
+    dout: &'a [T],
+    out: &'a [T],
+    lse: &'a [T],
+    made: &'a [T],
+}
 
 impl<T: Real> Attention<'_, T> {
     /// The gradients, from that of the results and what the forward gave: `dout` and `out` `[batch, queries,
@@ -46,10 +56,13 @@ impl<T: Real> Attention<'_, T> {
         // Without terms a task has memory of one number, so that there are as many parts as tasks.
         let part = (group * size).max(1);
         let Some(all) = part.checked_mul(tasks) else { return false };
-        if !workspace.fit(head_dim, keys) || !workspace.gradients.fit(all) {
+        if !self.fit(workspace, keys) || !self.make_blocks(workspace) || !workspace.gradients.fit(all) {
             return false;
         }
-        let Workspace { threads, gradients } = workspace;
+        let Workspace { threads, gradients, made } = workspace;
+        let path_given = terms.path.take().map(|PathGradients { w, z }| {
+            [Vectors::plain(&self.shape, w, head_dim), Vectors::plain(&self.shape, z, 1)]
+        });
         let keep = self.dropout.as_ref().map(Keep::new);
         gradients.par_chunks_exact_mut(part).enumerate().with_max_len(1).for_each(|(task, memory)| {
             let slot = rayon::current_thread_index().unwrap_or(0) % threads.len();
@@ -63,9 +76,19 @@ impl<T: Real> Attention<'_, T> {
                     let queries = QUERIES.min(queries - query);
                     let tile = Tile { sequence, head, query, queries, key: 0, keys: 0 };
                     let is_first = index == 0 && query == 0;
-                    self.backward_block(tile, is_first, keep, (dout, out, lse), &mut sums, &mut scratch);
+                    let known = Known { dout, out, lse, made: self.made(made, &tile) };
+                    self.backward_block(tile, is_first, keep, known, &mut sums, &mut scratch);
                     // SAFETY: rows of this task's head.
                     unsafe { given[0].give(sequence, query, head, &scratch.dq[..queries * head_dim]) };
+                }
+            }
+            if let Some(path) = &self.terms.path {
+                let tile = Tile { sequence, head: key_head * group, query: 0, queries: 0, key: 0, keys: 0 };
+                let Scratch { dk, walk, .. } = &mut *scratch;
+                self.end_path(path, [sequence, key_head], self.made(made, &tile), dk, walk);
+                for (given, numbers) in path_given.iter().flatten().zip([&walk.dw, &walk.dz]) {
+                    // SAFETY: rows of this task's key head.
+                    unsafe { given.give(sequence, 0, key_head, numbers) };
                 }
             }
             for (given, vectors) in given[1..].iter().zip([&scratch.dk, &scratch.dv]) {
@@ -85,6 +108,8 @@ impl<T: Real> Attention<'_, T> {
             segment_vectors,
             pairs,
             gate,
+            counted,
+            path: _,
         } = &mut terms;
         let table_heads = [
             heads,
@@ -96,8 +121,10 @@ impl<T: Real> Attention<'_, T> {
             heads,
             heads,
             heads,
+            1,
         ];
-        let targets = [content, position, bias, query, key, value, segment_query, segment_vectors, pairs];
+        let targets =
+            [content, position, bias, query, key, value, segment_query, segment_vectors, pairs, counted];
         for (index, (target, table_heads)) in targets.into_iter().zip(table_heads).enumerate() {
             let part = parts[index];
             if let (Some(target), true) = (target, part > 0) {
@@ -113,13 +140,13 @@ impl<T: Real> Attention<'_, T> {
         true
     }
 
-    /// How many numbers one head of one sequence has of u, v, b, R, R′, V, z, E, B and g; none of what is not asked for.
+    /// How many numbers one head of one sequence has of u, v, b, R, R′, V, z, E, B, C and g; none of what is not asked for.
     fn parts(&self, gradients: &TermGradients<T>) -> [usize; PARTS] {
         let heads = self.shape.heads.max(1);
         let TermGradients {
             content, position, bias, query, key, value, segment_query, segment_vectors, ..
         } = gradients;
-        let TermGradients { pairs, gate, .. } = gradients;
+        let TermGradients { pairs, gate, counted, .. } = gradients;
         let Shape { batch, keys, .. } = self.shape;
         assert!(gate.as_ref().is_none_or(|gate| gate.len() == batch * keys * heads), "a sum for every token");
         let terms = &self.terms;
@@ -142,6 +169,7 @@ impl<T: Real> Attention<'_, T> {
             one(segment_query, terms.segments.map(|segments| segments.query), heads),
             one(segment_vectors, terms.segments.map(|segments| segments.vectors), heads),
             one(pairs, terms.pairs.map(|pairs| pairs.values), heads),
+            one(counted, terms.counted, 1),
             gate.as_ref().map_or(0, |_| keys),
         ]
     }
@@ -153,7 +181,7 @@ impl<T: Real> Attention<'_, T> {
         mut tile: Tile,
         is_first: bool,
         keep: Option<Keep>,
-        (dout, out, lse): (&[T], &[T], &[T]),
+        Known { dout, out, lse, made }: Known<T>,
         sums: &mut Sums<T>,
         scratch: &mut Scratch<T>,
     ) {
@@ -185,16 +213,37 @@ impl<T: Real> Attention<'_, T> {
                 sum[seen.end * dim..].fill(T::ZERO);
             }
         }
-        if seen.is_empty() {
+        let (is_counted, path) = (self.terms.counted.is_some(), self.terms.path.is_some());
+        if seen.is_empty() || path {
             scratch.dq[..tile.queries * dim].fill(T::ZERO);
         }
-        for key in seen.clone().step_by(KEYS) {
-            (tile.key, tile.keys) = (key, KEYS.min(seen.end - key));
-            self.score_gradients(&tile, keep, dout, scratch);
-            self.add_inputs(&tile, dout, (key > seen.start, !is_first), scratch);
+        let tiles = self.tiles(&tile, &seen);
+        if is_counted {
+            self.carry_counts(tile, &tiles, scratch);
+        }
+        if path {
+            if is_first {
+                scratch.dk.fill(T::ZERO);
+                self.begin_path_gradients(&mut scratch.walk);
+            }
+            self.keep_states(tile, &tiles, made, &mut scratch.walk);
+        }
+        for index in 0..tiles.count {
+            (tile.key, tile.keys) = tiles.at(index);
+            if is_counted {
+                self.recall_counts(index, &mut scratch.counts);
+            }
+            if path {
+                self.recall_state(index, &mut scratch.walk);
+            }
+            self.score_gradients(&tile, keep, dout, made, scratch);
+            if is_counted {
+                self.counted_backward(&tile, &scratch.ds, &mut scratch.counts);
+            }
+            self.add_inputs(&tile, dout, (index > 0, !is_first), made, scratch);
             self.add_terms(&tile, dout, sums, scratch);
         }
-        let Scratch { dq, dq_by_table, dq_by_segment, .. } = scratch;
+        let Scratch { dq, dq_by_table, dq_by_segment, counts, .. } = scratch;
         let [q, by_table, by_segment] =
             [dq, dq_by_table, dq_by_segment].map(|memory| &mut memory[..tile.queries * dim]);
         // What reached the queries by way of keys reached u, too, what by way of the table v, and by way of segments z.
@@ -212,12 +261,20 @@ impl<T: Real> Attention<'_, T> {
                 give(by_way, q, true);
             }
         }
+        self.end_counts(&tile, q, sums.counted, counts);
     }
 
     /// The weights of a tile, after dropout, into the scratch's `scores`, and the gradient of its scores into `ds`.
-    fn score_gradients(&self, tile: &Tile, keep: Option<Keep>, dout: Strided<T>, scratch: &mut Scratch<T>) {
+    fn score_gradients(
+        &self,
+        tile: &Tile,
+        keep: Option<Keep>,
+        dout: Strided<T>,
+        made: &[T],
+        scratch: &mut Scratch<T>,
+    ) {
         let dim = self.shape.head_dim;
-        self.scores(tile, scratch);
+        self.scores(tile, made, scratch);
         let Scratch { scores, ds, value, products, largest, total, .. } = scratch;
         let sizes = [tile.queries, tile.keys, dim];
         product((ds, KEYS), dout, self.values(tile).transposed(), sizes, 1.0);
@@ -239,16 +296,28 @@ impl<T: Real> Attention<'_, T> {
     }
 
     /// What a tile gives to q and to k and v where they meet each other, added or set as `accumulate` says of both.
-    fn add_inputs(&self, tile: &Tile, dout: Strided<T>, accumulate: (bool, bool), scratch: &mut Scratch<T>) {
+    fn add_inputs(
+        &self,
+        tile: &Tile,
+        dout: Strided<T>,
+        accumulate: (bool, bool),
+        made: &[T],
+        scratch: &mut Scratch<T>,
+    ) {
         let (dim, scale) = (self.shape.head_dim, self.scale());
-        let Scratch { scores, ds, content, dq, dk, dv, .. } = scratch;
+        let Scratch { scores, ds, content, counts, walk, dq, dk, dv, .. } = scratch;
+        // Where something is counted, the products of queries and keys are more than a part of scores.
+        let ds = if self.terms.counted.is_some() { &counts.gates } else { ds };
         let (weights, ds) = (Strided::rows(scores, KEYS), Strided::rows(ds, KEYS));
-        let sizes = [tile.queries, dim, tile.keys];
-        multiply((dq, dim), ds, self.keys(tile), sizes, scale, accumulate.0, Threads::One);
-        let (sizes, first) = ([tile.keys, dim, tile.queries], tile.key * dim);
-        let (queries, one) = (self.content(tile, content), Threads::One);
-        multiply((&mut dk[first..], dim), ds.transposed(), queries, sizes, scale, accumulate.1, one);
+        let (sizes, first, one) = ([tile.keys, dim, tile.queries], tile.key * dim, Threads::One);
         multiply((&mut dv[first..], dim), weights.transposed(), dout, sizes, 1.0, accumulate.1, one);
+        if let Some(path) = &self.terms.path {
+            return self.path_backward(path, tile, made, (ds, dq, dk), walk);
+        }
+        let queries = self.content(tile, content);
+        multiply((&mut dk[first..], dim), ds.transposed(), queries, sizes, scale, accumulate.1, one);
+        let sizes = [tile.queries, dim, tile.keys];
+        multiply((dq, dim), ds, self.keys(tile), sizes, scale, accumulate.0, one);
     }
 
     /// Adds what a tile gives to the tables, and to q and k where they meet those. The bands must be the tile's.

@@ -29,11 +29,15 @@ impl<T: Real> Attention<'_, T> {
         if out.is_empty() {
             return true;
         }
-        if !workspace.fit(head_dim, 0) {
+        let is_made = match self.terms.path.is_some() && !self.is_led() {
+            true => self.fit(workspace, 0) && self.make_blocks(workspace),
+            false => self.fit(workspace, 0) && workspace.made.fit(0),
+        };
+        if !is_made {
             return false;
         }
         let keep = self.dropout.as_ref().map(Keep::new);
-        let threads = &workspace.threads;
+        let Workspace { threads, made, .. } = workspace;
         // Some queries with all their heads are one piece of work: their results lie side by side.
         let sequences = out.par_chunks_mut(queries * width).zip(lse.par_chunks_mut(queries * heads));
         sequences.enumerate().with_max_len(1).for_each(|(sequence, (out, lse))| {
@@ -45,7 +49,7 @@ impl<T: Real> Attention<'_, T> {
                     let query = block * QUERIES;
                     let tile = Tile { sequence, head, query, queries: lse.len() / heads, key: 0, keys: 0 };
                     let results = Results { out: &mut out[head * head_dim..], lse: &mut lse[head..] };
-                    self.forward_block(tile, keep, results, &mut scratch);
+                    self.forward_block(tile, self.made(made, &tile), keep, results, &mut scratch);
                 }
             });
         });
@@ -56,6 +60,7 @@ impl<T: Real> Attention<'_, T> {
     fn forward_block(
         &self,
         mut tile: Tile,
+        made: &[T],
         keep: Option<Keep>,
         Results { out, lse }: Results<T>,
         scratch: &mut Scratch<T>,
@@ -66,10 +71,12 @@ impl<T: Real> Attention<'_, T> {
         scratch.total.fill(T::ZERO);
         self.prepare(&tile, scratch);
         let seen = self.seen(tile.sequence, tile.query, tile.queries);
-        for key in seen.clone().step_by(KEYS) {
-            (tile.key, tile.keys) = (key, KEYS.min(seen.end - key));
-            let is_first = key == seen.start;
-            self.scores(&tile, scratch);
+        let tiles = self.tiles(&tile, &seen);
+        for n in 0..tiles.count {
+            let is_first = n == 0;
+            (tile.key, tile.keys) = tiles.at(if self.is_from_the_last() { tiles.count - 1 - n } else { n });
+            self.scores(&tile, made, scratch);
+            self.leave(&tile, made, &mut scratch.walk);
             let Scratch { scores, largest, total, shrink, .. } = &mut *scratch;
             let running = Running {
                 largest: &mut largest[..tile.queries],

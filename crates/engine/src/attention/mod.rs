@@ -6,6 +6,7 @@
 #[allow(unsafe_code, reason = "threads write apart")]
 mod backward;
 mod band;
+mod counted;
 mod dropout;
 mod forward;
 pub mod linear;
@@ -13,6 +14,7 @@ mod mask;
 mod merge;
 #[allow(unsafe_code, reason = "vector instructions, and threads that write apart")]
 mod panels;
+mod path;
 #[allow(unsafe_code, reason = "vector instructions")]
 mod rows;
 #[allow(unsafe_code, reason = "vector instructions, and threads that write apart")]
@@ -26,5 +28,6 @@ mod tile;
 
 pub use dropout::Dropout;
 pub(crate) use merge::merge;
+pub use path::{Path, PathGradients};
 pub use terms::{Attention, Bias, Gradients, Pairs, Place, Segments, Table, TermGradients, Terms};
 pub use tile::Workspace;

@@ -77,6 +77,20 @@ impl<'a, T: Real> Vectors<'a, T> {
         })
     }
 
+    /// Those of all keys, `[batch, keys, key_heads, dim]` without gaps, added to.
+    ///
+    /// # Panics
+    ///
+    /// If the memory is not of that size.
+    pub fn plain(shape: &Shape, numbers: &'a mut [T], dim: usize) -> Vectors<'a, T> {
+        let Shape { batch, keys, key_heads, .. } = *shape;
+        let token = key_heads * dim;
+        assert_eq!(numbers.len(), batch * keys * token, "the gradient of a term has its shape");
+        let place = Place { buffer: 0, offset: 0, token, sequence: keys * token };
+        let target = Target(numbers.as_mut_ptr());
+        Vectors { target, place, dim, accumulate: true, borrow: PhantomData }
+    }
+
     /// Gives the vectors `[rows, head_dim]` of one head of one sequence, from a token on.
     ///
     /// # Safety
@@ -112,7 +126,7 @@ fn give_each<T: Real>(
 }
 
 /// How many terms have gradients.
-pub(super) const PARTS: usize = 10;
+pub(super) const PARTS: usize = 11;
 
 /// What one head of one sequence gives to the terms.
 pub(super) struct Sums<'a, T> {
@@ -125,18 +139,43 @@ pub(super) struct Sums<'a, T> {
     pub segment_query: &'a mut [T],
     pub segment_vectors: &'a mut [T],
     pub pairs: &'a mut [T],
+    pub counted: &'a mut [T],
     pub gate: &'a mut [T],
 }
 
 impl<'a, T> Sums<'a, T> {
     pub fn new(mut memory: &'a mut [T], parts: &[usize; PARTS]) -> Self {
-        let [content, position, bias, query, key, value, segment_query, segment_vectors, pairs, gate] = parts
-            .map(|part| {
-                let (first, rest) = std::mem::take(&mut memory).split_at_mut(part);
-                memory = rest;
-                first
-            });
-        Sums { content, position, bias, query, key, value, segment_query, segment_vectors, pairs, gate }
+        let mut next = |part: usize| {
+            let (first, rest) = std::mem::take(&mut memory).split_at_mut(part);
+            memory = rest;
+            first
+        };
+        let [
+            content,
+            position,
+            bias,
+            query,
+            key,
+            value,
+            segment_query,
+            segment_vectors,
+            pairs,
+            counted,
+            gate,
+        ] = parts.map(&mut next);
+        Sums {
+            content,
+            position,
+            bias,
+            query,
+            key,
+            value,
+            segment_query,
+            segment_vectors,
+            pairs,
+            counted,
+            gate,
+        }
     }
 }
 

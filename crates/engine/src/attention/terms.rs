@@ -5,15 +5,18 @@
 //!
 //! ```text
 //! s_ij  = scale·[(q_i + u_h)·k_j + (q_i + v_h)·R_h[f(r)] + k_j·R′_h[f′(r)] + (q_i + z_h)·E_h[c_i ≠ c_j]]
-//!         + b_h[g(r)] + B_h[i, j] + g_hi − g_hj
+//!         + b_h[g(r)] + B_h[i, j] + g_hi − g_hj + q_i·C(p_ij)
 //! out_i = Σ_j dropout(softmax_j(cap(s_ij)))·(v_j + V_h[w(r)])
 //! ```
 //!
-//! over the keys j that the mask lets i see, where cap(s) is c·tanh(s/c), or s where there is no cap. f, f′, g and w are lists of rows, one entry for each distance; c are the
-//! segments of tokens, B a number for each place of a query and of a key, and g sums over the tokens so far. Rotations and
-//! what is added to embeddings happen before.
+//! over the keys j that the mask lets i see, where cap(s) is c·tanh(s/c), or s where there is no cap. f, f′, g and w are lists of rows, one
+//! entry for each distance; c are the segments of tokens, B a number for each place of a query and of a key, and g sums over the tokens so
+//! far. p_ij = Σ_t σ(scale·(q_i + u_h)·k_t), over the keys from j on that i sees, at most the last row of C; between two rows C(p) is the
+//! mean of both, by how near they are: what is counted comes before a cap. Where tokens have maps, q_i·k_j above is the product along a path
+//! of them ([`Path`]). Rotations and what is added to embeddings happen before.
 
 use super::Dropout;
+use super::path::{Path, PathGradients};
 use super::softmax::{Heads, Mask, Shape, check_inputs};
 use crate::ops::Real;
 
@@ -84,6 +87,10 @@ pub struct Terms<'a, T> {
     /// g, one number for each token and head, `[batch, keys, heads]`: a query's own less a key's is added to their score (the
     /// Forgetting Transformer).
     pub gate: Option<Heads<'a, T>>,
+    /// C `[rows, head_dim]`: what queries meet by what they count from a key on (CoPE).
+    pub counted: Option<&'a [T]>,
+    /// The maps of tokens that queries are taken through on their way to a key (PaTH).
+    pub path: Option<Path<'a, T>>,
 }
 
 impl<T> Default for Terms<'_, T> {
@@ -100,6 +107,8 @@ impl<T> Default for Terms<'_, T> {
             segments: None,
             pairs: None,
             gate: None,
+            counted: None,
+            path: None,
         }
     }
 }
@@ -174,6 +183,10 @@ pub struct TermGradients<'a, T> {
     pub pairs: Option<&'a mut [T]>,
     /// Of [`Terms::gate`], without gaps.
     pub gate: Option<&'a mut [T]>,
+    /// Of [`Terms::counted`].
+    pub counted: Option<&'a mut [T]>,
+    /// Of [`Terms::path`].
+    pub path: Option<PathGradients<'a, T>>,
 }
 
 impl<T> Default for TermGradients<'_, T> {
@@ -189,6 +202,8 @@ impl<T> Default for TermGradients<'_, T> {
             segment_vectors: None,
             pairs: None,
             gate: None,
+            counted: None,
+            path: None,
         }
     }
 }
@@ -206,9 +221,10 @@ impl<T: Real> Attention<'_, T> {
 
     /// Panics unless inputs, mask and terms fit the shape.
     pub(super) fn check(&self) {
-        let Shape { batch, queries, keys, heads, head_dim, .. } = self.shape;
+        let Shape { batch, queries, keys, heads, key_heads, head_dim } = self.shape;
         check_inputs(&self.shape, [&self.q, &self.k, &self.v], &self.mask);
-        let Terms { content, position, bias, query, key, value, segments, pairs, gate, .. } = &self.terms;
+        let Terms { content, position, bias, query, key, value, segments, pairs, gate, counted, .. } =
+            &self.terms;
         let segmented = segments.as_ref().map(|segments| segments.query);
         for vectors in [*content, *position, segmented].into_iter().flatten() {
             assert_eq!(vectors.len(), heads * head_dim, "a vector for every head");
@@ -225,6 +241,18 @@ impl<T: Real> Attention<'_, T> {
         if let Some(Heads { data, token, sequence }) = *gate {
             let end = batch.saturating_sub(1) * sequence + keys.saturating_sub(1) * token + heads;
             assert!(queries <= keys && (batch * keys == 0 || end <= data.len()), "a sum for every token");
+        }
+        if let Some(Path { w, z }) = &self.terms.path {
+            assert!(queries <= keys, "a place for every query");
+            assert!(counted.is_none(), "no counting on the way over a path");
+            for (x, width) in [(w, key_heads * head_dim), (z, key_heads)] {
+                let end = batch.saturating_sub(1) * x.sequence + keys.saturating_sub(1) * x.token + width;
+                assert!(batch * keys == 0 || end <= x.data.len(), "a map for every token");
+            }
+        }
+        if let Some(table) = counted {
+            let is_whole = !table.is_empty() && table.len().is_multiple_of(head_dim.max(1));
+            assert!(is_whole, "a table of whole rows, at least one");
         }
         let check = |index: &[u32], rows: usize| {
             assert!(

@@ -1,6 +1,8 @@
 //! Scores of some queries against some keys, with all position terms, and the memory for them.
 
 use super::band::Band;
+use super::counted::Counts;
+use super::path::Walk;
 use super::softmax::Shape;
 use super::terms::{Attention, Pairs, Segments, Table};
 use crate::ops::multiply::{Strided, Threads, multiply};
@@ -22,6 +24,8 @@ pub struct Workspace<T> {
     pub(super) threads: Vec<Mutex<Scratch<T>>>,
     /// `[batch · heads, …]`; the layout is the backward's.
     pub(super) gradients: Memory<T>,
+    /// What is made of the maps of tokens beforehand.
+    pub(super) made: Memory<T>,
 }
 
 impl<T: Real> Workspace<T> {
@@ -29,7 +33,7 @@ impl<T: Real> Workspace<T> {
     pub fn new() -> Option<Self> {
         let threads = rayon::current_num_threads().max(1);
         let threads = (0..threads).map(|_| Scratch::new().map(Mutex::new)).collect::<Option<_>>()?;
-        Some(Workspace { threads, gradients: Memory::zeros(0)? })
+        Some(Workspace { threads, gradients: Memory::zeros(0)?, made: Memory::zeros(0)? })
     }
 
     /// Bytes of memory that it holds.
@@ -41,17 +45,11 @@ impl<T: Real> Workspace<T> {
             let bands = [&scratch.query.vectors, &scratch.key.vectors, &scratch.value.vectors];
             let queries = [content, position, segmented, dq, dq_by_table, dq_by_segment];
             let others = [scores, ds, products, vectors, dk, dv].into_iter().chain(queries);
-            bands.into_iter().chain(others).map(|memory| memory.len()).sum::<usize>()
+            let numbers = bands.into_iter().chain(others).map(|memory| memory.len()).sum::<usize>();
+            numbers * size_of::<T>() + scratch.counts.bytes() + scratch.walk.bytes()
         };
-        (self.threads.iter().map(scratch).sum::<usize>() + self.gradients.len()) * size_of::<T>()
-    }
-
-    /// Makes sure of enough memory for heads of this size and, on the way back, so many keys; `false` if there is not.
-    pub(super) fn fit(&mut self, dim: usize, keys: usize) -> bool {
-        self.threads.iter_mut().all(|scratch| {
-            let scratch = scratch.get_mut().unwrap_or_else(PoisonError::into_inner);
-            scratch.fit(dim, keys)
-        })
+        let shared = self.gradients.len() + self.made.len();
+        self.threads.iter().map(scratch).sum::<usize>() + shared * size_of::<T>()
     }
 }
 
@@ -75,6 +73,10 @@ pub(super) struct Scratch<T> {
     pub query: Band<T>,
     pub key: Band<T>,
     pub value: Band<T>,
+    /// What queries count.
+    pub counts: Counts<T>,
+    /// Queries on their way over a path.
+    pub walk: Walk<T>,
     /// Products with a band, or sums over its slots: `SPAN` numbers for each query or each key.
     pub products: Memory<T>,
     /// The gradient of a band `[SPAN, head_dim]`.
@@ -104,6 +106,8 @@ impl<T: Real> Scratch<T> {
             query: Band::new()?,
             key: Band::new()?,
             value: Band::new()?,
+            counts: Counts::new()?,
+            walk: Walk::new()?,
             products: Memory::zeros(QUERIES.max(KEYS) * SPAN)?,
             vectors: empty()?,
             biases: [T::ZERO; SPAN],
@@ -144,6 +148,22 @@ pub(super) struct Tile {
     /// The first key, and how many.
     pub key: usize,
     pub keys: usize,
+}
+
+/// The tiles of keys of some queries, each `step` keys wide and none beyond `limit`.
+pub(super) struct Tiles {
+    pub start: usize,
+    pub step: usize,
+    pub limit: usize,
+    pub count: usize,
+}
+
+impl Tiles {
+    /// The first key of a tile, and how many it has.
+    pub fn at(&self, index: usize) -> (usize, usize) {
+        let key = self.start + index * self.step;
+        (key, self.step.min(self.limit - key))
+    }
 }
 
 /// out = scale·a·b, by the thread that calls.
@@ -197,7 +217,7 @@ impl<'a, T: Real> Attention<'a, T> {
     }
 
     /// The queries of a tile as they lie in memory.
-    fn queries(&self, tile: &Tile) -> Strided<'a, T> {
+    pub(super) fn queries(&self, tile: &Tile) -> Strided<'a, T> {
         let q = self.q.head(&self.shape, tile.sequence, tile.head);
         Strided::rows(&q[tile.query * self.q.token..], self.q.token)
     }
@@ -214,9 +234,37 @@ impl<'a, T: Real> Attention<'a, T> {
         Strided::rows(&v[tile.key * self.v.token..], self.v.token)
     }
 
+    /// Makes sure of enough memory, on the way back for so many keys; `false` if there is not.
+    pub(super) fn fit(&self, workspace: &mut Workspace<T>, keys: usize) -> bool {
+        let (dim, counted) = (self.shape.head_dim, self.counted_rows());
+        workspace.threads.iter_mut().all(|scratch| {
+            let scratch = scratch.get_mut().unwrap_or_else(PoisonError::into_inner);
+            scratch.fit(dim, keys)
+                && (counted == 0 || scratch.counts.fit(counted, keys))
+                && (self.terms.path.is_none() || scratch.walk.fit(dim, keys))
+        })
+    }
+
+    /// The tiles of the keys that some queries see.
+    pub(super) fn tiles(&self, tile: &Tile, seen: &Range<usize>) -> Tiles {
+        match self.terms.path.is_some() && !seen.is_empty() {
+            true => self.path_tiles(tile, seen),
+            false => {
+                let count = seen.len().div_ceil(KEYS);
+                Tiles { start: seen.start, step: KEYS, limit: seen.end, count }
+            }
+        }
+    }
+
+    /// Whether tiles come from the last to the first: what lies between a key and a query has a part in their score.
+    pub(super) fn is_from_the_last(&self) -> bool {
+        self.terms.counted.is_some() || self.terms.path.is_some()
+    }
+
     /// Adds u, v and z to the queries of a tile, for all tiles of these queries.
     pub(super) fn prepare(&self, tile: &Tile, scratch: &mut Scratch<T>) {
         let dim = self.shape.head_dim;
+        self.begin_counts(tile, &mut scratch.counts);
         let queries = self.queries(tile);
         for (vectors, target) in [
             (self.terms.content, &mut scratch.content),
@@ -231,6 +279,9 @@ impl<'a, T: Real> Attention<'a, T> {
                     *sum = q + x;
                 }
             }
+        }
+        if self.terms.path.is_some() {
+            self.begin_path(tile, &scratch.content, &mut scratch.walk);
         }
     }
 
@@ -297,18 +348,21 @@ impl<'a, T: Real> Attention<'a, T> {
     }
 
     /// The scores of a tile into the scratch's `scores`; −∞ where the mask hides a key. The queries must be prepared. The
-    /// bands of the query and the key table are gathered on the way.
-    pub(super) fn scores(&self, tile: &Tile, scratch: &mut Scratch<T>) {
+    /// bands of the query and the key table are gathered on the way. `made` is what was made of the maps of the head's tokens.
+    pub(super) fn scores(&self, tile: &Tile, made: &[T], scratch: &mut Scratch<T>) {
         let (dim, scale) = (self.shape.head_dim, self.scale());
         let sizes = [tile.queries, tile.keys];
-        let Scratch { scores, content, position, segmented, query, key, products, biases, .. } = scratch;
-        product(
-            (scores, KEYS),
-            self.content(tile, content),
-            self.keys(tile).transposed(),
-            [tile.queries, tile.keys, dim],
-            scale,
-        );
+        match &self.terms.path {
+            Some(path) => self.path_scores(path, tile, made, scratch),
+            None => {
+                let (queries, keys) = (self.content(tile, &scratch.content), self.keys(tile).transposed());
+                product((&mut scratch.scores, KEYS), queries, keys, [tile.queries, tile.keys, dim], scale);
+            }
+        }
+        let Scratch { scores, position, segmented, query, key, counts, products, biases, .. } = scratch;
+        if self.terms.counted.is_some() {
+            self.add_counted(tile, scores, counts);
+        }
         if let Some(table) = &self.terms.query {
             self.gather(table, tile, query);
             let vectors = Strided::rows(&query.vectors, dim).transposed();
@@ -366,7 +420,7 @@ impl<'a, T: Real> Attention<'a, T> {
     }
 
     /// −∞ for what the mask hides.
-    fn hide(&self, tile: &Tile, scores: &mut [T]) {
+    pub(super) fn hide(&self, tile: &Tile, scores: &mut [T]) {
         let shape = &self.shape;
         let seen = |query: usize| self.mask.seen(shape, tile.sequence, query);
         // What all see: no later query sees less at the end, no earlier one less at the start.

@@ -2,7 +2,9 @@
 
 use super::{Builder, Far, Gradients, Operation, Rotation, Value, Values};
 use crate::attention::softmax::{Chunks, Heads, Mask, Reach, Shape};
-use crate::attention::{self, Attention, Bias, Dropout, Pairs, Place, Segments, Table, TermGradients, merge};
+use crate::attention::{
+    self, Attention, Bias, Dropout, Pairs, Path, PathGradients, Place, Segments, Table, TermGradients, merge,
+};
 use crate::ops::Real;
 
 /// Rows of a table, chosen by the distance.
@@ -30,7 +32,16 @@ pub struct SegmentTerm {
     pub vectors: Value,
 }
 
-/// The position terms 2 to 9 of one layer, where the first is added to embeddings, and that of segments.
+/// The maps of tokens: I − β·w·wᵀ, β = 2·σ(z).
+#[derive(Clone, Copy, Debug)]
+pub struct PathTerm {
+    /// w `[batch · length, key_heads · head_dim]`, of length 1 in each head.
+    pub w: Value,
+    /// z `[batch · length, key_heads]`
+    pub z: Value,
+}
+
+/// The position terms 2 to 11 of one layer, where the first is added to embeddings, and that of segments.
 #[derive(Default)]
 pub struct Terms {
     /// (2) The rotation.
@@ -60,6 +71,10 @@ pub struct Terms {
     pub pairs: Option<Value>,
     /// (9) Sums over the tokens so far, `[batch · length, heads]`: a query's own less a key's is added to their score.
     pub gate: Option<Value>,
+    /// (10) What queries meet by what they count from a key on, `[rows, head_dim]`.
+    pub counted: Option<Value>,
+    /// (11) The maps of tokens that queries are taken through on their way to a key.
+    pub path: Option<PathTerm>,
     /// What scores are multiplied by, if not 1/√head_dim.
     pub scale: Option<f64>,
     /// What no score is larger than: [`attention::Terms::cap`].
@@ -106,7 +121,14 @@ pub struct Attend {
 
 impl<T: Real> Builder<T> {
     /// softmax(scores)·values with all position terms, `[batch · length, heads · head_dim]`.
+    ///
+    /// # Panics
+    ///
+    /// If keys that are far away are met as others, and queries count or follow a path on their way to them.
     pub fn attend(&mut self, attend: Attend) -> Value {
+        let Terms { counted, path, .. } = &attend.terms;
+        let is_on_the_way = counted.is_some() || path.is_some();
+        assert!(attend.distant.is_none() || !is_on_the_way, "one way to a key, near or far");
         let rows = attend.joined.rows;
         let (out, lse) = (self.value(rows, attend.heads * attend.head_dim), self.value(rows, attend.heads));
         let site = self.site();
@@ -182,6 +204,15 @@ impl<T: Real> Softmax<T> {
                     token: heads,
                     sequence: length * heads,
                 }),
+                counted: terms.counted.map(|value| values.get(value)),
+                path: terms.path.map(|PathTerm { w, z }| {
+                    let part = |value: Value| Heads {
+                        data: values.get(value),
+                        token: value.width,
+                        sequence: length * value.width,
+                    };
+                    Path { w: part(w), z: part(z) }
+                }),
                 // Without segments all tokens are of one: all scores of a query grow by the same, and no weight changes.
                 segments: terms.segments.filter(|_| !given.types.is_empty()).map(|own| Segments {
                     query: values.get(own.query),
@@ -215,7 +246,8 @@ impl<T: Real> Softmax<T> {
             sequence: length * distant.width,
         });
         let mask = Mask { window: self.attend.window, beyond: Some(far.window), ..near.mask };
-        let terms = attention::Terms { scale: near.terms.scale, ..attention::Terms::default() };
+        let attention::Terms { scale, cap, .. } = near.terms;
+        let terms = attention::Terms { scale, cap, ..attention::Terms::default() };
         Some(Attention { q, k, mask, terms, ..near })
     }
 
@@ -257,7 +289,10 @@ impl<T: Real> Operation<T> for Softmax<T> {
         let (joined, terms) = (this.attend.joined, &this.attend.terms);
         let (length, offsets) = (joined.rows / this.attend.batch, this.offsets());
         let [content, position, bias, query, key, value, segment, vectors] = terms.values();
-        let parts = [content, position, bias, query, key, value, segment, vectors, terms.pairs, terms.gate];
+        let (pairs, gate, counted) = (terms.pairs, terms.gate, terms.counted);
+        let (w, z) = (terms.path.map(|path| path.w), terms.path.map(|path| path.z));
+        let parts =
+            [content, position, bias, query, key, value, segment, vectors, pairs, gate, counted, w, z];
         let mut lent = parts.map(|part| part.map(|value| gradients.lend_zeroed(value)));
         gradients.contribute(joined, |gradients, sum, accumulate| {
             let place = |offset: usize| Place {
@@ -267,8 +302,21 @@ impl<T: Real> Operation<T> for Softmax<T> {
                 sequence: length * joined.width,
             };
             let attention = this.attention(values);
-            let [content, position, bias, query, key, value, segment_query, segment_vectors, pairs, gate] =
-                lent.each_mut().map(|memory| memory.as_mut().map(|memory| &mut memory[..]));
+            let [
+                content,
+                position,
+                bias,
+                query,
+                key,
+                value,
+                segment_query,
+                segment_vectors,
+                pairs,
+                gate,
+                counted,
+                w,
+                z,
+            ] = lent.each_mut().map(|memory| memory.as_mut().map(|memory| &mut memory[..]));
             let has_segments = attention.terms.segments.is_some();
             let terms = TermGradients {
                 content,
@@ -281,6 +329,8 @@ impl<T: Real> Operation<T> for Softmax<T> {
                 segment_vectors: segment_vectors.filter(|_| has_segments),
                 pairs,
                 gate,
+                counted,
+                path: w.zip(z).map(|(w, z)| PathGradients { w, z }),
             };
             let given = attention::Gradients {
                 buffers: &mut [sum],

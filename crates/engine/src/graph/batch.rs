@@ -22,7 +22,7 @@ pub struct Batch {
     pub seed: u64,
     /// The step, so that chance differs from step to step.
     pub step: u64,
-    /// Whether dropout is at work.
+    /// Whether chance is at work: dropout, and numbers that are moved on.
     pub is_training: bool,
 }
 

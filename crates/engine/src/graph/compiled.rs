@@ -6,8 +6,8 @@
 
 use super::Operation;
 use super::{
-    angles, attend, dense, fire, forget, linear, log_bias, lookup, loss, neighbours, pointwise, polar,
-    power_bias, receptive, rotate, rows, similarity, turns,
+    angles, attend, dense, digits, fire, forget, linear, log_bias, lookup, loss, neighbours, pointwise,
+    polar, power_bias, receptive, rotate, rows, similarity, turns,
 };
 
 /// A number type for which an operation is compiled here.
@@ -44,7 +44,7 @@ macro_rules! compiled {
 
 compiled! {
     dense::Linear, dense::Sum, dense::Concatenate, dense::Columns, dense::Every, dense::Lift,
-    log_bias::LogBias, lookup::Tokens, loss::Classes, pointwise::Activate, pointwise::Gate, pointwise::Times, pointwise::Dropout,
+    digits::DigitRows, log_bias::LogBias, lookup::Tokens, loss::Classes, pointwise::Activate, pointwise::Gate, pointwise::Times, pointwise::Dropout,
     fire::Fire, forget::Accumulate, polar::Spread, polar::Firsts, power_bias::PowerBias,
     neighbours::Neighbours, receptive::Frequencies, rows::Beside, rows::Means, rows::Last, turns::Turn;
     angles::SumAngles, attend::Softmax, dense::Constant, linear::Features, linear::Linear, lookup::Positions, loss::Vocabulary,

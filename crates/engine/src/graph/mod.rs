@@ -13,6 +13,7 @@
 //! gradients.rs   what comes back, and its memory
 //! dense.rs       linear layers, sums, columns
 //! lookup.rs      rows of tables
+//! digits.rs      rows by the places of digits within numbers
 //! pointwise.rs   norms, activations, dropout
 //! rotate.rs      rotary embedding, with fixed or learned frequencies
 //! attend.rs      softmax attention with its position terms
@@ -50,6 +51,7 @@ mod compiled;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod dense;
+mod digits;
 mod far;
 mod fire;
 mod forget;
@@ -70,12 +72,13 @@ mod similarity;
 mod turns;
 
 pub use angles::Angles;
-pub use attend::{Attend, PolarTerm, SegmentTerm, TableTerm, Terms};
+pub use attend::{Attend, PathTerm, PolarTerm, SegmentTerm, TableTerm, Terms};
 pub use batch::{Batch, IGNORE};
 pub(crate) use compiled::Compiled;
 use compiled::Compiles;
 #[cfg(feature = "cuda")]
 pub use cuda::{Backward, Lowered, Lowering, Part, Program};
+pub use digits::Digits;
 pub use far::Far;
 pub use fire::FireWeights;
 pub use forget::Gate;

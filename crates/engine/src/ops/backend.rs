@@ -283,6 +283,19 @@ pub trait Backend: Send + Sync {
         Err(Error::Device("the encoding selective has no form for this device; use the CPU".into()))
     }
 
+    /// x ← x + rows: token i of x `[tokens, width]` gets row `named[i]` of `rows` `[…, width]`, by the places of digits.
+    fn add_digit_rows<T: Real>(
+        &self,
+        _x: &mut Self::Buffer<T>,
+        _rows: &Self::Buffer<T>,
+        _named: &[u32],
+        _width: usize,
+    ) -> Result<()> {
+        Err(Error::Device(
+            "the encodings abacus and coupled have no form for this device; use the CPU".into(),
+        ))
+    }
+
     /// out `[batch, width]` = the mean over the tokens of x `[batch, tokens, width]`.
     fn mean<T: Real>(&self, x: &Self::Buffer<T>, size: [usize; 3], out: &mut Self::Buffer<T>) -> Result<()>;
 }
@@ -312,6 +325,10 @@ pub struct Terms<'a, M> {
     pub pairs: Option<(&'a M, usize)>,
     /// g: one number for each token and head, `[batch, keys, heads]`.
     pub gate: Option<Part<'a, M>>,
+    /// C `[rows, head_dim]`
+    pub counted: Option<&'a M>,
+    /// The maps of tokens: w `[batch, keys, key_heads, head_dim]` and z `[batch, keys, key_heads]`.
+    pub path: Option<[Part<'a, M>; 2]>,
 }
 
 /// Vectors that queries meet by whether a key is of their segment: as [`Segments`](crate::attention::Segments).
@@ -350,6 +367,8 @@ impl<M> Default for Terms<'_, M> {
             segments: None,
             pairs: None,
             gate: None,
+            counted: None,
+            path: None,
         }
     }
 }
@@ -357,7 +376,8 @@ impl<M> Default for Terms<'_, M> {
 impl<M> Terms<'_, M> {
     /// Whether there is none but a factor of scores, so that an attention is the plain one.
     pub fn is_empty(&self) -> bool {
-        let Terms { scale: _, cap, content, position, bias, query, key, value, segments, pairs, gate } = self;
+        let Terms { scale: _, cap, content, position, bias, query, key, value, segments, .. } = self;
+        let Terms { pairs, gate, counted, path, .. } = self;
         let tables = [bias, query, key, value];
         cap.is_none()
             && content.is_none()
@@ -365,6 +385,8 @@ impl<M> Terms<'_, M> {
             && segments.is_none()
             && pairs.is_none()
             && gate.is_none()
+            && counted.is_none()
+            && path.is_none()
             && tables.iter().all(|table| table.is_none())
     }
 }

@@ -1,11 +1,12 @@
 //! The operations on the CPU: each is a loop of this folder, over the threads of the current rayon pool.
 
 use super::backend::{Accumulate, Backend, HeadRows, LinearWork, Part, TermRows, Terms};
+use super::embedding;
 use super::memory::filled;
 use super::{Activation, Memory, Precision, Real, Weight, Words};
 use crate::attention::linear::Carried;
 use crate::attention::softmax::{self, Heads, Mask, Shape};
-use crate::attention::{self, Attention, Bias, merge};
+use crate::attention::{self, Attention, Bias, Path, merge};
 use crate::error::{Error, Result, WORK};
 use crate::graph::{Angles, Gate, LinearForm, Polar, TurnedHeads};
 use rope::{Positions, Table, Turn, ViewMut};
@@ -401,6 +402,17 @@ impl<D: OnCpu> Backend for D {
         Ok(())
     }
 
+    fn add_digit_rows<T: Real>(
+        &self,
+        x: &mut Memory<T>,
+        rows: &Memory<T>,
+        named: &[u32],
+        width: usize,
+    ) -> Result<()> {
+        embedding::gather(rows, named, width, &mut x[..named.len() * width], true);
+        Ok(())
+    }
+
     fn mean<T: Real>(
         &self,
         x: &Memory<T>,
@@ -453,10 +465,8 @@ pub(super) fn host_terms<'a, T: Real>(
             ids: own.ids,
         }),
         pairs: terms.pairs.map(|(values, places)| attention::Pairs { values, places }),
-        gate: terms.gate.map(|part| Heads {
-            data: &part.buffer[part.offset..],
-            token: part.token,
-            sequence: part.sequence,
-        }),
+        gate: terms.gate.map(heads),
+        counted: terms.counted.map(|table| &**table),
+        path: terms.path.map(|[w, z]| Path { w: heads(w), z: heads(z) }),
     }
 }

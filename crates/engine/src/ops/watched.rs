@@ -6,7 +6,7 @@ use super::cpu::{OnCpu, host_terms};
 use super::{Memory, Real};
 use crate::attention::linear::Features;
 use crate::attention::softmax::{Mask, Shape};
-use crate::attention::{self, Table};
+use crate::attention::{self, Path, Table};
 use crate::error::Result;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -81,11 +81,28 @@ fn weights<T: Real>(
                 let is_seen = |key: usize| {
                     seen.contains(&key) && mask.keys.is_none_or(|mask| mask[sequence * keys + key])
                 };
+                let k_of =
+                    |key: usize| &k.buffer[first(&k, sequence, key, head * key_heads / heads)..][..head_dim];
+                let products = match &terms.path {
+                    Some(path) => {
+                        let group = (sequence, head * key_heads / heads);
+                        along(path, group, query + keys - queries, &content, keys, &k_of)
+                    }
+                    None => (0..keys).map(|key| dot(&content, k_of(key))).collect(),
+                };
+                let gate = |key: usize| match is_seen(key) {
+                    true => 1.0 / (1.0 + (-scale * products[key]).exp()),
+                    false => 0.0,
+                };
+                let counted = terms.counted.map(|table| {
+                    let gates: Vec<f64> = (0..keys).map(gate).collect();
+                    counted(&plus(q, None, head), table, &gates)
+                });
                 let score = |key: usize| {
                     if !is_seen(key) {
                         return f64::NEG_INFINITY;
                     }
-                    let k = &k.buffer[first(&k, sequence, key, head * key_heads / heads)..][..head_dim];
+                    let k = k_of(key);
                     let (key_numbers, entry) = (plus(k, None, head), query + keys - 1 - key);
                     let bias = terms.bias.as_ref().map_or(0.0, |bias| {
                         let rows = bias.values.len() / heads;
@@ -108,9 +125,10 @@ fn weights<T: Real>(
                         Some((q, k, from)) if place >= key + from => {
                             dot(q, &k.buffer[first(k, sequence, key, head * key_heads / heads)..][..head_dim])
                         }
-                        _ => dot(&content, k),
+                        _ => products[key],
                     };
-                    let score = scale * (met + tables) + bias + pair + gate;
+                    let counted = counted.as_ref().map_or(0.0, |counted| counted[key]);
+                    let score = scale * (met + tables) + bias + pair + gate + counted;
                     terms.cap.map_or(score, |cap| cap * (score / cap).tanh())
                 };
                 let scores: Vec<f64> = (0..keys).map(score).collect();
@@ -122,6 +140,41 @@ fn weights<T: Real>(
         }
     }
     all
+}
+
+/// The products of a query that stands at a place with each key, along the path of the maps between them.
+fn along<'a, T: Real>(
+    path: &Path<T>,
+    (sequence, key_head): (usize, usize),
+    place: usize,
+    query: &[f64],
+    keys: usize,
+    k_of: &dyn Fn(usize) -> &'a [T],
+) -> Vec<f64> {
+    let (mut query, mut products) = (query.to_vec(), vec![0.0; keys]);
+    for key in (0..keys).rev() {
+        products[key] = dot(&query, k_of(key));
+        if key <= place {
+            let (w, z) = (&path.w, &path.z);
+            let w = &w.data[sequence * w.sequence + key * w.token + key_head * query.len()..][..query.len()];
+            let z = z.data[sequence * z.sequence + key * z.token + key_head].to_f64();
+            let factor = 2.0 / (1.0 + (-z).exp()) * dot(&query, w);
+            query.iter_mut().zip(w).for_each(|(x, w)| *x -= factor * w.to_f64());
+        }
+    }
+    products
+}
+
+/// What a query meets at each key, of a table by what it counts from there on.
+fn counted<T: Real>(q: &[f64], table: &[T], gates: &[f64]) -> Vec<f64> {
+    let rows: Vec<f64> = table.chunks_exact(q.len()).map(|row| dot(q, row)).collect();
+    let last = rows.len() - 1;
+    let at = |key: usize| {
+        let place = gates[key..].iter().sum::<f64>().min(last as f64);
+        let (row, part) = (place as usize, place.fract());
+        (1.0 - part) * rows[row] + part * rows[last.min(row + 1)]
+    };
+    (0..gates.len()).map(at).collect()
 }
 
 /// The weights of linear attention, by their definition: of either sign where features are rotated.
@@ -223,11 +276,16 @@ mod tests {
         let keys: Vec<bool> = (0..14).map(|key| key != 9).collect();
         let (query, vectors) = (numbers(4, 12), numbers(5, 24));
         let ids: Vec<u32> = (0..14).map(|token| token % 5 / 2).collect();
+        let (table, w, z) = (numbers(6, 4 * 3), numbers(7, 2 * 7 * 6), numbers(8, 2 * 7 * 2));
         let all = [(Reach::All, false), (Reach::Causal, true), (Reach::Prefix(&[4, 1]), false)];
         for (reach, has_segments) in all {
             let segments =
                 has_segments.then_some(TermSegments { query: &query, vectors: &vectors, ids: &ids });
-            let terms = Terms { segments, ..Terms::default() };
+            let counted = has_segments.then_some(&table);
+            // Queries that stand between keys, without a mask.
+            let maps = [part(&w, 6, 7), part(&z, 2, 7)];
+            let path = (!has_segments).then_some(maps);
+            let terms = Terms { segments, counted, path, ..Terms::default() };
             let watched = Watched::default();
             let mut out = Memory::zeros(2 * 5 * 12).unwrap();
             let scratch = watched.scratch().unwrap();

@@ -25,6 +25,10 @@ impl Task for Addition {
         FIRST as usize + 10
     }
 
+    fn digits(&self) -> std::ops::Range<u32> {
+        FIRST..FIRST + 10
+    }
+
     fn tokens(&self, length: usize) -> usize {
         3 * length + 3
     }

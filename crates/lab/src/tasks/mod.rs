@@ -95,6 +95,11 @@ pub trait Task: Send + Sync {
     /// Tokens of its vocabulary.
     fn vocabulary(&self) -> usize;
 
+    /// The tokens that are digits of numbers, for encodings that go by them.
+    fn digits(&self) -> std::ops::Range<u32> {
+        0..0
+    }
+
     /// Tokens of an example of this length, those that are read.
     fn tokens(&self, length: usize) -> usize;
 

@@ -5,7 +5,7 @@
 
 use super::{AngleTerm, Encode, Encoding, Gate, GateTerm, Sizes};
 use crate::error::Result;
-use crate::graph::{Angles, Builder, Far, Graph, Parameter, Parameters, TableTerm, Value};
+use crate::graph::{Angles, Builder, Digits, Far, Graph, Parameter, Parameters, TableTerm, Value};
 use crate::ops::Real;
 use rope::{Rope, Schedule};
 
@@ -13,19 +13,21 @@ use rope::{Rope, Schedule};
 pub(crate) struct Evaluated<T> {
     /// Term 1.
     pub codes: Option<Codes<T>>,
-    /// Terms 2 to 9 of each layer.
+    /// Terms 2 to 10 of each layer.
     pub layers: Vec<LayerTerms<T>>,
 }
 
 /// Codes of positions.
 pub(crate) struct Codes<T> {
-    /// `[length, width]`
+    /// `[length, width]`; a table `[…, width]` where tokens find their rows by what they are.
     pub rows: Vec<T>,
+    /// How they find them.
+    pub digits: Option<Digits>,
     /// W `[width, 2 · width]` of [x, p]·Wᵀ, where codes are not just added.
     pub merge: Option<Vec<T>>,
 }
 
-/// Terms 2 to 9 of one layer.
+/// Terms 2 to 10 of one layer.
 pub(crate) struct LayerTerms<T> {
     /// The rotations, one for all heads or one for each key head, and whether values are rotated too.
     pub rotation: Option<(Vec<Rope>, bool)>,
@@ -51,6 +53,8 @@ pub(crate) struct LayerTerms<T> {
     pub gate: Option<GateOf<T>>,
     /// What angles by what is read are made of.
     pub angles: Option<AnglesOf<T>>,
+    /// C `[rows, head_dim]`
+    pub counted: Option<Vec<T>>,
     /// The factor of scores.
     pub scale: Option<f64>,
 }
@@ -98,7 +102,7 @@ impl<T: Real> Evaluated<T> {
         sizes: &Sizes,
         parameters: &[T],
     ) -> Result<Self> {
-        let Laid { builder, codes, layers } = Laid::<T>::new(encoding, encodings, sizes);
+        let Laid { builder, codes, numbered, layers } = Laid::<T>::new(encoding, encodings, sizes);
         let mut graph = builder.build()?;
         graph.parameters_mut().copy_from_slice(parameters);
         graph.forward();
@@ -132,6 +136,7 @@ impl<T: Real> Evaluated<T> {
                     content: terms.content.map(list),
                     position: terms.position.map(list),
                     pairs: terms.pairs.map(list),
+                    counted: terms.counted.map(list),
                     gate: gate.map(|GateTerm { weight, bias, gate }| GateOf {
                         weight: learned(weight),
                         bias: learned(bias),
@@ -146,7 +151,10 @@ impl<T: Real> Evaluated<T> {
                 })
             });
         let layers = layers.collect::<Result<_>>()?;
-        Ok(Evaluated { codes: codes.map(|rows| Codes { rows: list(rows), merge: merge(&graph) }), layers })
+        let codes = codes.map(|rows| Codes { rows: list(rows), digits: None, merge: merge(&graph) });
+        let numbered =
+            numbered.map(|(table, digits)| Codes { rows: learned(table), digits: Some(digits), merge: None });
+        Ok(Evaluated { codes: codes.or(numbered), layers })
     }
 }
 
@@ -175,6 +183,7 @@ fn merge<T: Real>(graph: &Graph<T>) -> Option<Vec<T>> {
 struct Laid<T: Real> {
     builder: Builder<T>,
     codes: Option<Value>,
+    numbered: Option<(Parameter, Digits)>,
     layers: Vec<LaidLayer>,
 }
 
@@ -192,6 +201,7 @@ impl<T: Real> Laid<T> {
             merge.weight(&mut builder, sizes);
             rows
         });
+        let numbered = encode.digits(&mut builder, sizes);
         let layers = layers.iter().enumerate().map(|(layer, encoding)| {
             let encode: &dyn Encode<T> = encoding.as_encode();
             let terms = encode.terms(&mut builder, layer, sizes);
@@ -199,6 +209,6 @@ impl<T: Real> Laid<T> {
             LaidLayer { terms, gate, angles: encode.angles(&mut builder, layer, sizes) }
         });
         let layers = layers.collect();
-        Laid { builder, codes, layers }
+        Laid { builder, codes, numbered, layers }
     }
 }

@@ -1,7 +1,8 @@
 //! Encodings as they are written: a name, and perhaps settings: `rotary`, `rotary:base=500`, `receptive:alpha=0.3,rho=0.5`.
 //! So they are asked for, and so a `config.json` keeps what transformers has no field for.
 
-use super::{DebertaTerms, Encoding, Gate, Kernel, Merge, Projections, ShawTables};
+use super::abacus::MOST_DIGITS;
+use super::{Coupled, DebertaTerms, Encoding, Gate, Kernel, Merge, Projections, ShawTables};
 use crate::error::{Error, Result};
 use crate::weights::brief;
 use rope::{Pairing, Schedule};
@@ -9,12 +10,17 @@ use rope::{Pairing, Schedule};
 /// The longest that is read as an encoding.
 const LONGEST: usize = 256;
 
+/// What encodings by the places of digits take.
+const NUMBERS: &str = "digits=N-N, places=N, shift=N, rotary=true|false";
+
 /// What each encoding takes, and for what: shown where something else was given.
-const ALLOWED: [(&str, &str); 24] = [
+const ALLOWED: [(&str, &str); 27] = [
     ("none", ""),
     ("sinusoidal", "merge=add|concatenate"),
     ("learned", "offset=N, merge=add|concatenate"),
     ("hierarchical", "positions=N, alpha=X, merge=add|concatenate"),
+    ("abacus", NUMBERS),
+    ("coupled", NUMBERS),
     ("shaw", "reach=N, tables=learned|sinusoidal, values=true|false"),
     ("xlnet", "clamp=N"),
     ("t5", "buckets=N, furthest=N, scaled=true|false"),
@@ -28,6 +34,7 @@ const ALLOWED: [(&str, &str); 24] = [
     ("sandwich", "dim=N"),
     ("fire", "hidden=N, rate=X, threshold=X"),
     ("forget", "gate=sigmoid|relu, bias=X, rotary=true|false"),
+    ("contextual", "positions=N"),
     (
         "rotary",
         "base=X, dim=N, part=X, pairing=interleaved|half, fraction=X, values=true|false, learned=true|false|heads",
@@ -121,6 +128,13 @@ fn set(encoding: &mut Encoding, key: &str, value: &str) -> Option<()> {
         (Encoding::Hierarchical(it), "merge") => it.merge = merge()?,
         (Encoding::Hierarchical(it), "positions") => it.positions = Some(count()?),
         (Encoding::Hierarchical(it), "alpha") => it.alpha = number()?,
+        (Encoding::Abacus(it) | Encoding::Coupled(Coupled { numbers: it }), key) => match key {
+            "digits" => it.digits = ids(value)?,
+            "places" => it.places = count()?,
+            "shift" => it.shift = count()?,
+            "rotary" => it.is_rotary = flag()?,
+            _ => return None,
+        },
         (Encoding::Shaw(it), "reach") => (it.left, it.right) = (count()?, count()?),
         (Encoding::Shaw(it), "values") => it.values = flag()?,
         (Encoding::Shaw(it), "tables") => {
@@ -183,6 +197,7 @@ fn set(encoding: &mut Encoding, key: &str, value: &str) -> Option<()> {
         (Encoding::Extend(it), "base") => it.rotary.base = number()?,
         (Encoding::Extend(it), "dim") => it.rotary.rotary_dim = Some(count()?),
         (Encoding::Extend(it), "pairing") => it.rotary.pairing = pairing()?,
+        (Encoding::Contextual(it), "positions") => it.positions = count()?,
         (Encoding::Rotary(it), "part") => it.part = Some(number()?),
         (Encoding::Rotary(it), "base") => it.base = number()?,
         (Encoding::Rotary(it), "dim") => it.rotary_dim = Some(count()?),
@@ -238,6 +253,17 @@ fn settings(encoding: &Encoding) -> Vec<(&'static str, String)> {
         Encoding::Hierarchical(it) => {
             let mut all: Vec<_> = it.positions.iter().map(|n| ("positions", n.to_string())).collect();
             all.extend([("alpha", it.alpha.to_string()), ("merge", merge(it.merge).into())]);
+            all
+        }
+        Encoding::Abacus(it) | Encoding::Coupled(Coupled { numbers: it }) => {
+            let mut all = vec![
+                ("places", it.places.to_string()),
+                ("shift", it.shift.to_string()),
+                ("rotary", it.is_rotary.to_string()),
+            ];
+            if !it.digits.is_empty() {
+                all.insert(0, ("digits", written(&it.digits)));
+            }
             all
         }
         Encoding::Shaw(it) => {
@@ -296,6 +322,7 @@ fn settings(encoding: &Encoding) -> Vec<(&'static str, String)> {
             };
             vec![("gate", gate.into()), ("bias", it.bias.to_string()), ("rotary", it.is_rotary.to_string())]
         }
+        Encoding::Contextual(it) => vec![("positions", it.positions.to_string())],
         Encoding::Rotary(it) => {
             let mut all = vec![("base", it.base.to_string())];
             all.extend(it.rotary_dim.map(|dim| ("dim", dim.to_string())));
@@ -356,6 +383,34 @@ fn settings(encoding: &Encoding) -> Vec<(&'static str, String)> {
     }
 }
 
+/// Ids as they are listed, ranges of them and single ones: `4-13`, `7+20-28`.
+fn ids(list: &str) -> Option<Vec<u32>> {
+    let mut all = Vec::new();
+    for part in list.split('+') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if last < first || (last - first) as usize >= MOST_DIGITS {
+            return None;
+        }
+        all.extend(first..=last);
+    }
+    all.sort_unstable();
+    let count = all.len();
+    all.dedup();
+    (all.len() == count && count <= MOST_DIGITS).then_some(all)
+}
+
+/// Ids as [`ids`] reads them.
+fn written(ids: &[u32]) -> String {
+    let runs = ids.chunk_by(|before, after| before.checked_add(1) == Some(*after));
+    let run = |run: &[u32]| match run {
+        [one] => one.to_string(),
+        [first, .., last] => format!("{first}-{last}"),
+        [] => String::new(),
+    };
+    runs.map(run).collect::<Vec<_>>().join("+")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -385,6 +440,7 @@ mod tests {
                 let values = match kind {
                     "N" => vec!["12"],
                     "X" => vec!["0.7"],
+                    "N-N" => vec!["4-13", "3+5+9-11"],
                     kind => kind.split('|').collect(),
                 };
                 let read: Vec<Encoding> = values
@@ -415,6 +471,9 @@ mod tests {
             "forget:gate=relu,bias=-1,rotary=true",
             "selective:base=500,bias=0",
             "extend:window=300,group=4,base=500,dim=8,pairing=half",
+            "contextual:positions=9",
+            "abacus:digits=4-13",
+            "coupled:digits=1+3-5+9,places=7,shift=0,rotary=true",
             "pose:range=300,pieces=3,base=500",
             "layers:every=3,window=0,base=500,far=1000000",
             "deberta:reach=8,furthest=40,terms=keys,mirrored=false,projections=shared,norm=0.0000001,absolute=true",
@@ -442,6 +501,11 @@ mod tests {
             ("shaw:reach=-1", "`reach=-1`"),
             ("shaw:reach=99999999999999999999", "`reach=9999"),
             ("t5:scaled=yes", "`scaled=yes`"),
+            ("abacus:digits=", "`digits=`"),
+            ("abacus:digits=9-4", "`digits=9-4`"),
+            ("abacus:digits=4+4", "`digits=4+4`"),
+            ("abacus:digits=0-4294967295", "`digits=0-4294967295`"),
+            ("coupled:digits=4-13-15", "`digits=4-13-15`"),
             (&many, "one of none"),
         ] {
             let error = Encoding::parse(label).unwrap_err().to_string();

@@ -1,15 +1,19 @@
-//! Position encodings: one file each, all made of nine terms.
+//! Position encodings: one file each, all made of ten terms.
 //!
-//! Attention knows nine ways for a position to enter, and nothing else: (1) a vector added to the embedding; (2) a rotation
+//! Attention knows ten ways for a position to enter, and nothing else: (1) a vector added to the embedding; (2) a rotation
 //! of queries, keys and values; (3) a bias of the score, by head and distance; (4) the product of the query with a row of a
 //! table, chosen by the distance; (5) the same with the key; (6) a row added to the value; (7) constants added to the query;
-//! (8) a number for each place of a query and of a key; (9) sums over the tokens so far of gates by what is read.
+//! (8) a number for each place of a query and of a key; (9) sums over the tokens so far of gates by what is read; (10) the product of
+//! the query with a row of a table, chosen by what it counts from the key on.
 //! An encoding says which of them it uses and how its parameters make the tables; the gradients follow from the graph.
 //! `docs/add-an-encoding.md` adds one.
 
+mod abacus;
 mod absolute;
 mod alibi;
 mod clipped;
+mod contextual;
+mod coupled;
 mod deberta;
 mod evaluated;
 mod extend;
@@ -36,9 +40,12 @@ mod t5;
 mod xlnet;
 mod xpos;
 
+pub use abacus::Abacus;
 pub use absolute::Merge;
 pub use alibi::Alibi;
 pub use clipped::Clipped;
+pub use contextual::Contextual;
+pub use coupled::Coupled;
 pub use deberta::{Deberta, DebertaTerms, Projections};
 pub(crate) use evaluated::{AnglesOf, Codes, Evaluated, GateOf, LayerTerms, TableOf};
 pub use extend::Extend;
@@ -67,7 +74,7 @@ pub use xpos::Xpos;
 use crate::error::{Error, Result};
 pub use crate::graph::Gate;
 pub use crate::graph::Terms;
-use crate::graph::{Angles, Builder, Far, LinearForm, Parameter, Value};
+use crate::graph::{Angles, Builder, Digits, Far, LinearForm, Parameter, Value};
 use crate::ops::Real;
 
 /// The sizes of the model that an encoding is for.
@@ -114,15 +121,23 @@ pub trait Encode<T: Real> {
         None
     }
 
-    /// What becomes of the embeddings `[batch · length, width]`.
-    fn embed(&self, builder: &mut Builder<T>, x: Value, sizes: &Sizes) -> Value {
-        match self.codes(builder, sizes) {
-            Some((codes, merge)) => merge.apply(builder, x, codes, sizes),
-            None => x,
-        }
+    /// Term 1 by what the tokens are: a table `[rows, codes]` whose rows are added to embeddings, and which row a token takes.
+    fn digits(&self, _builder: &mut Builder<T>, _sizes: &Sizes) -> Option<(Parameter, Digits)> {
+        None
     }
 
-    /// Terms 2 to 8 of a layer. Tables that all layers share are made for the first, and found again by their name.
+    /// What becomes of the embeddings `[batch · length, width]`.
+    fn embed(&self, builder: &mut Builder<T>, x: Value, sizes: &Sizes) -> Value {
+        if let Some((codes, merge)) = self.codes(builder, sizes) {
+            return merge.apply(builder, x, codes, sizes);
+        }
+        let Some((table, digits)) = self.digits(builder, sizes) else { return x };
+        let tokens = [sizes.batch * sizes.length, sizes.length];
+        let rows = builder.digit_rows(table, digits, tokens, sizes.codes);
+        builder.sum(x, rows)
+    }
+
+    /// Terms 2 to 8 and 10 of a layer. Tables that all layers share are made for the first, and found again by their name.
     fn terms(&self, _builder: &mut Builder<T>, _layer: usize, _sizes: &Sizes) -> Terms {
         Terms::default()
     }
@@ -176,6 +191,10 @@ pub enum Encoding {
     Learned(Learned),
     /// Learned vectors for n positions that reach to n².
     Hierarchical(Hierarchical),
+    /// Learned vectors by the place of a digit within its number.
+    Abacus(Abacus),
+    /// The same, with signs that move along with the numbers.
+    Coupled(Coupled),
     /// Shaw's vectors for clipped distances.
     Shaw(Shaw),
     /// XLNet's.
@@ -194,6 +213,8 @@ pub enum Encoding {
     Fire(Fire),
     /// A bias that falls by what is read between a key and a query.
     Forget(Forget),
+    /// Vectors by what a query counts from a key on.
+    Contextual(Contextual),
     /// Rotary embedding.
     Rotary(Rotary),
     /// Rotary embedding with a learned receptive field.
@@ -228,6 +249,8 @@ impl Encoding {
             Encoding::Sinusoidal(_) => "sinusoidal",
             Encoding::Learned(_) => "learned",
             Encoding::Hierarchical(_) => "hierarchical",
+            Encoding::Abacus(_) => "abacus",
+            Encoding::Coupled(_) => "coupled",
             Encoding::Shaw(_) => "shaw",
             Encoding::XlNet(_) => "xlnet",
             Encoding::T5(_) => "t5",
@@ -237,6 +260,7 @@ impl Encoding {
             Encoding::Sandwich(_) => "sandwich",
             Encoding::Fire(_) => "fire",
             Encoding::Forget(_) => "forget",
+            Encoding::Contextual(_) => "contextual",
             Encoding::Rotary(_) => "rotary",
             Encoding::ReceptiveField(_) => "receptive",
             Encoding::Xpos(_) => "xpos",
@@ -259,6 +283,8 @@ impl Encoding {
             Encoding::Sinusoidal(Sinusoidal::default()),
             Encoding::Learned(Learned::default()),
             Encoding::Hierarchical(Hierarchical::default()),
+            Encoding::Abacus(Abacus::default()),
+            Encoding::Coupled(Coupled::default()),
             Encoding::Shaw(Shaw::default()),
             Encoding::XlNet(XlNet::default()),
             Encoding::T5(T5::default()),
@@ -268,6 +294,7 @@ impl Encoding {
             Encoding::Sandwich(Sandwich::default()),
             Encoding::Fire(Fire::default()),
             Encoding::Forget(Forget::default()),
+            Encoding::Contextual(Contextual::default()),
             Encoding::Rotary(Rotary::default()),
             Encoding::ReceptiveField(ReceptiveField::default()),
             Encoding::Xpos(Xpos::default()),
@@ -289,6 +316,8 @@ impl Encoding {
             Encoding::Sinusoidal(encoding) => encoding,
             Encoding::Learned(encoding) => encoding,
             Encoding::Hierarchical(encoding) => encoding,
+            Encoding::Abacus(encoding) => encoding,
+            Encoding::Coupled(encoding) => encoding,
             Encoding::Shaw(encoding) => encoding,
             Encoding::XlNet(encoding) => encoding,
             Encoding::T5(encoding) => encoding,
@@ -298,6 +327,7 @@ impl Encoding {
             Encoding::Sandwich(encoding) => encoding,
             Encoding::Fire(encoding) => encoding,
             Encoding::Forget(encoding) => encoding,
+            Encoding::Contextual(encoding) => encoding,
             Encoding::Rotary(encoding) => encoding,
             Encoding::ReceptiveField(encoding) => encoding,
             Encoding::Xpos(encoding) => encoding,
@@ -315,14 +345,48 @@ impl Encoding {
 
     /// Whether it goes by the places of tokens in the text, so that no other positions can be given.
     pub(crate) fn is_by_places(&self) -> bool {
-        use Encoding::{Alibi, Deberta, Extend, Fire, Kerple, Sandwich, Selective, Shaw, T5, XlNet};
+        use Encoding::{
+            Alibi, Contextual, Deberta, Extend, Fire, Kerple, Sandwich, Selective, Shaw, T5, XlNet,
+        };
         match self {
             Encoding::Forget(own) => !own.is_rotary,
+            own if own.numbers().is_some() => own.numbers().is_some_and(|numbers| !numbers.is_rotary),
             Encoding::Given(own) => own.bias.is_some(),
             Alibi(_) | Deberta(_) | Fire(_) | Kerple(_) | Sandwich(_) | Shaw(_) | T5(_) | XlNet(_) => true,
-            Selective(_) | Extend(_) => true,
+            Contextual(_) | Selective(_) | Extend(_) => true,
             _ => false,
         }
+    }
+
+    /// What it goes by, where it goes by the places of digits.
+    fn numbers(&self) -> Option<&Abacus> {
+        match self {
+            Encoding::Abacus(own) => Some(own),
+            Encoding::Coupled(own) => Some(&own.numbers),
+            _ => None,
+        }
+    }
+
+    /// Whether it waits to be told which tokens are digits.
+    pub fn lacks_digits(&self) -> bool {
+        self.numbers().is_some_and(|numbers| numbers.digits.is_empty())
+    }
+
+    /// The same, told which tokens are digits, where it goes by them and does not know yet.
+    ///
+    /// ```
+    /// use roformer::encoding::Encoding;
+    /// let encoding = Encoding::parse("abacus")?.with_digits(&[4, 5, 6]);
+    /// assert_eq!(encoding.label(), "abacus:digits=4-6");
+    /// # Ok::<(), roformer::Error>(())
+    /// ```
+    pub fn with_digits(mut self, ids: &[u32]) -> Encoding {
+        if self.lacks_digits()
+            && let Encoding::Abacus(numbers) | Encoding::Coupled(Coupled { numbers }) = &mut self
+        {
+            numbers.digits = ids.to_vec();
+        }
+        self
     }
 
     /// Positions outside of training, where they are not 0, 1, 2 and so on: those that training draws by chance, spread evenly
@@ -352,8 +416,8 @@ impl Encoding {
 
     /// Whether it is for models alone in which a token sees only what came before.
     pub fn is_causal_only(&self) -> bool {
-        use Encoding::{Extend, Fire, Forget, Selective, Xpos};
-        matches!(self, Xpos(_) | Fire(_) | Forget(_) | Selective(_) | Extend(_))
+        use Encoding::{Contextual, Extend, Fire, Forget, Selective, Xpos};
+        matches!(self, Xpos(_) | Fire(_) | Forget(_) | Contextual(_) | Selective(_) | Extend(_))
     }
 
     /// The window that it gives a layer, where it gives one.
@@ -437,6 +501,9 @@ impl Encoding {
                 "fades what came before by what each token reads: sums over keys would have to shrink token by token, which \
                  these do not"
             }
+            Encoding::Contextual(_) => {
+                "counts by gates of each query and each key what lies between them: no sum over keys can be shared"
+            }
             Encoding::Pope(_) => {
                 "makes features of its own, the magnitudes, of queries and keys: a feature map would undo them"
             }
@@ -450,6 +517,8 @@ impl Encoding {
             | Encoding::Sinusoidal(_)
             | Encoding::Learned(_)
             | Encoding::Hierarchical(_)
+            | Encoding::Abacus(_)
+            | Encoding::Coupled(_)
             | Encoding::Rotary(_)
             | Encoding::ReceptiveField(_)
             | Encoding::Xpos(_)
@@ -459,7 +528,7 @@ impl Encoding {
             | Encoding::Randomised(_)
             | Encoding::Pose(_) => return Ok(()),
         };
-        let expected = "an encoding that linear attention can carry: none, sinusoidal, learned, hierarchical or a rotary one";
+        let expected = "an encoding that linear attention can carry: none, sinusoidal, learned, hierarchical, abacus, coupled or a rotary one";
         let name = if let Encoding::Given(own) = self { own.name.as_str() } else { self.name() };
         Err(Error::input("the encoding", format!("{name}, which {reason}"), expected))
     }

@@ -261,6 +261,14 @@ impl<T: Real, B: Backend> Cache<T, B> {
         self.first(length).map(|token| token.is_real).collect()
     }
 
+    /// With how many tokens of a kind each sequence ends.
+    pub(super) fn ends_with(&self, is_of_the_kind: impl Fn(u32) -> bool) -> Vec<usize> {
+        let run = |row: &[Token]| {
+            row[..self.length].iter().rev().take_while(|token| is_of_the_kind(token.id)).count()
+        };
+        self.tokens.chunks_exact(self.capacity).map(run).collect()
+    }
+
     /// The ids and the segments of the tokens it holds, `[batch, length]`.
     pub(super) fn ids_and_kinds(&self) -> (Vec<u32>, Vec<u32>) {
         self.first(self.length).map(|token| (token.id, token.kind)).unzip()

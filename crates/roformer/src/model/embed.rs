@@ -8,6 +8,14 @@ use crate::blueprint::Blueprint;
 use crate::error::{Error, Result};
 use crate::ops::{Activation, Backend, Part, Real};
 
+/// What came before the tokens of a call.
+pub(super) struct Before {
+    /// Tokens of each text.
+    pub tokens: usize,
+    /// With how many digits each text ends; empty for none.
+    pub digits: Vec<usize>,
+}
+
 /// The embeddings of a model.
 pub(super) struct Embeddings<T: Real, B: Backend> {
     /// `[vocabulary, embedding]`
@@ -54,14 +62,14 @@ impl<T: Real, B: Backend> Embeddings<T, B> {
         Ok(Embeddings { words, types, norm, project })
     }
 
-    /// x `[batch · length, width]` ← the embeddings of an input whose first token stands at `past`.
+    /// x `[batch · length, width]` ← the embeddings of an input.
     pub fn forward(
         &self,
         device: &B,
         blueprint: &Blueprint,
         input: &Input,
         tables: &Tables<T, B>,
-        past: usize,
+        before: &Before,
         x: &mut B::Buffer<T>,
     ) -> Result<()> {
         let tokens = input.ids.len();
@@ -71,7 +79,7 @@ impl<T: Real, B: Backend> Embeddings<T, B> {
             None => {
                 device.embed(words, types, blueprint.width, x)?;
                 if blueprint.codes_first {
-                    add_codes(device, blueprint, input, tables, past, x)?;
+                    add_codes(device, blueprint, input, tables, before, x)?;
                 }
                 self.norm(device, x)?;
             }
@@ -79,7 +87,7 @@ impl<T: Real, B: Backend> Embeddings<T, B> {
                 let mut narrow = memory(device, tokens, blueprint.embedding)?;
                 device.embed(words, types, blueprint.embedding, &mut narrow)?;
                 if blueprint.codes_first {
-                    add_codes(device, blueprint, input, tables, past, &mut narrow)?;
+                    add_codes(device, blueprint, input, tables, before, &mut narrow)?;
                 }
                 if !blueprint.projects_first {
                     self.norm(device, &mut narrow)?;
@@ -92,7 +100,7 @@ impl<T: Real, B: Backend> Embeddings<T, B> {
         }
         match blueprint.codes_first {
             true => Ok(()),
-            false => add_codes(device, blueprint, input, tables, past, x),
+            false => add_codes(device, blueprint, input, tables, before, x),
         }
     }
 
@@ -107,12 +115,20 @@ fn add_codes<T: Real, B: Backend>(
     blueprint: &Blueprint,
     input: &Input,
     tables: &Tables<T, B>,
-    past: usize,
+    before: &Before,
     x: &mut B::Buffer<T>,
 ) -> Result<()> {
-    let Some(CodesOnDevice { rows: codes, padding: unplaced, merge }) = &tables.codes else { return Ok(()) };
+    let Some(CodesOnDevice { rows: codes, digits, padding: unplaced, merge }) = &tables.codes else {
+        return Ok(());
+    };
     let (tokens, width, batch) = (input.ids.len(), blueprint.sizes(1, 1).codes, input.batch);
-    let length = tokens / batch;
+    let (length, past) = (tokens / batch, before.tokens);
+    if let Some(digits) = digits {
+        let texts = input.ids.chunks_exact(length).enumerate();
+        let ended = |text: usize| before.digits.get(text).copied().unwrap_or(0);
+        let named: Vec<u32> = texts.flat_map(|(text, ids)| digits.rows(ids, ended(text), 0)).collect();
+        return Ok(device.add_digit_rows(x, codes, &named, width)?);
+    }
     let size = [batch, length, width];
     let Some(merge) = merge else {
         return match blueprint.padding.and_then(|padding| counted(input, padding, *unplaced)) {

@@ -3,7 +3,7 @@
 use super::cache::Cache;
 use super::call::{Call, Encoded, Input, Output, Pool, check_call, check_input};
 use super::convolve::Convolve;
-use super::embed::Embeddings;
+use super::embed::{Before, Embeddings};
 use super::heads::{Head, Hidden, Pooler, Scores};
 use super::layer::{Buffers, Layer, Other, Pass};
 use super::parameters::Parameters;
@@ -261,7 +261,14 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
         let temperature = blueprint.nope.as_ref().and_then(|nope| nope.temperature);
         let temperature =
             temperature.map(|own| own.table(blueprint.head_dim, past..end)).transpose()?.flatten();
-        parts.embeddings.forward(device, blueprint, input, &tables, past, &mut buffers.x)?;
+        let before = Before {
+            tokens: past,
+            digits: match (&cache, tables.digits()) {
+                (Some(cache), Some(digits)) => cache.ends_with(|id| digits.has(id)),
+                _ => Vec::new(),
+            },
+        };
+        parts.embeddings.forward(device, blueprint, input, &tables, &before, &mut buffers.x)?;
         // `[batch, past + length]`
         let mask: Option<Vec<bool>> = match &cache {
             Some(cache) => Some(cache.mask_of(end)),

@@ -4,7 +4,7 @@ use super::parameters::Parameters;
 use crate::blueprint::{Blueprint, POSITIONS};
 use crate::encoding::{AnglesOf, Codes, Evaluated, Gate, GateOf, LayerTerms, TableOf};
 use crate::error::{Error, Result};
-use crate::graph::{Angles, Far, Parameters as Layout};
+use crate::graph::{Angles, Digits, Far, Parameters as Layout};
 use crate::ops::{Backend, Real, TermRows, Terms};
 use rope::{Rope, Schedule, Table};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,15 +32,18 @@ pub(super) struct Tables<T: Real, B: Backend> {
 
 /// Codes of positions.
 pub(super) struct CodesOnDevice<T: Real, B: Backend> {
-    /// `[length, width]`, and then the row of padding tokens where they have one.
+    /// `[length, width]`, and then the row of padding tokens where they have one; a table `[…, width]` where tokens find their rows
+    /// by what they are.
     pub rows: B::Buffer<T>,
+    /// How they find them.
+    pub digits: Option<Digits>,
     /// The row of padding tokens: the first where they have none of their own.
     pub padding: u32,
     /// What merges them with embeddings, where they are not just added.
     pub merge: Option<B::Matrix<T>>,
 }
 
-/// Terms 2 to 9 of one layer.
+/// Terms 2 to 10 of one layer.
 pub(super) struct LayerTables<T: Real, B: Backend> {
     /// Which of the ropes, one for all heads or one for each key head, and whether values are rotated too.
     pub ropes: Option<(Vec<usize>, bool)>,
@@ -59,6 +62,7 @@ pub(super) struct LayerTables<T: Real, B: Backend> {
     content: Option<B::Buffer<T>>,
     position: Option<B::Buffer<T>>,
     pairs: Option<B::Buffer<T>>,
+    counted: Option<B::Buffer<T>>,
     scale: Option<f64>,
 }
 
@@ -139,7 +143,7 @@ impl<T: Real, B: Backend> Tables<T, B> {
     fn upload(device: &B, made: Evaluated<T>, length: usize) -> Result<Self> {
         let codes = match made.codes {
             None => None,
-            Some(Codes { rows, merge }) => {
+            Some(Codes { rows, digits, merge }) => {
                 let merge = match merge {
                     None => None,
                     Some(weight) => {
@@ -150,13 +154,18 @@ impl<T: Real, B: Backend> Tables<T, B> {
                         Some(matrix)
                     }
                 };
-                Some(CodesOnDevice { rows: buffer(device, &rows)?, padding: 0, merge })
+                Some(CodesOnDevice { rows: buffer(device, &rows)?, digits, padding: 0, merge })
             }
         };
         let mut ropes: Vec<Rope> = Vec::new();
         let layers = made.layers.into_iter().map(|layer| LayerTables::upload(device, layer, &mut ropes));
         let layers = layers.collect::<Result<_>>()?;
         Ok(Tables { length, codes, ropes, layers })
+    }
+
+    /// How tokens find their codes, where they do by what they are.
+    pub fn digits(&self) -> Option<&Digits> {
+        self.codes.as_ref()?.digits.as_ref()
     }
 
     /// Whether a rule has two sets of frequencies, and these lengths of a text have different ones.
@@ -210,6 +219,8 @@ impl<T: Real, B: Backend> Tables<T, B> {
             segments: None,
             pairs: layer.pairs.as_ref().map(|pairs| (pairs, self.length)),
             gate: None,
+            counted: layer.counted.as_ref(),
+            path: None,
         }
     }
 
@@ -258,6 +269,7 @@ impl<T: Real, B: Backend> LayerTables<T, B> {
             gate: layer.gate.map(gate).transpose()?,
             angles: layer.angles.map(angles).transpose()?,
             pairs: vector(layer.pairs)?,
+            counted: vector(layer.counted)?,
             bias: table(layer.bias)?,
             query: table(layer.query)?,
             key: table(layer.key)?,

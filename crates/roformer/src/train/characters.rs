@@ -1,6 +1,6 @@
 //! The vocabulary of characters, and its tokenizer's files.
 
-use super::data::{Frame, Vocabulary};
+use super::data::{Frame, Vocabulary, digits};
 use crate::tokenizer::template;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -69,6 +69,7 @@ impl Characters {
             },
             end: Some(SEP),
             unknown: Some(UNKNOWN),
+            digits: digits(|token| self.id(token.chars().next().filter(|_| token.len() == 1)?)),
             files: vec![
                 ("tokenizer.json".into(), json(self.tokenizer(is_framed))),
                 ("tokenizer_config.json".into(), json(self.tokenizer_config())),

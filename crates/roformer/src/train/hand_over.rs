@@ -212,6 +212,13 @@ pub(super) fn network(settings: &Settings, data: &Data) -> Result<Network> {
     if let Encoding::Hierarchical(own) = &mut encoding {
         own.positions = Some(own.rows(settings.block));
     }
+    encoding = encoding.with_digits(&data.vocabulary().digits);
+    if encoding.lacks_digits() {
+        let value = format!("{}, for a vocabulary without digits", encoding.name());
+        let expected = "a vocabulary in which digits are tokens of their own, as characters of a text with numbers are; \
+                        or another encoding";
+        return Err(Error::input("encoding", value, expected));
+    }
     let dims = Dims { vocabulary: data.vocabulary().tokens(), width, layers: settings.layers, heads };
     let form = match settings.form {
         FormName::RoFormer => Blueprint::roformer(dims)?,

@@ -70,6 +70,55 @@ fn absolute_codes_are_their_formulas() {
     assert!(error(&got, &naive::hidden(&laid, &network, &batch, 16)) <= 1e-10);
 }
 
+/// Digits stand by their places within numbers, in texts with long numbers, short ones and none.
+#[test]
+fn codes_of_digits_are_their_formulas() {
+    for label in [
+        "abacus",
+        "abacus:digits=2-8",
+        "abacus:digits=1+3+9,places=2,shift=0",
+        "abacus:digits=0-10,places=30",
+        "coupled:digits=2-8",
+        "coupled:digits=4-6,rotary=true",
+    ] {
+        check_all(&Encoding::parse(label).unwrap(), 70);
+    }
+}
+
+/// In training numbers of a step are moved on by the same, signs with them where they are coupled; gradients know of it.
+#[test]
+fn numbers_are_moved_on_in_training() {
+    for (label, moves_signs) in
+        [("abacus:digits=2-8,places=9,shift=5", false), ("coupled:digits=2-8,places=9,shift=5", true)]
+    {
+        let network = network(Encoding::parse(label).unwrap(), true);
+        let mut laid = lay(&network, 1, 6, 6);
+        let name = format!("position.{}.weight", network.blueprint.encoding.name());
+        let table = laid.graph.layout().find(&name).unwrap().range();
+        let mut seen = [false; 6];
+        for step in 0..60 {
+            let ids = vec![0, 3, 4, 1, 5, 0];
+            let given = Batch { ids, targets: vec![1; 6], step, is_training: true, ..Batch::default() };
+            laid.set(given).unwrap();
+            laid.graph.clear();
+            laid.graph.step(1.0);
+            let gradients = &laid.graph.gradients()[table.clone()];
+            let rows: Vec<bool> = gradients.chunks(10).map(|row| row.iter().any(|x| *x != 0.0)).collect();
+            // Two places of the longest number are read, and one row of all other tokens.
+            let shift = rows.iter().rposition(|&is_read| is_read).unwrap() - 2;
+            let wanted = |row: usize| {
+                row == shift + 1 || row == shift + 2 || row == if moves_signs { shift } else { 0 }
+            };
+            assert!(
+                rows.iter().enumerate().all(|(row, &is_read)| is_read == wanted(row)),
+                "{label}: {rows:?}"
+            );
+            seen[shift] = true;
+        }
+        assert_eq!(seen, [true; 6], "{label}");
+    }
+}
+
 /// Absolute codes and rotations stand where the batch says.
 #[test]
 fn positions_of_the_batch_are_used() {
@@ -260,6 +309,9 @@ fn biases_of_later_years_are_their_formulas() {
         "forget",
         "forget:gate=relu,bias=0.1",
         "forget:rotary=true",
+        "contextual",
+        "contextual:positions=5",
+        "contextual:positions=1",
     ] {
         check_all(&Encoding::parse(label).unwrap(), 70);
     }
@@ -374,6 +426,48 @@ fn gates_that_read_nothing_are_alibi() {
     let batch = batch(alibi.network(), 60, 4);
     let far = error(&hidden(&mut gated, &batch), &hidden(&mut alibi, &batch));
     assert!(far < 1e-12, "{far:.1e}");
+}
+
+/// Gates that are all open count tokens: vectors by distance, as Shaw's are.
+#[test]
+fn gates_that_are_open_count_tokens() {
+    let mut open = lay(&network(Encoding::parse("contextual:positions=9").unwrap(), true), 1, 30, 30);
+    let mut shaw = lay(&network(Encoding::parse("shaw:reach=8,values=false").unwrap(), true), 1, 30, 30);
+    let layout = open.graph.layout().clone();
+    let joined = |name: &str| name.ends_with("in_proj_weight") || name.ends_with("in_proj_bias");
+    for entry in layout.entries() {
+        let numbers = &mut open.graph.parameters_mut()[entry.range.clone()];
+        // Every score of 50 and more opens its gate, and none is larger than another: q = (50·√d, …), k = (1, 0, …).
+        if joined(&entry.name) {
+            let row = numbers.len() / 72;
+            let of = |at: usize| match (at / row / 24, at / row % 8, entry.name.ends_with("bias")) {
+                (0, 0, true) => Some(50.0 * 8f64.sqrt()),
+                (1, 0, true) => Some(1.0),
+                (0 | 1, 0, false) | (1, _, _) => Some(0.0),
+                _ => None,
+            };
+            numbers.iter_mut().enumerate().for_each(|(at, x)| *x = of(at).unwrap_or(*x));
+        }
+        // Tables whose products with that query are of the size of 1.
+        if entry.name.contains("contextual") {
+            numbers.iter_mut().step_by(8).for_each(|x| *x *= 0.01);
+        }
+    }
+    let table = net::parameter(&open, "position.contextual.0.weight").to_vec();
+    for entry in shaw.graph.layout().entries().to_vec() {
+        let numbers: Vec<f64> = match entry.name.contains("shaw") {
+            // Row 8 − r is that of the distance r, which counts r + 1 tokens; Shaw's products are divided by √d.
+            true => (0..17)
+                .flat_map(|row: usize| table[8 * 9usize.saturating_sub(row).max(1)..][..8].to_vec())
+                .map(|x| x * 8f64.sqrt())
+                .collect(),
+            false => net::parameter(&open, &entry.name).to_vec(),
+        };
+        shaw.graph.parameters_mut()[entry.range.clone()].copy_from_slice(&numbers);
+    }
+    let batch = batch(open.network(), 30, 4);
+    let far = error(&hidden(&mut open, &batch), &hidden(&mut shaw, &batch));
+    assert!(far < 1e-10, "{far:.1e}");
 }
 
 #[test]

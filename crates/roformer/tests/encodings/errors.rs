@@ -76,6 +76,9 @@ fn encodings_refuse_what_they_cannot_be() {
         (parsed("fire"), "without a causal mask"),
         (parsed("selective"), "without a causal mask"),
         (parsed("extend"), "without a causal mask"),
+        (parsed("abacus:places=0"), "0"),
+        (parsed("coupled:places=1048576"), "1048593"),
+        (parsed("contextual"), "without a causal mask"),
     ] {
         refused(&network(encoding, false), value);
     }
@@ -91,6 +94,8 @@ fn encodings_refuse_what_they_cannot_be() {
         ("fire:hidden=4096", "4096"),
         ("fire:rate=0", "0"),
         ("fire:threshold=-1", "-1"),
+        ("contextual:positions=0", "0"),
+        ("contextual:positions=1000000", "1000000"),
     ] {
         refused(&network(parsed(label), true), value);
     }
@@ -207,9 +212,21 @@ fn batches_that_do_not_fit_are_refused() {
 /// Tables by distance know places in the text alone: positions given to them would be passed over in silence.
 #[test]
 fn positions_are_refused_where_they_are_not_read() {
-    for name in
-        ["shaw", "xlnet", "t5", "deberta", "alibi", "sandwich", "fire", "forget", "selective", "extend"]
-    {
+    for name in [
+        "shaw",
+        "xlnet",
+        "t5",
+        "deberta",
+        "alibi",
+        "sandwich",
+        "fire",
+        "forget",
+        "contextual",
+        "abacus",
+        "coupled",
+        "selective",
+        "extend",
+    ] {
         let encoding = Encoding::all().into_iter().find(|encoding| encoding.name() == name).unwrap();
         let network = network(encoding, true);
         let mut laid = lay(&network, 2, 5, 20);

@@ -2,7 +2,7 @@
 
 use super::net::parameter;
 use roformer::encoding::{
-    Deberta, DebertaTerms, Encoding, Gate, Kernel, Layers, Merge, Projections, Rotary, ShawTables,
+    Coupled, Deberta, DebertaTerms, Encoding, Gate, Kernel, Layers, Merge, Projections, Rotary, ShawTables,
 };
 use roformer::network::{Laid, Network};
 use rope::{Pairing, Schedule};
@@ -20,6 +20,8 @@ pub struct Pair<'a> {
     pub n: f64,
     /// What the layer read of each token of the text.
     pub read: &'a [Vec<f64>],
+    /// The keys from this one on that the query sees.
+    pub later: &'a [&'a [f64]],
 }
 
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -45,14 +47,18 @@ pub fn code(position: f64, width: usize) -> Vec<f64> {
     (0..width).map(|i| if i % 2 == 0 { angle(i).sin() } else { angle(i).cos() }).collect()
 }
 
-/// Term 1: an embedding at a position.
-pub fn embed(laid: &Laid<f64>, encoding: &Encoding, x: Vec<f64>, position: usize) -> Vec<f64> {
+/// Term 1: an embedding at a position, of a token that so many digits end with.
+pub fn embed(laid: &Laid<f64>, encoding: &Encoding, x: Vec<f64>, position: usize, digits: usize) -> Vec<f64> {
     let width = x.len();
     let learned = |k: usize| row(parameter(laid, "position.embedding.weight"), width, k).to_vec();
     let (p, merge) = match encoding {
         Encoding::Sinusoidal(own) => (code(position as f64, width), own.merge),
         Encoding::Learned(own) => (learned(position), own.merge),
         Encoding::Deberta(Deberta { is_absolute: true, .. }) => (learned(position), Merge::Add),
+        Encoding::Abacus(own) | Encoding::Coupled(Coupled { numbers: own }) => {
+            let table = parameter(laid, &format!("position.{}.weight", encoding.name()));
+            (row(table, width, digits.min(own.places + own.shift)).to_vec(), Merge::Add)
+        }
         Encoding::Hierarchical(own) => {
             let (n, alpha) = (parameter(laid, "position.embedding.weight").len() / width, own.alpha);
             let u = |k: usize| -> Vec<f64> {
@@ -122,6 +128,9 @@ impl Rotation {
             Encoding::Pose(own) => own.rotary.clone(),
             Encoding::Extend(own) => own.rotary.clone(),
             Encoding::Forget(own) if own.is_rotary => Rotary::default(),
+            Encoding::Abacus(own) | Encoding::Coupled(Coupled { numbers: own }) if own.is_rotary => {
+                Rotary::default()
+            }
             Encoding::High(own) => Rotary { part: Some(own.part), ..Rotary::default() },
             Encoding::Clipped(own) => Rotary { base: own.base, ..Rotary::default() },
             // Of the first layer.
@@ -343,6 +352,14 @@ pub fn score(laid: &Laid<f64>, network: &Network, rotation: Option<&Rotation>, p
             let between = pair.read.iter().skip(pair.j as usize + 1).take(distance.max(0) as usize);
             let turned = rotation.map_or(content, |rotation| rotation.score(q, k, m - n));
             turned / root + between.map(kept).sum::<f64>()
+        }
+        Encoding::Contextual(own) => {
+            let table = parameter(laid, "position.contextual.0.weight");
+            let gates = pair.later.iter().map(|k| 1.0 / (1.0 + (-dot(q, k) / root).exp()));
+            let place = gates.sum::<f64>().min(own.positions as f64);
+            let at = |place: f64| dot(q, row(table, d, place as usize));
+            let part = place - place.floor();
+            content / root + (1.0 - part) * at(place.floor()) + part * at(place.ceil())
         }
         Encoding::Pope(own) => {
             let size = |x: f64| x.exp().ln_1p();

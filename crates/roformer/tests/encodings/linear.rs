@@ -41,6 +41,7 @@ fn linear_attention_carries_what_it_can() {
         let tables = ["shaw", "xlnet", "deberta"];
         let others = [
             ("forget", "shrink token by token"),
+            ("contextual", "by gates of each query and each key"),
             ("pope", "features of its own"),
             ("layers", "through a window"),
             ("extend", "know how far each is"),

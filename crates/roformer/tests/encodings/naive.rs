@@ -2,7 +2,7 @@
 
 use super::formula::{self, Pair, Rotation, dot, product};
 use super::net::parameter;
-use roformer::encoding::Encoding;
+use roformer::encoding::{Coupled, Encoding};
 use roformer::graph::{Batch, FeatureMap};
 use roformer::network::{Laid, LinearForm, Mixing, Network};
 
@@ -18,7 +18,8 @@ fn one(laid: &Laid<f64>, network: &Network, batch: &Batch, text: usize, ids: &[u
     let words = parameter(laid, "embed.weight");
     let embedded = ids.iter().enumerate().map(|(index, &id)| {
         let word = words[id as usize * width..][..width].to_vec();
-        formula::embed(laid, &network.blueprint.encoding, word, position(index))
+        let ended = ids[..=index].iter().rev().take_while(|&&id| is_digit(network, id)).count();
+        formula::embed(laid, &network.blueprint.encoding, word, position(index), ended)
     });
     let x: Vec<Vec<f64>> = embedded.collect();
     let read: Vec<Vec<f64>> = x.iter().map(|x| norm(laid, network, "norm1", x)).collect();
@@ -42,6 +43,14 @@ fn one(laid: &Laid<f64>, network: &Network, batch: &Batch, text: usize, ids: &[u
             sum(&x, &linear(laid, "linear2.", &inner))
         })
         .collect()
+}
+
+/// Whether a token is a digit, to an encoding that asks.
+fn is_digit(network: &Network, id: u32) -> bool {
+    match &network.blueprint.encoding {
+        Encoding::Abacus(own) | Encoding::Coupled(Coupled { numbers: own }) => own.digits.contains(&id),
+        _ => false,
+    }
 }
 
 fn attention(
@@ -71,8 +80,9 @@ fn attention(
                 Mixing::Softmax => {
                     let score = |j: usize| {
                         let (m, n) = (position(i) as f64, position(j) as f64);
-                        let (i, j) = (i as i64, j as i64);
-                        let pair = Pair { q: q(i as usize), k: k(j as usize), head, i, j, m, n, read };
+                        let later: Vec<&[f64]> = (j..length).filter(|&t| sees(i, t)).map(k).collect();
+                        let (q, k, i, j) = (q(i), k(j), i as i64, j as i64);
+                        let pair = Pair { q, k, head, i, j, m, n, read, later: &later };
                         formula::score(laid, network, rotation.as_ref(), &pair)
                     };
                     let scores = (0..length).map(|j| if sees(i, j) { score(j) } else { f64::NEG_INFINITY });

@@ -51,7 +51,8 @@ fn order_is_seen_by_every_encoding_or_a_causal_mask() {
         let far = apart(&all, &first, &second);
         println!("{name}: {far:.1e} apart without");
         match name {
-            "none" => assert!(far < 1e-12, "{far:.1e}"),
+            // Without digits there are no places.
+            "none" | "abacus" | "coupled" => assert!(far < 1e-12, "{name}: {far:.1e}"),
             // They know how far apart two tokens are, and not which comes first: a sentence is its own reversal, and any
             // other order is not.
             "alibi" | "kerple" | "sandwich" => {

@@ -12,6 +12,11 @@ use roformer::train::{
 use serde_json::{Map, Value};
 use std::fs;
 
+/// A text with a number, for encodings that go by digits.
+fn numbered() -> String {
+    text().replace("fox", "42x")
+}
+
 #[test]
 fn the_loss_falls_in_every_form_and_encoding() {
     let forms = FormName::ALL.map(|form| (form, "rotary".to_string()));
@@ -27,7 +32,7 @@ fn the_loss_falls_in_every_form_and_encoding() {
             warmup: 5,
             ..small()
         };
-        let mut trainer = Trainer::new(&settings, Data::from_text(&text()).unwrap()).unwrap();
+        let mut trainer = Trainer::new(&settings, Data::from_text(&numbered()).unwrap()).unwrap();
         let before = trainer.evaluate().unwrap().unwrap().loss;
         let tokens = trainer.data().vocabulary().tokens();
         // About the logarithm of the vocabulary at first.
@@ -67,7 +72,7 @@ fn the_model_reads_and_writes_every_character() {
 #[test]
 fn the_loaded_model_has_the_loss_of_the_trained_one() {
     let folder = Folder::new("same-loss");
-    let data = request(folder.put("text", text().as_bytes()));
+    let data = request(folder.put("text", numbered().as_bytes()));
     let mut settings = Vec::new();
     for form in FormName::ALL {
         for encoding in Encoding::all() {
@@ -116,6 +121,36 @@ fn a_model_with_another_encoding_writes() {
         let pipeline = Pipeline::open(out.join("last")).unwrap();
         let how = Generate { max_tokens: settings.block - 4, ..Generate::default() };
         assert!(!pipeline.generate("The", &how, |_| {}).unwrap().is_empty());
+    }
+}
+
+/// Digits are those of the vocabulary, which a folder keeps; without any there is no such encoding.
+#[test]
+fn encodings_by_digits_ask_the_vocabulary() {
+    let folder = Folder::new("digits");
+    let data = request(folder.put("text", "31+22=53;\n4+5=9;\n".repeat(60).as_bytes()));
+    for name in ["abacus", "coupled"] {
+        let out = folder.0.join(name);
+        let settings = Settings { encoding: name.into(), lr: 3e-3, steps: 30, dropout: 0.0, ..small() };
+        begin(&out, &settings, &data).unwrap().go(go_on).unwrap();
+        let config: Value = serde_json::from_slice(&fs::read(out.join("last/config.json")).unwrap()).unwrap();
+        // The characters in order are a line end, +, the digits 1 to 5 and 9, ; and =, after five special tokens.
+        assert_eq!(config["position_encoding"], format!("{name}:digits=7-12"));
+        let pipeline = Pipeline::open(out.join("last")).unwrap();
+        let how = Generate { max_tokens: 9, ..Generate::default() };
+        assert!(!pipeline.generate("31+2", &how, |_| {}).unwrap().is_empty());
+        // A checkpoint goes on with its digits.
+        let start = Start::Checkpoint(out.join("last"));
+        let again = folder.0.join(format!("{name}-again"));
+        let settings = Settings { steps: 2, ..settings };
+        let run = Run::begin(&again, &settings, &start, &data, |_| {});
+        assert_eq!(
+            run.unwrap().trainer().network().blueprint.encoding.label(),
+            format!("{name}:digits=7-12")
+        );
+        let without = request(folder.put("words", text().as_bytes()));
+        let refused = begin(&folder.0.join("refused"), &settings, &without).err().unwrap().to_string();
+        assert!(refused.contains(name) && refused.contains("without digits"), "{refused}");
     }
 }
 

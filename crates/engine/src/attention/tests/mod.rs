@@ -19,7 +19,7 @@ fn numbers(count: usize, seed: u64) -> Vec<f64> {
     (0..count).map(|_| next()).collect()
 }
 
-/// A case with the terms of these bits: u, v, b, R, R′, V, E, B, g. Tables are shared by the heads where `shared`.
+/// A case with the terms of these bits: u, v, b, R, R′, V, E, B, g, C, and maps of tokens. Tables are shared by the heads where `shared`.
 fn case(shape: Shape, terms: u32, shared: bool, rows: [Rows; 4]) -> Case {
     let Shape { batch, queries, keys, heads, key_heads, head_dim } = shape;
     let tables = if shared { 1 } else { heads };
@@ -39,14 +39,23 @@ fn case(shape: Shape, terms: u32, shared: bool, rows: [Rows; 4]) -> Case {
         2 * heads * head_dim,
         heads * keys * keys,
         batch * keys * heads,
+        // Few rows, so that some keys are beyond the last.
+        4 * head_dim,
+        batch * keys * key_heads * head_dim,
+        batch * keys * key_heads,
     ];
-    let mut values = [0; 13].map(|_| None);
+    let mut values = [0; 16].map(|_| None);
     for (which, (values, size)) in values.iter_mut().zip(sizes).enumerate() {
         // z comes with E, and both where every query has a segment.
-        let bit = if which > 9 { which - 4 } else { which.saturating_sub(3) };
+        let bit = if which > 9 { (which - 4).min(10) } else { which.saturating_sub(3) };
         if which < 3 || terms >> bit & 1 == 1 && (bit < 6 || queries <= keys) {
             *values = Some(numbers(size, which as u64 + 7));
         }
+    }
+    // Maps that lengthen nothing.
+    for w in values[14].iter_mut().flat_map(|w| w.chunks_exact_mut(head_dim)) {
+        let length = w.iter().map(|x| x * x).sum::<f64>().sqrt();
+        w.iter_mut().for_each(|x| *x /= length);
     }
     let prefixes = (0..batch).map(|b| 2 + 3 * b).collect();
     let segments = (0..batch * keys).map(|token| (token * token / 3 % 4) as u32).collect();
@@ -86,7 +95,7 @@ fn hidden(shape: &Shape) -> Option<Vec<bool>> {
 
 /// Results and the gradients of all values, by the blocked attention. Gradients are added to what is there: k and v lie side
 /// by side in one buffer, q in another, or in the same where there are as many queries as keys.
-fn run<T: Real>(case: &Case, dout: &[f64]) -> (Vec<f64>, [Vec<f64>; 13]) {
+fn run<T: Real>(case: &Case, dout: &[f64]) -> (Vec<f64>, [Vec<f64>; 16]) {
     let Shape { batch, queries, keys, heads, key_heads, head_dim } = case.shape;
     let is_fused = queries == keys;
     let cast = |list: &[f64]| list.iter().map(|&x| T::of(x)).collect::<Vec<T>>();
@@ -155,6 +164,11 @@ fn run<T: Real>(case: &Case, dout: &[f64]) -> (Vec<f64>, [Vec<f64>; 13]) {
             }),
             pairs: values[11].as_deref().map(|values| Pairs { values, places: keys }),
             gate: values[12].as_deref().map(|data| Heads { data, token: heads, sequence: keys * heads }),
+            counted: values[13].as_deref(),
+            path: values[14].as_deref().zip(values[15].as_deref()).map(|(w, z)| {
+                let part = |data, width: usize| Heads { data, token: width, sequence: keys * width };
+                Path { w: part(w, key_width), z: part(z, key_heads) }
+            }),
         },
         dropout: case.dropout,
     };
@@ -166,10 +180,23 @@ fn run<T: Real>(case: &Case, dout: &[f64]) -> (Vec<f64>, [Vec<f64>; 13]) {
     let dout = cast(dout);
     let mut backward = |before: T, accumulate: bool| {
         let mut given: Vec<Vec<T>> = buffers.iter().map(|buffer| vec![before; buffer.len()]).collect();
-        let mut terms = [3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
+        let mut terms = [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]
             .map(|which| values[which].as_ref().map(|x| vec![before; x.len()]));
-        let [content, position, bias, query, key, value, segment_query, segment_vectors, pairs, gate] =
-            terms.each_mut().map(Option::as_deref_mut);
+        let [
+            content,
+            position,
+            bias,
+            query,
+            key,
+            value,
+            segment_query,
+            segment_vectors,
+            pairs,
+            gate,
+            counted,
+            w,
+            z,
+        ] = terms.each_mut().map(Option::as_deref_mut);
         let mut buffers: Vec<&mut [T]> = given.iter_mut().map(Vec::as_mut_slice).collect();
         let [q, k, v] = places;
         let terms_given = TermGradients {
@@ -183,6 +210,8 @@ fn run<T: Real>(case: &Case, dout: &[f64]) -> (Vec<f64>, [Vec<f64>; 13]) {
             segment_vectors,
             pairs,
             gate,
+            counted,
+            path: w.zip(z).map(|(w, z)| PathGradients { w, z }),
         };
         let gradients = Gradients { buffers: &mut buffers, accumulate, q, k, v, terms: terms_given };
         assert!(attention.backward((&dout, &out, &lse), gradients, &mut workspace));
@@ -197,7 +226,7 @@ fn run<T: Real>(case: &Case, dout: &[f64]) -> (Vec<f64>, [Vec<f64>; 13]) {
             assert!(added[buffer][at] == set[buffer][at]);
         }
     }
-    let mut found = [0; 13].map(|_| Vec::new());
+    let mut found = [0; 16].map(|_| Vec::new());
     for (which, found) in found.iter_mut().enumerate() {
         let list: Vec<T> = match which {
             0..3 => {
@@ -253,7 +282,10 @@ fn check<T: Real>(case: &Case, bound: f64) {
 }
 
 /// Every term alone, none, and all.
-const TERMS: [u32; 13] = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 10, 63, 511];
+const TERMS: [u32; 18] = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 513, 1024, 1025, 10, 63, COUNTED, PATH];
+/// All that there are with what is counted, and with maps of tokens: no query counts on the way over a path.
+const COUNTED: u32 = 1023;
+const PATH: u32 = 1535;
 
 #[test]
 fn every_term_under_every_mask_is_the_formula() {
@@ -293,28 +325,32 @@ fn sizes_around_those_of_tiles_are_the_formula() {
                 (0, [Rows::All, Rows::Clipped(20), Rows::Clipped(7), Rows::All]),
                 (2, [Rows::Clipped(70), Rows::Wrapped(3), Rows::Wrapped(70), Rows::Reversed]),
             ] {
-                let mut case = case(shape, 511, reach == 2, rows);
-                case.reach = reach;
-                case.hidden = if reach == 0 { hidden(&shape) } else { None };
-                case.dropout = if reach == 1 { None } else { dropout() };
-                for window in [None, Some(5), Some(90)] {
-                    case.window = window;
-                    check::<f64>(&case, 1e-12);
-                }
-                case.window = None;
-                for (chunk, cap) in [(5, None), (64, Some(1.3)), (90, None)] {
-                    (case.chunk, case.cap) = (Some(chunk), cap);
-                    check::<f64>(&case, 1e-12);
+                for terms in [COUNTED, PATH] {
+                    let mut case = case(shape, terms, reach == 2, rows);
+                    case.reach = reach;
+                    case.hidden = if reach == 0 { hidden(&shape) } else { None };
+                    case.dropout = if reach == 1 { None } else { dropout() };
+                    for window in [None, Some(5), Some(90)] {
+                        case.window = window;
+                        check::<f64>(&case, 1e-12);
+                    }
+                    case.window = None;
+                    for (chunk, cap) in [(5, None), (64, Some(1.3)), (90, None)] {
+                        (case.chunk, case.cap) = (Some(chunk), cap);
+                        check::<f64>(&case, 1e-12);
+                    }
                 }
             }
         }
     }
-    let mut large = case(shape([2, 130, 300, 4, 2, 8]), 511, false, ROWS);
-    large.reach = 1;
-    for cap in [None, Some(0.7)] {
-        large.cap = cap;
-        check::<f64>(&large, 1e-12);
-        check::<f32>(&large, 2e-5);
+    for terms in [COUNTED, PATH] {
+        let mut large = case(shape([2, 130, 300, 4, 2, 8]), terms, false, ROWS);
+        large.reach = 1;
+        for cap in [None, Some(0.7)] {
+            large.cap = cap;
+            check::<f64>(&large, 1e-12);
+            check::<f32>(&large, 2e-5);
+        }
     }
     check::<f64>(&case(shape([2, 130, 130, 4, 2, 16]), 0, false, ROWS), 1e-12);
 }
@@ -351,16 +387,18 @@ fn gradients_are_those_of_finite_differences() {
 
 #[test]
 fn threads_do_not_change_bits() {
-    let mut case = case(shape([3, 130, 130, 4, 2, 8]), 511, true, ROWS);
-    case.reach = 1;
-    case.dropout = dropout();
-    let dout = gradient_of_results(&case);
-    let of = |threads: usize| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| run::<f32>(&case, &dout))
-    };
-    let one = of(1);
-    assert!(one == of(2) && one == of(3));
+    for terms in [COUNTED, PATH] {
+        let mut case = case(shape([3, 130, 130, 4, 2, 8]), terms, true, ROWS);
+        case.reach = 1;
+        case.dropout = dropout();
+        let dout = gradient_of_results(&case);
+        let of = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| run::<f32>(&case, &dout))
+        };
+        let one = of(1);
+        assert!(one == of(2) && one == of(3));
+    }
 }
 
 #[test]

@@ -36,14 +36,19 @@ impl Rows {
     }
 }
 
-pub const NAMES: [&str; 13] = ["q", "k", "v", "u", "v_h", "b", "R", "R′", "V", "z", "E", "B", "g"];
+pub const NAMES: [&str; 16] =
+    ["q", "k", "v", "u", "v_h", "b", "R", "R′", "V", "z", "E", "B", "g", "C", "w", "z of β"];
 pub const BIAS: usize = 5;
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
 
 #[derive(Clone)]
 pub struct Case {
     pub shape: Shape,
-    /// q, k, v, u, v, b, R, R′, V, z, E, B, g, each without gaps.
-    pub values: [Option<Vec<f64>>; 13],
+    /// q, k, v, u, v, b, R, R′, V, z, E, B, g, C, and w and z of the maps of tokens, each without gaps.
+    pub values: [Option<Vec<f64>>; 16],
     /// c
     pub segments: Vec<u32>,
     /// How b, R, R′ and V find their rows, and how many heads they have.
@@ -115,11 +120,11 @@ impl Case {
     }
 
     /// Results, and, given their gradient, that of every value.
-    pub fn run(&self, dout: Option<&[f64]>) -> (Vec<f64>, [Vec<f64>; 13]) {
+    pub fn run(&self, dout: Option<&[f64]>) -> (Vec<f64>, [Vec<f64>; 16]) {
         let Shape { batch, queries, keys, heads, key_heads, head_dim: d } = self.shape;
         let scale = 1.0 / (d as f64).sqrt();
         let mut out = vec![0.0; batch * queries * heads * d];
-        let mut gradients = [0; 13].map(|_| Vec::new());
+        let mut gradients = [0; 16].map(|_| Vec::new());
         for (gradient, values) in gradients.iter_mut().zip(&self.values) {
             *gradient = vec![0.0; values.as_ref().map_or(0, Vec::len)];
         }
@@ -132,13 +137,42 @@ impl Case {
                     let qi = ((b * queries + i) * heads + h) * d;
                     let kj = |j: usize| ((b * keys + j) * key_heads + h / (heads / key_heads)) * d;
                     let seen: Vec<usize> = (0..keys).filter(|&j| self.sees(b, i, j)).collect();
+                    // The query as it meets each key: from its own place on through the maps of the tokens between.
+                    let beta = |j: usize| 2.0 / (1.0 + (-get(15, kj(j) / d)).exp());
+                    let has_map = |j: usize| self.values[14].is_some() && j + queries <= i + keys;
+                    let w = |j: usize| (0..d).map(|c| get(14, kj(j) + c)).collect::<Vec<f64>>();
+                    let mut state: Vec<f64> = (0..d).map(|c| get(0, qi + c) + get(3, h * d + c)).collect();
+                    let mut met = vec![Vec::new(); keys];
+                    for j in (0..keys).rev() {
+                        met[j] = state.clone();
+                        if has_map(j) {
+                            let (w, factor) = (w(j), beta(j) * dot(&w(j), &state));
+                            (0..d).for_each(|c| state[c] -= factor * w[c]);
+                        }
+                    }
+                    let product = |j: usize| -> f64 { (0..d).map(|c| met[j][c] * get(1, kj(j) + c)).sum() };
+                    // What the query counts from a key on, and the two rows of C that it is between.
+                    let gate = |j: usize| 1.0 / (1.0 + (-scale * product(j)).exp());
+                    let last = (self.values[13].as_ref().map_or(d, Vec::len) / d - 1) as f64;
+                    let (mut places, mut sum) = (vec![0.0; keys], 0.0);
+                    for &j in seen.iter().rev() {
+                        sum += gate(j);
+                        places[j] = sum.min(last);
+                    }
+                    let between =
+                        |j: usize| (places[j].floor() as usize, places[j].ceil() as usize, places[j].fract());
+                    let row = |row: usize| (0..d).map(|c| get(0, qi + c) * get(13, row * d + c)).sum::<f64>();
+                    let counted = |j: usize| {
+                        let (low, high, part) = between(j);
+                        (1.0 - part) * row(low) + part * row(high)
+                    };
                     let score = |j: usize| {
                         let (r, rk) = (self.vector(6, h, i, j), self.vector(7, h, i, j));
                         let e = self.segment(b, h, i, j);
                         let sum: f64 = (0..d)
                             .map(|c| {
                                 let (q, k) = (get(0, qi + c), get(1, kj(j) + c));
-                                (q + get(3, h * d + c)) * k
+                                met[j][c] * k
                                     + (q + get(4, h * d + c)) * get(6, r + c)
                                     + k * get(7, rk + c)
                                     + (q + get(9, h * d + c)) * get(10, e + c)
@@ -146,7 +180,11 @@ impl Case {
                             .sum();
                         let [pair, own, other] = self.places(b, h, i, j);
                         let gate = get(12, own) - get(12, other);
-                        scale * sum + get(BIAS, self.vector(BIAS, h, i, j)) + get(11, pair) + gate
+                        scale * sum
+                            + get(BIAS, self.vector(BIAS, h, i, j))
+                            + get(11, pair)
+                            + gate
+                            + counted(j)
                     };
                     let part = |j: usize| self.cap.map(|cap| (score(j) / cap).tanh());
                     let capped =
@@ -178,8 +216,47 @@ impl Case {
                             *sum += x;
                         }
                     };
+                    // The gradient of a gate is that of all places that it is a part of.
+                    let (mut given, mut dproducts) = (0.0, vec![0.0; keys]);
+                    let slope = |j: usize| part(j).map_or(1.0, |part| 1.0 - part * part);
                     for (&j, p) in seen.iter().zip(&weights) {
-                        let ds = p * (dp(j) - mean) * part(j).map_or(1.0, |part| 1.0 - part * part);
+                        let (ds, (low, high, part)) = (p * (dp(j) - mean) * slope(j), between(j));
+                        given += ds * (row(high) - row(low));
+                        dproducts[j] = scale * (ds + given * gate(j) * (1.0 - gate(j)));
+                        for c in 0..d {
+                            let q = get(0, qi + c);
+                            add(
+                                0,
+                                qi + c,
+                                ds * ((1.0 - part) * get(13, low * d + c) + part * get(13, high * d + c)),
+                            );
+                            add(13, low * d + c, ds * (1.0 - part) * q);
+                            add(13, high * d + c, ds * part * q);
+                        }
+                    }
+                    // Through the maps, from the first key to the query's own place.
+                    let mut dstate = vec![0.0; d];
+                    for j in 0..keys {
+                        if has_map(j) {
+                            let (w, beta, met) = (w(j), beta(j), &met[j]);
+                            let (back, forth) = (dot(&w, &dstate), dot(&w, met));
+                            add(15, kj(j) / d, -back * forth * beta * (1.0 - beta / 2.0));
+                            for c in 0..d {
+                                add(14, kj(j) + c, -beta * (forth * dstate[c] + back * met[c]));
+                                dstate[c] -= beta * back * w[c];
+                            }
+                        }
+                        for c in 0..d {
+                            add(1, kj(j) + c, dproducts[j] * met[j][c]);
+                            dstate[c] += dproducts[j] * get(1, kj(j) + c);
+                        }
+                    }
+                    for (c, x) in dstate.iter().enumerate() {
+                        add(0, qi + c, *x);
+                        add(3, h * d + c, *x);
+                    }
+                    for (&j, p) in seen.iter().zip(&weights) {
+                        let ds = p * (dp(j) - mean) * slope(j);
                         add(BIAS, self.vector(BIAS, h, i, j), ds);
                         let [pair, own, other] = self.places(b, h, i, j);
                         add(11, pair, ds);
@@ -190,11 +267,10 @@ impl Case {
                         let e = self.segment(b, h, i, j);
                         for (c, dout) in dout.iter().enumerate() {
                             let (q, k) = (get(0, qi + c), get(1, kj(j) + c));
-                            let (u, v, z) = (get(3, h * d + c), get(4, h * d + c), get(9, h * d + c));
-                            add(0, qi + c, scale * ds * (k + get(6, r + c) + get(10, e + c)));
-                            add(1, kj(j) + c, scale * ds * (q + u + get(7, rk + c)));
+                            let (v, z) = (get(4, h * d + c), get(9, h * d + c));
+                            add(0, qi + c, scale * ds * (get(6, r + c) + get(10, e + c)));
+                            add(1, kj(j) + c, scale * ds * get(7, rk + c));
                             add(2, kj(j) + c, p * factor(j) * dout);
-                            add(3, h * d + c, scale * ds * k);
                             add(4, h * d + c, scale * ds * get(6, r + c));
                             add(6, r + c, scale * ds * (q + v));
                             add(7, rk + c, scale * ds * k);

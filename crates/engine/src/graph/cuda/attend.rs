@@ -29,8 +29,14 @@ impl<T: Real> Softmax<T> {
         let length = joined.rows / batch;
         check_chunks(chunk, length)?;
         check_cap(terms.cap)?;
-        for (term, encoding) in [(terms.pairs, "fire"), (terms.gate, "forget"), (distant, "extend")] {
-            if term.is_some() {
+        for (is_there, encoding) in [
+            (terms.pairs.is_some(), "fire"),
+            (terms.gate.is_some(), "forget"),
+            (terms.counted.is_some(), "contextual"),
+            (terms.path.is_some(), "path"),
+            (distant.is_some(), "extend"),
+        ] {
+            if is_there {
                 return Err(Error::Device(format!(
                     "the encoding {encoding} has no form for a GPU; use the CPU"
                 )));

@@ -117,7 +117,12 @@ impl Cuda {
     ) -> Result<()> {
         let Shape { batch, queries, keys, heads, head_dim, .. } = *shape;
         check_mask(mask, keys)?;
-        for (is_there, encoding) in [(terms.pairs.is_some(), "fire"), (terms.gate.is_some(), "forget")] {
+        for (is_there, encoding) in [
+            (terms.pairs.is_some(), "fire"),
+            (terms.gate.is_some(), "forget"),
+            (terms.counted.is_some(), "contextual"),
+            (terms.path.is_some(), "path"),
+        ] {
             if is_there {
                 return Err(Error::Device(format!(
                     "the encoding {encoding} has no form for a GPU; use the CPU"

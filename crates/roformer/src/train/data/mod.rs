@@ -29,6 +29,7 @@ pub use read::{Choice, Request};
 pub(super) use shuffle::Shuffle;
 pub(super) use vocabulary::Frame;
 pub use vocabulary::Vocabulary;
+pub(crate) use vocabulary::digits;
 
 use crate::error::Result;
 use crate::files::{broken, read as read_file, write};

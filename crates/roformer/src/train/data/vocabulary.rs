@@ -32,8 +32,19 @@ pub struct Vocabulary {
     pub(crate) end: Option<u32>,
     /// What stands for text that is in none of the tokens.
     pub(crate) unknown: Option<u32>,
+    /// The tokens that are single digits, rising.
+    pub(crate) digits: Vec<u32>,
     /// The files of the tokenizer, by name.
     pub(crate) files: Vec<(String, Vec<u8>)>,
+}
+
+/// The tokens that are single digits, at the beginning of a word or, in WordPiece, within one.
+pub(crate) fn digits(id: impl Fn(&str) -> Option<u32>) -> Vec<u32> {
+    let of = |digit: u32| [id(&digit.to_string()), id(&format!("##{digit}"))];
+    let mut all: Vec<u32> = (0..10).flat_map(of).flatten().collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 impl Vocabulary {
@@ -47,6 +58,7 @@ impl Vocabulary {
             frame: frame(tokenizer)?,
             end: tokenizer.eos_id().or(tokenizer.sep_id()),
             unknown: tokenizer.unk_id(),
+            digits: digits(|token| tokenizer.id(token)),
             files: tokenizer.files(folder)?,
         })
     }
