@@ -20,8 +20,9 @@ pub fn gpus() -> Vec<Cuda> {
 
 /// The encodings that have a form for GPUs; the others are for CPUs, and say so.
 pub fn encodings() -> Vec<Encoding> {
-    let is_here =
-        |encoding: &Encoding| !["fire", "forget", "pope", "selective", "extend"].contains(&encoding.name());
+    let is_here = |encoding: &Encoding| {
+        !["fire", "forget", "pope", "selective", "extend", "fope"].contains(&encoding.name())
+    };
     Encoding::all().into_iter().filter(is_here).collect()
 }
 

@@ -72,6 +72,10 @@ fn encodings_refuse_what_they_cannot_be() {
         (parsed("layers:every=0"), "0"),
         (parsed("layers:base=-1"), "-1"),
         (parsed("layers:far=0"), "0"),
+        (parsed("fope:period=0"), "0"),
+        (parsed("fope:gain=-1"), "-1"),
+        (parsed("fope:gain=11"), "11"),
+        (parsed("fope:base=0"), "0"),
         (parsed("forget"), "without a causal mask"),
         (parsed("fire"), "without a causal mask"),
         (parsed("selective"), "without a causal mask"),
@@ -107,7 +111,7 @@ fn encodings_refuse_what_they_cannot_be() {
         let odd = network(encoding.clone(), true).with(|own| own.head_dim = 7);
         match encoding.name() {
             "rotary" | "receptive" | "xpos" | "randomised" | "pose" | "clipped" | "layers" | "selective"
-            | "extend" => refused(&odd, "7"),
+            | "extend" | "fope" => refused(&odd, "7"),
             _ => drop(lay(&odd, 2, 5, 20)),
         }
     }
@@ -207,9 +211,19 @@ fn batches_that_do_not_fit_are_refused() {
 /// Tables by distance know places in the text alone: positions given to them would be passed over in silence.
 #[test]
 fn positions_are_refused_where_they_are_not_read() {
-    for name in
-        ["shaw", "xlnet", "t5", "deberta", "alibi", "sandwich", "fire", "forget", "selective", "extend"]
-    {
+    for name in [
+        "shaw",
+        "xlnet",
+        "t5",
+        "deberta",
+        "alibi",
+        "sandwich",
+        "fire",
+        "forget",
+        "selective",
+        "extend",
+        "fope",
+    ] {
         let encoding = Encoding::all().into_iter().find(|encoding| encoding.name() == name).unwrap();
         let network = network(encoding, true);
         let mut laid = lay(&network, 2, 5, 20);
