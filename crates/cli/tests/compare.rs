@@ -51,7 +51,8 @@ fn a_comparison_is_made_and_drawn_again() {
 fn seeds_are_added_where_something_is_undecided() {
     let folder = Folder::new("compare-added");
     let out = folder.path("out");
-    let flags = ["compare", "--out", &out, "--tasks", "repeat", "--encodings", "rotary", "none", "--steps", "8"];
+    let flags =
+        ["compare", "--out", &out, "--tasks", "repeat", "--encodings", "rotary", "none", "--steps", "8"];
     let lengths = ["--train-length", "3", "--test-lengths", "2,3,4", "--budget", "8"];
     let run = roformer(&[&flags[..], &lengths].concat(), b"");
     assert_eq!(run.code, 0, "{}", run.error);

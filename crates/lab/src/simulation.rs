@@ -42,12 +42,12 @@ fn trial(number: u64, value: Value, seeds: Seeds) -> (Vec<Vec<Comparison>>, usiz
         compared(Measure::ALL[measure], differences, MARGIN, &looks)
     };
     let mut rows: Vec<Row> = Vec::new();
-    for task in 0..WORK.len() {
+    for (task, &work) in WORK.iter().enumerate() {
         rows.extend((0..=ROWS).map(|row| Row {
             task,
             is_baseline: row == 0,
             seeds: 0,
-            work: WORK[task],
+            work,
             open: Vec::new(),
         }));
     }
