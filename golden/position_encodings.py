@@ -34,6 +34,12 @@ LABELS = [
     "rotary:learned=heads",
     "high:period=9",
     "clipped:period=5",
+    "clipped:period=5,width=4",
+    "selective",
+    "selective:base=50,bias=0",
+    "extend:window=4",
+    "extend:window=3,group=2",
+    "fope:period=20",
     "contextual:positions=3",
     "abacus:digits=3-9,places=4,shift=2",
 ]
@@ -56,6 +62,7 @@ class Encoded(training.Plain):
             "kerple": {"weight": (heads, 2)},
             "contextual": {"weight": (int(self.settings.get("positions", 64)) + 1, dim)},
             "rotary": {f"frequencies.{head}": (1, dim // 2) for head in range(heads)},
+            "selective": {"weight": (heads * dim // 2, width), "bias": (heads * dim // 2,)},
         }.get(self.name, {})  # fmt: skip
         # Names with dots, as the library has them: a dictionary beside the modules.
         self.own = {
@@ -100,14 +107,14 @@ class Encoded(training.Plain):
         dim = width // self.heads
         qkv = nn.functional.linear(x, attention.in_proj_weight, attention.in_proj_bias)
         q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in qkv.chunk(3, dim=-1))
-        scores = self.products(layer, q, k) / math.sqrt(dim) + self.biases(layer, x, length)
+        scores = self.products(layer, x, q, k) / math.sqrt(dim) + self.biases(layer, x, length)
         scores = scores.masked_fill(training.later(length), -torch.inf)
         if self.name == "contextual":
             scores = scores + self.counted(layer, q, scores)
         mixed = scores.softmax(-1) @ v
         return attention.out_proj(mixed.transpose(1, 2).flatten(2))
 
-    def products(self, layer, q, k):
+    def products(self, layer, x, q, k):
         """q·k of every pair, `[batch, heads, length, length]`."""
         length, dim = q.shape[2:]
         places = torch.arange(length, dtype=torch.float64)
@@ -124,6 +131,32 @@ class Encoded(training.Plain):
         theta = self.frequencies(layer, dim)
         if theta is None:
             return q @ k.transpose(-1, -2)
+        if self.name == "selective":
+            z = nn.functional.linear(x, self.part(layer, "weight"), self.part(layer, "bias"))
+            # `[batch, heads, length, pairs]`: what each token turns by, summed up to it.
+            angles = (z.unflatten(-1, (self.heads, -1)).cumsum(1) * theta).transpose(1, 2)
+            turn = lambda x: training.rotate(x, angles.cos(), angles.sin())
+            return turn(q) @ turn(k).transpose(-1, -2)
+        if self.name == "extend":
+            window, group = int(self.settings["window"]), int(self.settings.get("group", 0))
+            far = lambda at: at // group if group else torch.zeros_like(at)
+            at = torch.arange(length)
+            shift = window - window // group if group else window
+            turn = lambda x, at: training.rotate(x, (at[:, None] * theta).cos(), (at[:, None] * theta).sin())
+            near = turn(q, at) @ turn(k, at).transpose(-1, -2)
+            distant = turn(q, far(at) + shift) @ turn(k, far(at)).transpose(-1, -2)
+            return torch.where(at[:, None] - at[None] < window, near, distant)
+        if self.name == "fope":
+            theta = theta[0][2 * math.pi / theta[0] <= self.number("period", 64)]
+            angles = places[:, None] * theta
+            # `[heads, length, pairs]`, and (1, 0) for pairs that stand still.
+            own = [self.coefficients(layer, head, len(theta)) for head in range(self.heads)]
+            cos = torch.stack([angles.cos() @ of[0] for of in own])
+            sin = torch.stack([angles.sin() @ of[1] for of in own])
+            pad = (0, dim // 2 - len(theta))
+            cos, sin = nn.functional.pad(cos, pad, value=1.0), nn.functional.pad(sin, pad)
+            turn = lambda x: training.rotate(x, cos, sin)
+            return turn(q) @ turn(k).transpose(-1, -2)
         # `[heads, length, pairs]`, of the first features.
         angles = places[None, :, None] * theta[:, None]
         turning = 2 * theta.shape[-1]
@@ -145,16 +178,29 @@ class Encoded(training.Plain):
         ladder = torch.from_numpy(10000.0 ** (-numpy.arange(0, dim, 2) / dim))[None]
         if self.name == "rotary":
             return torch.cat([self.part(layer, f"frequencies.{head}") for head in range(self.heads)])
-        if self.name == "forget" and self.settings.get("rotary") == "true":
+        if self.name in ("extend", "fope") or self.name == "forget" and self.settings.get("rotary") == "true":
             return ladder
+        if self.name == "selective":
+            return torch.from_numpy(self.number("base", 10000) ** (-numpy.arange(0, dim, 2) / dim))
         if self.name == "high":
             pairs = int(self.number("part", 0.5) * dim / 2)
             slowest = 2 * math.pi / self.number("period", 32)
             return torch.tensor([[slowest ** (j / max(pairs - 1, 1)) for j in range(pairs)]], dtype=torch.float64)
         if self.name == "clipped":
-            along = torch.log(2 * math.pi / ladder / self.number("period", 64)) / math.log(self.number("width", 4))
+            slower = 2 * math.pi / ladder / self.number("period", 64)
+            along = torch.log(slower) / math.log(self.number("width", slower.max()))
             return ladder * (1 + torch.cos(math.pi * along.clamp(0, 1))) / 2
         return None
+
+    def coefficients(self, layer, head, pairs):
+        """FoPE's, `[frequencies, pairs]`, of cosines and of sines: the identity and what the library draws for a seed."""
+        place = mix(int(self.number("seed", 0)))
+        for at in (layer, head):
+            place = mix(place ^ at)
+        draws = lambda which: [normal(mix(place ^ which), at) for at in range(pairs * pairs)]
+        deviation = self.number("gain", 0.3) / math.sqrt(pairs)
+        both = torch.tensor([draws(0), draws(1)], dtype=torch.float64).view(2, pairs, pairs)
+        return torch.eye(pairs, dtype=torch.float64) + deviation * both
 
     def biases(self, layer, x, length):
         """What is added to scores, `[batch or 1, heads, length, length]`."""
@@ -188,6 +234,21 @@ class Encoded(training.Plain):
             ratios = 8 * torch.arange(1, self.heads + 1).double() / self.heads
             return (sums / ratios[:, None, None])[None]
         return torch.zeros(1, 1, 1, 1, dtype=torch.float64)
+
+
+def mix(state):
+    """SplitMix64's next number after a state."""
+    z = (state + 0x9E3779B97F4A7C15) % 2**64
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+    return z ^ z >> 31
+
+
+def normal(state, index):
+    """Box and Muller's normal number of a state."""
+    unit = lambda bits: ((bits >> 11) + 0.5) / 2**53
+    a, b = unit(mix(state ^ 2 * index)), unit(mix(state ^ 2 * index + 1))
+    return math.sqrt(-2 * math.log(a)) * math.cos(2 * math.pi * b)
 
 
 def make_case(label, tensors):

@@ -23,7 +23,7 @@ class Comparison:
     """A row for every run: task, encoding, seed, rate, and the mean of what it reached in range and beyond."""
     verdicts: Table
     """A row for every encoding, task and measure against the first encoding: the verdict, the mean difference and its
-    interval of 95 %, the p-value after Holm's correction."""
+    interval of 95 %, the size of the effect, the p-value after Holm's correction, the seeds."""
     left_out: list[dict[str, str]]
     """Encodings that the attention could not carry, and why."""
     folder: Path
@@ -45,6 +45,7 @@ def compare(
     *,
     out: str | os.PathLike[str] = "comparison",
     seeds: int | None = None,
+    budget: int | None = None,
     preset: str = "quick",
     train_length: int | None = None,
     test_lengths: Sequence[int] = (),
@@ -63,6 +64,7 @@ def compare(
     """Compares position encodings: the same small Transformer trained with each, over several seeds, as `roformer compare` does.
     The names are those of its flags, and so are the defaults. The first encoding is compared with each of the others.
 
+    Seeds are added where a comparison is undecided, to the work of `budget` of each; `seeds` is a number of each in place of that.
     `merge` are the folders of all shards of the comparison, which are put together in place of runs.
     `progress` is True for a line on stderr, or a function of the part that is done, the runs that are, and all runs. After
     Ctrl-C the same call goes on where it stopped.
@@ -75,6 +77,7 @@ def compare(
         "tasks": list(tasks),
         "out": out,
         "seeds": seeds,
+        "budget": budget,
         "preset": preset,
         "train_length": train_length,
         "test_lengths": list(test_lengths),
@@ -96,7 +99,7 @@ def compare(
 
 
 _RUNS = ("task", "encoding", "is_again", "seed", "rate", "in_range", "beyond", "parameters")
-_VERDICTS = ("task", "encoding", "is_again", "measure", "verdict", "mean", "low", "high", "p_holm", "not_judged")
+_VERDICTS = ("task", "encoding", "is_again", "measure", "verdict", "mean", "low", "high", "effect", "p_holm", "seeds", "not_judged")
 
 
 def _ordered(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> Table:

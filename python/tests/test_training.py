@@ -76,6 +76,7 @@ def test_a_comparison_is_a_table_and_goes_on_where_it_stopped(tmp_path):
         ({"tasks": ["juggling"]}, RotaryError, "juggling"),
         ({"encodings": "rotary"}, TypeError, "expected a list"),
         ({"seeds": 1}, RotaryError, "seeds"),
+        ({"budget": 3}, RotaryError, "the budget of seeds is 3"),
         ({"preset": "slow"}, RotaryError, "preset"),
         ({"data": "/nowhere.txt"}, RotaryError, "/nowhere.txt"),
     ],

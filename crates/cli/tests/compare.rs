@@ -46,6 +46,28 @@ fn a_comparison_is_made_and_drawn_again() {
     assert_eq!((again.code, again.error.as_str(), &again.out), (0, "", &run.out));
 }
 
+/// Without a number of seeds they are added, and what is told is how many each got.
+#[test]
+fn seeds_are_added_where_something_is_undecided() {
+    let folder = Folder::new("compare-added");
+    let out = folder.path("out");
+    let flags =
+        ["compare", "--out", &out, "--tasks", "repeat", "--encodings", "rotary", "none", "--steps", "8"];
+    let lengths = ["--train-length", "3", "--test-lengths", "2,3,4", "--budget", "8"];
+    let run = roformer(&[&flags[..], &lengths].concat(), b"");
+    assert_eq!(run.code, 0, "{}", run.error);
+    let says = "2 encodings, 1 tasks, seeds added to the work of 8 of each, ";
+    assert!(run.error.contains(says), "{}", run.error);
+    let results = fs::read_to_string(folder.path("out/results.json")).unwrap();
+    let results = &lines(&results.replace('\n', ""))[0];
+    assert_eq!(results["plan"]["budget"], 8);
+    let runs = results["tasks"][0]["runs"].as_array().unwrap();
+    assert!(runs.len() > 3 * 5 && runs.len() <= 3 * 8, "{}", runs.len());
+    assert!(run.out.lines().any(|line| line.contains(" 10 ") && line.contains("rotary")), "{}", run.out);
+    let again = roformer(&["compare", "--replay", &out], b"");
+    assert_eq!((again.code, &again.out), (0, &run.out));
+}
+
 /// Another comparison does not take the place of one that is there, unless it is told to.
 #[test]
 fn a_comparison_with_other_settings_is_kept() {
@@ -181,7 +203,7 @@ fn what_cannot_be_compared_is_refused() {
     fs::create_dir(folder.path("spoilt")).unwrap();
     fs::write(folder.path("spoilt/results.json"), "{\"version\": 3}").unwrap();
     let spoilt = folder.path("spoilt");
-    let cases: [(&[&str], &str); 18] = [
+    let cases: [(&[&str], &str); 21] = [
         (&["--tasks", "copi"], "one of copy, repeat"),
         (&["--tasks", ""], "one of copy"),
         (&["--encodings", "rotary"], "at least two"),
@@ -190,6 +212,9 @@ fn what_cannot_be_compared_is_refused() {
         (&["--encodings", "none,rotary:base=0"], "`rotary:base=0`"),
         (&["--seeds", "1"], "from 2"),
         (&["--seeds", "-3"], "-3"),
+        (&["--budget", "4"], "the budget of seeds is 4; expected from 5"),
+        (&["--budget", "9", "--seeds", "9"], "--seeds"),
+        (&["--budget", "9", "--shard", "1/2"], "--shard"),
         (&["--train-length", "0"], "the train length is 0"),
         (&["--test-lengths", "9,x"], "x"),
         (&["--test-lengths", "99999999999"], "a length to test is 99999999999"),

@@ -1,8 +1,8 @@
 //! From finished runs to what may be said of them.
 
 use super::plan::{Plan, PlannedTask};
-use super::results::{Accuracy, Comparison, Measure, RunResult, Swap, Swept, TaskResult};
-use super::statistics::{Paired, Verdict, holm};
+use super::results::{Accuracy, Comparison, Measure, Place, Ranking, RunResult, Swap, Swept, TaskResult};
+use super::statistics::{Chances, Looks, Paired, Verdict, holm, ranks};
 use super::store::Finished;
 
 /// Exact answers within the trained lengths from which on a task counts as learned.
@@ -37,6 +37,7 @@ pub(super) fn analyse(
         tokens_per_step,
         runs: finished.into_iter().map(|run| run.result).collect(),
         comparisons: Vec::new(),
+        rankings: Vec::new(),
         swaps,
         sweep,
     };
@@ -44,6 +45,7 @@ pub(super) fn analyse(
     for measure in Measure::ALL {
         let mut comparisons = compare(plan, &result, measure, floor);
         result.comparisons.append(&mut comparisons);
+        result.rankings.extend(rank(plan, &result, measure, floor));
     }
     result
 }
@@ -56,15 +58,8 @@ fn compare(plan: &Plan, task: &TaskResult, measure: Measure, floor: f64) -> Vec<
     let baseline = &plan.encodings[0].0;
     let others = plan.encodings[1..].iter().map(|(label, _)| (&label[..], false));
     let pairs: Vec<(&str, bool)> = others.chain([(&baseline[..], true)]).collect();
-    // Losses and steps are better the lower they are; exact answers are not.
-    let is_lower_better = match measure {
-        Measure::InRange | Measure::Beyond => task.is_language,
-        Measure::Loss | Measure::Speed => true,
-    };
-    let margin = match measure {
-        Measure::InRange | Measure::Beyond | Measure::Loss => MARGIN,
-        Measure::Speed => MARGIN_OF_STEPS * task.steps as f64,
-    };
+    let (is_lower_better, margin) = terms(task, measure);
+    let looks = plan.seeds.looks();
     let mut comparisons: Vec<Comparison> = Vec::new();
     for (label, is_again) in pairs {
         let runs = of(label, is_again);
@@ -74,36 +69,90 @@ fn compare(plan: &Plan, task: &TaskResult, measure: Measure, floor: f64) -> Vec<
             pairs.map(|pair| pair.map(|[ours, theirs]| ours - theirs)).collect();
         // Where no length is beyond those of training there is nothing to compare.
         let Some(differences) = differences else { continue };
-        let paired = Paired::new(&differences, margin);
         let not_judged = (measure == Measure::Beyond && !task.is_language)
             .then(|| not_learned(task, baseline, &base).or_else(|| not_learned(task, label, &runs)))
             .flatten();
-        comparisons.push(Comparison {
-            encoding: label.into(),
-            is_again,
-            measure,
-            mean: paired.mean,
-            low: paired.low,
-            high: paired.high,
-            p: paired.p,
-            p_holm: 1.0,
-            detectable: paired.detectable,
-            margin,
-            p_equal: paired.p_equal,
-            verdict: Verdict::Unclear,
-            not_judged,
-            differences,
-        });
+        let compared = compared(measure, differences, margin, &looks);
+        comparisons.push(Comparison { encoding: label.into(), is_again, not_judged, ..compared });
     }
-    let mut judged: Vec<&mut Comparison> =
-        comparisons.iter_mut().filter(|comparison| comparison.not_judged.is_none()).collect();
-    let corrected = holm(&judged.iter().map(|comparison| comparison.p).collect::<Vec<_>>());
-    for (comparison, p_holm) in judged.iter_mut().zip(corrected) {
-        let paired = Paired::new(&comparison.differences, margin);
-        comparison.p_holm = p_holm;
-        comparison.verdict = paired.verdict(p_holm, is_lower_better);
-    }
+    judge(&mut comparisons, is_lower_better, &looks);
     comparisons
+}
+
+/// What the differences of one encoding show by themselves, before they are judged among those of the others.
+pub(super) fn compared(measure: Measure, differences: Vec<f64>, margin: f64, looks: &Looks) -> Comparison {
+    let Paired { mean, low, high, effect, detectable, chances } = Paired::over(&differences, margin, looks);
+    Comparison {
+        encoding: String::new(),
+        is_again: false,
+        measure,
+        differences,
+        mean,
+        effect,
+        low,
+        high,
+        p: chances.p,
+        p_holm: 1.0,
+        detectable,
+        margin,
+        p_equal: chances.p_equal,
+        verdict: Verdict::Unclear,
+        not_judged: None,
+    }
+}
+
+/// Judges the comparisons of one task and measure.
+pub(super) fn judge(comparisons: &mut [Comparison], is_lower_better: bool, looks: &Looks) {
+    // Which are judged is a matter of chance too, so those that are not count among those that could have been.
+    let p = |row: &Comparison| if row.not_judged.is_none() { row.p } else { 1.0 };
+    let corrected = holm(&comparisons.iter().map(p).collect::<Vec<_>>());
+    for (comparison, p_holm) in comparisons.iter_mut().zip(corrected) {
+        comparison.p_holm = p_holm;
+        if comparison.not_judged.is_none() {
+            let chances = Chances::over(&comparison.differences, comparison.margin, looks);
+            comparison.verdict = chances.verdict(p_holm, is_lower_better);
+        }
+    }
+}
+
+/// Whether less is better on a measure, and the margin of no account.
+fn terms(task: &TaskResult, measure: Measure) -> (bool, f64) {
+    match measure {
+        // Losses and steps are better the lower they are; exact answers are not.
+        Measure::InRange | Measure::Beyond => (task.is_language, MARGIN),
+        Measure::Loss => (true, MARGIN),
+        Measure::Speed => (true, MARGIN_OF_STEPS * task.steps as f64),
+    }
+}
+
+/// The places of encodings among each other on one measure; `None` where there are not two to compare.
+fn rank(plan: &Plan, task: &TaskResult, measure: Measure, floor: f64) -> Option<Ranking> {
+    let of = |label: &str| -> Vec<&RunResult> {
+        task.runs.iter().filter(|run| run.encoding == label && !run.is_again).collect()
+    };
+    let all = plan.encodings.iter().map(|(label, _)| (&label[..], of(label)));
+    let is_judged = |(label, runs): &(&str, Vec<&RunResult>)| {
+        measure != Measure::Beyond || task.is_language || not_learned(task, label, runs).is_none()
+    };
+    let ranked: Vec<(&str, Vec<&RunResult>)> = all.filter(is_judged).collect();
+    let differences = |a: usize, b: usize| -> Option<Vec<f64>> {
+        let pairs = ranked[a].1.iter().zip(&ranked[b].1);
+        pairs.map(|(a, b)| values(task, measure, a, b, floor).map(|[a, b]| a - b)).collect()
+    };
+    if ranked.len() < 2 || differences(0, 1).is_none() {
+        return None;
+    }
+    let (is_lower_better, margin) = terms(task, measure);
+    let differences = |a, b| differences(a, b).unwrap_or_default();
+    let bounds = ranks(ranked.len(), differences, margin, is_lower_better, &plan.seeds.looks());
+    let place = |((label, _), [first, last]): (&(&str, _), [usize; 2])| Place {
+        encoding: label.to_string(),
+        first,
+        last,
+    };
+    let mut places: Vec<Place> = ranked.iter().zip(bounds).map(place).collect();
+    places.sort_by_key(|place| (place.first + place.last, place.first));
+    Some(Ranking { measure, places })
 }
 
 /// What a run and the baseline's of the same seed have on a measure; `None` where there is nothing to measure.

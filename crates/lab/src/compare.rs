@@ -1,16 +1,17 @@
 //! From a plan to its results: first each encoding chooses its learning rate on each task, then a sweep its parameters where
-//! there is one, then all that is compared is run. Nothing of a task and an encoding depends on another: a [`Shard`] makes
-//! its part of the runs alone, and [`merge`] concludes from those of all.
+//! there is one, then all that is compared is run, in rounds where seeds are added. With a number of seeds nothing of a task and
+//! an encoding depends on another: a [`Shard`] makes its part of the runs alone, and [`merge`] concludes from those of all.
 
 use super::analysis::analyse;
 use super::grid::{Grid, one_thread};
-use super::plan::{Plan, PlannedTask};
-use super::results::{Results, RunResult, Swept, TaskResult, Timings};
-use super::run::{Settings, train};
+use super::plan::{Plan, PlannedTask, purposes};
+use super::results::{Comparison, Results, RunResult, Swept, TaskResult, Timings};
+use super::run::{Purpose, Settings, train};
+use super::seeds::{self, Open, Seeds};
 use super::shard::{Shard, Shards};
 use super::store::{Finished, Store};
 use super::tasks::Task;
-use roformer::{Device, Result};
+use roformer::{Device, Error, Result};
 use std::time::Instant;
 
 /// How far a comparison has come.
@@ -20,7 +21,7 @@ pub struct Progress {
     pub part: f64,
     /// Runs that are finished, those of earlier times among them.
     pub finished: usize,
-    /// Runs in all.
+    /// Runs in all, as far as is known: where seeds are added there may come more.
     pub runs: usize,
 }
 
@@ -32,7 +33,7 @@ pub fn compare(
     threads: usize,
     on_progress: &(dyn Fn(Progress) -> bool + Sync),
 ) -> Result<Option<(Results, Timings)>> {
-    conclude(&Grid::new(plan, store, threads, &plan.every_run(), on_progress))
+    conclude(&Grid::new(plan, store, threads, None, on_progress))
 }
 
 /// Makes one part of a comparison in a folder of its own; the number of its runs that are compared. `None` where
@@ -44,13 +45,14 @@ pub fn compare_shard(
     threads: usize,
     on_progress: &(dyn Fn(Progress) -> bool + Sync),
 ) -> Result<Option<usize>> {
+    check_parts(plan)?;
     store.begin_shard(shard)?;
     let share = plan.share(shard);
-    let grid = Grid::new(plan, store, threads, &plan.runs_of(&share), on_progress);
+    let grid = Grid::new(plan, store, threads, Some(&plan.runs_of(&share)), on_progress);
     let begun = share.iter().map(|part| Cell::begin(plan, part.task, part.encoding)).collect();
     let Some((cells, mut made)) = choose(&grid, begun)? else { return grid.stop() };
     let runs = |(cell, places): (&Cell, &[usize])| {
-        let runs = cell.runs(plan);
+        let runs = cell.runs(plan, plan.seeds.mean());
         places.iter().map(|&place| runs[place].clone()).collect::<Vec<_>>()
     };
     let runs: Vec<Settings> =
@@ -65,9 +67,21 @@ pub fn compare_shard(
 
 /// Concludes from the runs of all shards, in a folder of their own: the bytes are those of [`compare`].
 pub fn merge(plan: &Plan, shards: &Shards, store: &Store) -> Result<(Results, Timings)> {
+    check_parts(plan)?;
     shards.copy_to(store)?;
     let concluded = conclude(&Grid::of_finished(plan, store, shards.threads(), &|_| true))?;
     Ok(concluded.expect("nothing said to stop"))
+}
+
+/// Refuses parts of a comparison that adds seeds: which it adds depends on the runs of all parts.
+fn check_parts(plan: &Plan) -> Result<()> {
+    match plan.seeds {
+        Seeds::Fixed(_) => Ok(()),
+        Seeds::Added { .. } => {
+            let expected = "a number of them: which are added depends on the runs of all parts";
+            Err(Error::input("the seeds of a comparison in parts", "added on the way", expected))
+        }
+    }
 }
 
 /// Makes or finds all runs of a plan, and says what came of them.
@@ -77,31 +91,105 @@ fn conclude(grid: &Grid) -> Result<Option<(Results, Timings)>> {
     let all = plan.tasks.iter().flat_map(|task| encodings.clone().map(move |index| (task, index)));
     let begun = all.map(|(task, index)| Cell::begin(plan, task, index)).collect();
     let Some((cells, _)) = choose(grid, begun)? else { return grid.stop() };
-    let runs = cells.iter().flat_map(|cell| cell.runs(plan)).collect();
-    let Some(finished) = grid.run(runs)? else { return grid.stop() };
 
-    let mut finished = finished.into_iter();
-    let mut tasks: Vec<TaskResult> = Vec::new();
-    for (task, cells) in plan.tasks.iter().zip(cells.chunks(plan.encodings.len())) {
-        let of = |cell: &Cell| {
-            let count = cell.runs(plan).len();
-            // Runs go by what was asked for; what a sweep chose for it is in the sweep's own table.
-            let named = finished.by_ref().take(count).map(|mut run| {
-                run.result.encoding = cell.label.into();
-                run
-            });
-            named.collect::<Vec<_>>()
-        };
-        let finished: Vec<Finished> = cells.iter().flat_map(of).collect();
-        let swept = cells.iter().flat_map(|cell| cell.swept.clone()).collect();
-        tasks.push(analyse(plan, task, finished, swept));
+    let mut rows: Vec<Row> = Vec::new();
+    for cell in &cells {
+        rows.extend(purposes(cell.is_baseline).iter().map(|&purpose| Row::new(cell, purpose)));
     }
+    let mut left: f64 = rows.iter().map(|row| row.work(plan) * plan.seeds.mean() as f64).sum();
+    let mut wanted: Vec<(usize, usize)> = (0..rows.len()).map(|row| (row, plan.seeds.first())).collect();
+    let tasks = loop {
+        let settings = |&(row, seeds): &(usize, usize)| rows[row].settings(plan, seeds);
+        let listed: Vec<Settings> = wanted.iter().flat_map(settings).collect();
+        left -= listed.iter().map(|settings| plan.work(settings)).sum::<f64>();
+        let Some(finished) = grid.run(listed)? else { return grid.stop() };
+        let mut finished = finished.into_iter();
+        for &(row, seeds) in &wanted {
+            let count = seeds - rows[row].finished.len();
+            rows[row].finished.extend(finished.by_ref().take(count));
+        }
+        let tasks = analysed(plan, &cells, &rows);
+        wanted = seeds::next(&standing(plan, &tasks, &rows), &plan.seeds.looks(), left);
+        if wanted.is_empty() {
+            break tasks;
+        }
+    };
     let (version, hash) = (env!("CARGO_PKG_VERSION").into(), plan.hash());
-    let results = Results { version, hash, plan: plan.shown(), tasks };
+    let most = rows.iter().map(|row| row.finished.len()).max().unwrap_or(0);
+    let shown = super::results::Plan { seeds: (1..=most as u64).collect(), ..plan.shown() };
+    let results = Results { version, hash, plan: shown, tasks };
     store.keep_results(&results)?;
     cells.iter().for_each(|cell| grid.time_as(cell.chosen, cell.label));
     let timings = grid.keep_timings()?;
     Ok(Some((results, timings)))
+}
+
+/// The runs of a cell that are for one purpose, as many as there are seeds.
+struct Row<'a> {
+    cell: &'a Cell<'a>,
+    purpose: Purpose,
+    finished: Vec<Finished>,
+}
+
+impl<'a> Row<'a> {
+    fn new(cell: &'a Cell<'a>, purpose: Purpose) -> Self {
+        Row { cell, purpose, finished: Vec::new() }
+    }
+
+    /// The runs that bring it from the seeds that it has to so many.
+    fn settings(&self, plan: &Plan, seeds: usize) -> Vec<Settings> {
+        let Cell { task, chosen, rate, .. } = *self.cell;
+        let missing = self.finished.len() as u64 + 1..=seeds as u64;
+        missing.map(|seed| plan.settings(task, chosen, rate, seed, self.purpose)).collect()
+    }
+
+    /// The work of one run.
+    fn work(&self, plan: &Plan) -> f64 {
+        plan.work(&plan.settings(self.cell.task, self.cell.chosen, self.cell.rate, 1, self.purpose))
+    }
+}
+
+/// What was found on each task so far.
+fn analysed(plan: &Plan, cells: &[Cell], rows: &[Row]) -> Vec<TaskResult> {
+    let of = |(planned, cells): (&PlannedTask, &[Cell])| {
+        let name = planned.task.name();
+        // Runs go by what was asked for; what a sweep chose for it is in the sweep's own table.
+        let named = |row: &Row| {
+            let label = row.cell.label;
+            let named = row.finished.iter().cloned().map(move |mut run| {
+                run.result.encoding = label.into();
+                run
+            });
+            named.collect::<Vec<_>>()
+        };
+        let finished = rows.iter().filter(|row| row.cell.task.task.name() == name).flat_map(named);
+        let swept = cells.iter().flat_map(|cell| cell.swept.clone()).collect();
+        analyse(plan, planned, finished.collect(), swept)
+    };
+    plan.tasks.iter().zip(cells.chunks(plan.encodings.len())).map(of).collect()
+}
+
+/// What is undecided of each row.
+fn standing(plan: &Plan, tasks: &[TaskResult], rows: &[Row]) -> Vec<seeds::Row> {
+    let of = |row: &Row| {
+        let name = row.cell.task.task.name();
+        let task = tasks.iter().position(|task| task.name == name).unwrap_or_default();
+        let is_again = row.purpose == Purpose::Again;
+        let comparisons = &tasks[task].comparisons;
+        let is_its = |own: &&Comparison| own.encoding == row.cell.label && own.is_again == is_again;
+        let open = comparisons.iter().filter(is_its).filter_map(|own| {
+            let family = comparisons.iter().filter(|other| other.measure == own.measure);
+            Open::new(own, &family.collect::<Vec<_>>())
+        });
+        seeds::Row {
+            task,
+            is_baseline: row.cell.is_baseline && !is_again,
+            seeds: row.finished.len(),
+            work: row.work(plan),
+            open: open.collect(),
+        }
+    };
+    rows.iter().map(of).collect()
 }
 
 /// What was chosen for each cell, and the settings of the runs that it was chosen by; `None` where it was told to stop.
@@ -128,7 +216,10 @@ const SHARED: f64 = 6.0;
 /// About how many seconds a comparison takes from its beginning, or a shard of it: the first steps of the first run are timed,
 /// and the rest is taken to be as fast.
 pub fn estimate(plan: &Plan, shard: Option<Shard>, threads: usize) -> Result<f64> {
-    let all = shard.map_or_else(|| plan.every_run(), |shard| plan.runs_of(&plan.share(shard)));
+    let all = match shard {
+        Some(shard) => plan.runs_of(&plan.share(shard)),
+        None => plan.every_run(plan.seeds.mean()),
+    };
     let Some(first) = all.first().map(|first| Settings { steps: 20, ..first.clone() }) else {
         return Ok(0.0);
     };
@@ -169,9 +260,9 @@ impl<'a> Cell<'a> {
         Cell { task, label, is_baseline: encoding == 0, rate: 0.0, chosen: label, swept: Vec::new() }
     }
 
-    /// The runs that are compared.
-    fn runs(&self, plan: &Plan) -> Vec<Settings> {
-        plan.runs(self.task, self.chosen, self.rate, self.is_baseline)
+    /// The runs that are compared, with so many seeds.
+    fn runs(&self, plan: &Plan, seeds: usize) -> Vec<Settings> {
+        plan.runs(self.task, self.chosen, self.rate, self.is_baseline, seeds)
     }
 
     /// Takes the best of a sweep, if there was one.

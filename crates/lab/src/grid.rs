@@ -35,24 +35,29 @@ pub(super) struct Grid<'a> {
     on_progress: &'a (dyn Fn(Progress) -> bool + Sync),
     /// Work that is done, in floating-point operations, and runs that are finished.
     work: Mutex<(f64, usize)>,
-    /// Work in all.
+    /// Work in all, or the most that it may be.
     total: f64,
-    /// Runs in all.
-    runs: usize,
+    /// Runs in all, and those that have been listed: more than were known of where seeds are added.
+    runs: Mutex<(usize, usize)>,
     is_stopped: AtomicBool,
     timings: Mutex<Timings>,
 }
 
 impl<'a> Grid<'a> {
-    /// For these runs, but for the rates and parameters that are chosen on the way.
+    /// For these runs, or all of the plan, but for the rates and parameters that are chosen on the way.
     pub fn new(
         plan: &'a Plan,
         store: &'a Store,
         threads: usize,
-        all: &[Settings],
+        part: Option<&[Settings]>,
         on_progress: &'a (dyn Fn(Progress) -> bool + Sync),
     ) -> Self {
         let timings = Timings { threads, ..store.timings() };
+        let work = |all: &[Settings]| all.iter().map(|settings| plan.work(settings)).sum();
+        let (total, runs) = match part {
+            Some(part) => (work(part), part.len()),
+            None => (work(&plan.every_run(plan.seeds.mean())), plan.every_run(plan.seeds.first()).len()),
+        };
         Grid {
             plan,
             store,
@@ -61,8 +66,8 @@ impl<'a> Grid<'a> {
             may_train: true,
             on_progress,
             work: Mutex::new((0.0, 0)),
-            total: all.iter().map(|settings| plan.work(settings)).sum(),
-            runs: all.len(),
+            total,
+            runs: Mutex::new((runs, 0)),
             is_stopped: AtomicBool::new(false),
             timings: Mutex::new(timings),
         }
@@ -75,11 +80,16 @@ impl<'a> Grid<'a> {
         threads: usize,
         on_progress: &'a (dyn Fn(Progress) -> bool + Sync),
     ) -> Self {
-        Grid { may_train: false, ..Grid::new(plan, store, threads, &plan.every_run(), on_progress) }
+        Grid { may_train: false, ..Grid::new(plan, store, threads, None, on_progress) }
     }
 
     /// Makes runs, the longest first; gives them in the order in which they were listed, or `None` where it was told to stop.
     pub fn run(&self, listed: Vec<Settings>) -> Result<Option<Vec<Finished>>> {
+        {
+            let mut runs = lock(&self.runs);
+            runs.1 += listed.len();
+            runs.0 = runs.0.max(runs.1);
+        }
         let mut order: Vec<usize> = (0..listed.len()).collect();
         order.sort_by(|&a, &b| {
             self.plan.work(&listed[b]).total_cmp(&self.plan.work(&listed[a])).then(a.cmp(&b))
@@ -154,7 +164,8 @@ impl<'a> Grid<'a> {
             *shared = (shared.0 + work, shared.1 + runs);
             *shared
         };
-        let progress = Progress { part: (done / self.total).min(1.0), finished, runs: self.runs };
+        let runs = lock(&self.runs).0;
+        let progress = Progress { part: (done / self.total).min(1.0), finished, runs };
         if !(self.on_progress)(progress) {
             self.halt();
         }

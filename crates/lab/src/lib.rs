@@ -25,9 +25,10 @@
 //! measure/       what it can do then
 //! compare.rs     from the runs of a plan to its results
 //! grid.rs        runs, several at a time
+//! seeds.rs       how many seeds, and which comparisons get more
 //! shard.rs       parts of a comparison that several machines make, and how they are put together
 //! store.rs       the folder: finished runs are never made again
-//! statistics.rs  paired comparisons over seeds
+//! statistics/    paired comparisons over seeds
 //! analysis.rs    from finished runs to verdicts
 //! results.rs     all that was found
 //! report/        one page that shows it
@@ -46,7 +47,10 @@ mod plan;
 pub mod report;
 pub mod results;
 pub mod run;
+mod seeds;
 mod shard;
+#[cfg(test)]
+mod simulation;
 pub mod statistics;
 mod store;
 pub mod tasks;
@@ -54,5 +58,6 @@ pub mod tasks;
 pub use analysis::{LEARNED, mean};
 pub use compare::{Progress, compare, compare_shard, estimate, merge};
 pub use plan::{Plan, PlannedTask, Preset, Request, Share};
+pub use seeds::Seeds;
 pub use shard::{Shard, Shards};
 pub use store::{Finished, OTHER_FOLDER, Store, replay};

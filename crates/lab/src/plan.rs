@@ -3,6 +3,7 @@
 use super::encodings;
 use super::results::{self, EncodingPlan, LeftOut};
 use super::run::{HEAD_DIM, Purpose, Settings};
+use super::seeds::Seeds;
 use super::shard::Shard;
 use super::tasks::{self, Defaults, Task};
 use roformer::Device;
@@ -24,6 +25,9 @@ const RATES: [f64; 3] = [1e-3, 3e-3, 6e-3];
 
 /// The seed of the runs that choose a learning rate. Seeds that are compared are 1, 2, 3 and so on.
 const SEARCH_SEED: u64 = 1_000_001;
+
+/// Where seeds are added and nothing is said of it: the work of so many of each is the most that is done.
+const BUDGET: usize = 10;
 
 /// The seeds of a sweep.
 const SWEEP_SEEDS: [u64; 2] = [2_000_001, 2_000_002];
@@ -74,8 +78,10 @@ pub struct Request {
     pub encodings: Vec<String>,
     /// Encodings of files of somebody's own, compared after those.
     pub added: Vec<Given>,
-    /// How many seeds.
+    /// How many seeds of each, judged once; `None` to add seeds where something is undecided.
     pub seeds: Option<usize>,
+    /// Where seeds are added: the work of so many of each is the most that is done.
+    pub budget: Option<usize>,
     /// The longest length that is trained on, for every task.
     pub train_length: Option<usize>,
     /// The lengths that are tested, for every task.
@@ -116,8 +122,8 @@ pub struct Plan {
     pub encodings: Vec<(String, Encoding)>,
     /// What the attention cannot carry.
     pub left_out: Vec<LeftOut>,
-    /// The seeds.
-    pub seeds: Vec<u64>,
+    /// How many seeds.
+    pub seeds: Seeds,
     /// Whether attention is linear.
     pub is_linear: bool,
     /// The feature maps of linear attention.
@@ -154,11 +160,7 @@ impl Plan {
             let value = format!("a file that calls itself `{}`", given.name);
             return Err(Error::input("the encodings", value, "a name that no encoding here has"));
         }
-        let seeds = request.seeds.unwrap_or(5);
-        if !(2..=1000).contains(&seeds) {
-            let expected = "from 2 to 1000: one alone says nothing of chance";
-            return Err(Error::input("the number of seeds", seeds, expected));
-        }
+        let seeds = seeds(request)?;
         let tasks = names.iter().map(|name| planned(name, request)).collect::<Result<Vec<_>>>()?;
         let (mut encodings, mut left_out) = (Vec::new(), Vec::new());
         let named = labels.into_iter().map(|label| Ok::<_, Error>((Encoding::parse(&label)?, label)));
@@ -173,7 +175,6 @@ impl Plan {
                 _ => encodings.push((label, encoding)),
             }
         }
-        let seeds = (1..=seeds as u64).collect();
         let Request { is_linear, features, is_sweep, .. } = *request;
         if !is_linear && features != Features::Elu {
             let expected = "elu, or linear attention: softmax attention has no feature maps";
@@ -201,7 +202,7 @@ impl Plan {
             for (label, encoding) in &self.encodings {
                 for label in self.candidates(label) {
                     let encoding = if self.is_sweep { &self.encoding(label)? } else { encoding };
-                    let settings = self.settings(task, label, RATES[0], self.seeds[0], Purpose::Run);
+                    let settings = self.settings(task, label, RATES[0], 1, Purpose::Run);
                     let network = settings.network(&*task.task, encoding);
                     let built = network.build::<f32>(1, 1, settings.longest(&*task.task));
                     built.map_err(|error| match error {
@@ -298,22 +299,30 @@ impl Plan {
         runs.flat_map(of).collect()
     }
 
-    /// The runs that are compared, for an encoding with this rate; the baseline's twice, the second time in another order.
-    pub fn runs(&self, task: &PlannedTask, label: &str, rate: f64, is_baseline: bool) -> Vec<Settings> {
-        let purposes = [Purpose::Run, Purpose::Again];
-        let purposes = purposes.into_iter().take(if is_baseline { 2 } else { 1 });
-        let of =
-            |purpose| self.seeds.iter().map(move |&seed| self.settings(task, label, rate, seed, purpose));
-        purposes.flat_map(of).collect()
+    /// The runs that are compared, for an encoding with this rate and so many seeds; the baseline's twice, the second time in
+    /// another order.
+    pub fn runs(
+        &self,
+        task: &PlannedTask,
+        label: &str,
+        rate: f64,
+        is_baseline: bool,
+        seeds: usize,
+    ) -> Vec<Settings> {
+        let seeds = 1..=seeds as u64;
+        let of = |&purpose: &Purpose| {
+            seeds.clone().map(move |seed| self.settings(task, label, rate, seed, purpose))
+        };
+        purposes(is_baseline).iter().flat_map(of).collect()
     }
 
-    /// Every run of the plan, but for the rates and parameters that are chosen on the way.
-    pub fn every_run(&self) -> Vec<Settings> {
+    /// Every run of the plan with so many seeds, but for the rates and parameters that are chosen on the way.
+    pub fn every_run(&self, seeds: usize) -> Vec<Settings> {
         let mut all = self.searches();
         for task in &self.tasks {
             for (index, (label, _)) in self.encodings.iter().enumerate() {
                 all.extend(self.sweeps(task, label, RATES[0]));
-                all.extend(self.runs(task, label, RATES[0], index == 0));
+                all.extend(self.runs(task, label, RATES[0], index == 0, seeds));
             }
         }
         all
@@ -328,7 +337,7 @@ impl Plan {
         let encodings = 0..self.encodings.len();
         let cells = self.tasks.iter().flat_map(|task| encodings.clone().map(move |index| (task, index)));
         let runs = |(task, encoding): (_, usize)| {
-            self.runs(task, &self.encodings[encoding].0, RATES[0], encoding == 0)
+            self.runs(task, &self.encodings[encoding].0, RATES[0], encoding == 0, self.seeds.mean())
         };
         let total: f64 = cells.clone().flat_map(runs).map(|settings| self.work(&settings)).sum();
         let (mut done, mut shares) = (0.0, Vec::new());
@@ -356,7 +365,7 @@ impl Plan {
             let label = &self.encodings[*encoding].0;
             all.extend(self.searches_of(task, label));
             all.extend(self.sweeps(task, label, RATES[0]));
-            let runs = self.runs(task, label, RATES[0], *encoding == 0);
+            let runs = self.runs(task, label, RATES[0], *encoding == 0, self.seeds.mean());
             all.extend(places.iter().map(|&place| runs[place].clone()));
         }
         all
@@ -376,7 +385,7 @@ impl Plan {
     /// The plan as results show it.
     pub fn shown(&self) -> results::Plan {
         let (label, _) = &self.encodings[0];
-        let settings = self.settings(&self.tasks[0], label, RATES[0], self.seeds[0], Purpose::Run);
+        let settings = self.settings(&self.tasks[0], label, RATES[0], 1, Purpose::Run);
         let show = |(label, encoding): &(String, Encoding)| EncodingPlan {
             label: label.clone(),
             name: encoding.name().into(),
@@ -389,7 +398,14 @@ impl Plan {
                 (true, features) => format!("linear ({})", features.name()),
             },
             encodings: self.encodings.iter().map(show).collect(),
-            seeds: self.seeds.clone(),
+            seeds: match self.seeds {
+                Seeds::Fixed(count) => (1..=count as u64).collect(),
+                Seeds::Added { .. } => Vec::new(),
+            },
+            budget: match self.seeds {
+                Seeds::Fixed(_) => None,
+                Seeds::Added { budget } => Some(budget),
+            },
             rates: RATES.into(),
             width: settings.width,
             layers: settings.layers,
@@ -410,7 +426,13 @@ impl Plan {
                 ("attention", if self.is_linear { "linear" } else { "softmax" }.into()),
                 ("encodings", labels.join(" ")),
                 ("tasks", names.join(" ")),
-                ("seeds", self.seeds.len().to_string()),
+                (
+                    "seeds",
+                    match self.seeds {
+                        Seeds::Fixed(count) => count.to_string(),
+                        Seeds::Added { budget } => format!("added to the work of {budget} of each"),
+                    },
+                ),
                 ("sweep", self.is_sweep.to_string()),
                 ("device", self.device.name()),
             ]
@@ -434,12 +456,41 @@ impl Plan {
     pub fn hash(&self) -> String {
         let label = &self.encodings[0].0;
         let tasks = self.tasks.iter();
-        let tasks = tasks.map(|task| self.settings(task, label, RATES[0], self.seeds[0], Purpose::Run));
+        let tasks = tasks.map(|task| self.settings(task, label, RATES[0], 1, Purpose::Run));
         let tasks = tasks.collect::<Vec<_>>();
         let files: String = self.encodings.iter().map(|(label, _)| self.content(label)).collect();
         match files.is_empty() {
             true => hash(&(self.shown(), self.is_sweep, tasks)),
             false => hash(&(self.shown(), self.is_sweep, tasks, files)),
+        }
+    }
+}
+
+/// What the runs of an encoding that are compared are for.
+pub(super) fn purposes(is_baseline: bool) -> &'static [Purpose] {
+    if is_baseline { &[Purpose::Run, Purpose::Again] } else { &[Purpose::Run] }
+}
+
+/// How many seeds are asked for.
+fn seeds(request: &Request) -> Result<Seeds> {
+    match (request.seeds, request.budget) {
+        (Some(_), Some(_)) => {
+            let expected = "one of the two: so many of each, or as much work as so many of each";
+            Err(Error::input("the number of seeds", "given, and their budget too", expected))
+        }
+        (Some(count), None) if !(2..=1000).contains(&count) => {
+            let expected = "from 2 to 1000: one alone says nothing of chance";
+            Err(Error::input("the number of seeds", count, expected))
+        }
+        (Some(count), None) => Ok(Seeds::Fixed(count)),
+        (None, budget) => {
+            let budget = budget.unwrap_or(BUDGET);
+            let least = Seeds::Added { budget }.first();
+            if !(least..=1000).contains(&budget) {
+                let expected = format!("from {least}, which each has at first, to 1000");
+                return Err(Error::input("the budget of seeds", budget, expected));
+            }
+            Ok(Seeds::Added { budget })
         }
     }
 }

@@ -30,8 +30,11 @@ pub struct Plan {
     pub attention: String,
     /// The encodings, in order; the first is what the others are compared with.
     pub encodings: Vec<EncodingPlan>,
-    /// The seeds.
+    /// The seeds that any of them has.
     pub seeds: Vec<u64>,
+    /// Where seeds were added as long as something was undecided: the work of so many of each was the most that was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<usize>,
     /// The learning rates that each encoding chose from.
     #[serde(deserialize_with = "numbers")]
     pub rates: Vec<f64>,
@@ -88,6 +91,9 @@ pub struct TaskResult {
     pub runs: Vec<RunResult>,
     /// Each encoding against the first, by what was measured.
     pub comparisons: Vec<Comparison>,
+    /// The places of encodings among each other, by what was measured.
+    #[serde(default)]
+    pub rankings: Vec<Ranking>,
     /// Trained with one rule, tested with another.
     pub swaps: Vec<Swap>,
     /// The settings that a sweep tried, if there was one.
@@ -187,13 +193,17 @@ pub struct Comparison {
     /// Their mean.
     #[serde(deserialize_with = "number")]
     pub mean: f64,
-    /// The paired t interval of 95 %.
+    /// The size of the effect: the mean in standard deviations of the differences, less what few seeds add to it by chance;
+    /// none of two seeds, nor of differences that are all the same.
+    #[serde(default)]
+    pub effect: Option<f64>,
+    /// The paired t interval of 95 %; where seeds were added, one that holds whenever it is looked at.
     #[serde(deserialize_with = "number")]
     pub low: f64,
     /// Its upper end.
     #[serde(deserialize_with = "number")]
     pub high: f64,
-    /// The p-value, before correction.
+    /// The p-value, before correction over encodings.
     #[serde(deserialize_with = "number")]
     pub p: f64,
     /// The p-value after Holm's correction over the comparisons of this task and measure.
@@ -212,6 +222,26 @@ pub struct Comparison {
     pub verdict: Verdict,
     /// Why it was not judged, where it was not: `did not learn it in 500 steps`.
     pub not_judged: Option<String>,
+}
+
+/// The places of encodings among each other on one measure: which they may have, for all that can be shown.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ranking {
+    /// What was measured.
+    pub measure: Measure,
+    /// The first places first. Encodings that are not judged are not among them.
+    pub places: Vec<Place>,
+}
+
+/// The places that an encoding may have.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Place {
+    /// The label of the encoding.
+    pub encoding: String,
+    /// The first.
+    pub first: usize,
+    /// The last.
+    pub last: usize,
 }
 
 /// What encodings are compared on.

@@ -113,6 +113,58 @@ fn a_comparison_that_was_stopped_goes_on_to_the_same_bytes() {
     assert_eq!(files(&whole.0), files(&broken.0));
 }
 
+/// Seeds are added where something is undecided, as far as the budget goes: on one thread and on two, with breaks and without,
+/// the same ones and the same bytes.
+#[test]
+fn seeds_are_added_the_same_whatever_happens() {
+    let request = Request {
+        tasks: strings(&["majority", "repeat"]),
+        encodings: strings(&["none", "alibi", "rotary"]),
+        train_length: Some(3),
+        test_lengths: vec![2, 3, 4],
+        steps: Some(8),
+        budget: Some(9),
+        ..Request::default()
+    };
+    let plan = Plan::new(&request).unwrap();
+    let [one, two, broken] = ["added-one", "added-two", "added-broken"].map(Folder::new);
+    let results = go(&plan, &one.0, 1);
+    go(&plan, &two.0, 2);
+    assert_eq!(files(&one.0), files(&two.0));
+    for steps in [60, 200, 200] {
+        let store = Store::create(&broken.0, &plan).unwrap();
+        let left = std::sync::atomic::AtomicI64::new(steps);
+        let is_going = |_| left.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) > 0;
+        assert!(compare(&plan, &store, 2, &is_going).unwrap().is_none());
+    }
+    go(&plan, &broken.0, 2);
+    assert_eq!(files(&one.0), files(&broken.0));
+
+    let mut runs = 0;
+    for task in &results.tasks {
+        let count = |label: &str, is_again: bool| {
+            task.runs.iter().filter(|run| run.encoding == label && run.is_again == is_again).count()
+        };
+        let rows = [("alibi", false), ("rotary", false), ("none", true)];
+        let counts = rows.map(|(label, is_again)| count(label, is_again));
+        // Each has the seeds of a look, the baseline as many as any, and differences of as many.
+        assert!(counts.iter().all(|count| [5, 10, 20].contains(count)), "{counts:?}");
+        assert_eq!(count("none", false), counts.into_iter().max().unwrap());
+        for row in &task.comparisons {
+            assert_eq!(row.differences.len(), count(&row.encoding, row.is_again));
+        }
+        runs += task.runs.len();
+    }
+    assert!(runs > 2 * 4 * 5, "models of eight steps differ by chance alone, and some need more seeds");
+    assert!(runs <= 2 * 4 * 9, "{runs}");
+    let most = results.tasks.iter().flat_map(|task| &task.runs).map(|run| run.seed).max();
+    assert_eq!((results.plan.seeds.last().copied(), results.plan.budget), (most, Some(9)));
+    // Parts of it cannot be made apart.
+    let store = Store::create(&one.0, &plan).unwrap();
+    let said = compare_shard(&plan, "1/2".parse().unwrap(), &store, 1, &|_| true).unwrap_err().to_string();
+    assert!(said.contains("added on the way; expected a number of them"), "{said}");
+}
+
 /// A shard in its folder; whether it was finished.
 fn make(plan: &Plan, folder: &Path, shard: &str, steps: i64) -> bool {
     let store = Store::create(folder, plan).unwrap();

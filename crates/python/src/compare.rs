@@ -60,7 +60,9 @@ fn verdicts(task: &TaskResult) -> Vec<Value> {
             "mean": found.mean,
             "low": found.low,
             "high": found.high,
+            "effect": found.effect,
             "p_holm": found.p_holm,
+            "seeds": found.differences.len(),
             "not_judged": found.not_judged,
         })
     };

@@ -162,6 +162,7 @@ fn encodings() -> Vec<(String, Encoding)> {
         "forget:gate=relu",
         "forget:rotary=true,bias=0.5",
         "selective:base=10,bias=0.4",
+        "fope:period=20,gain=1",
         "extend:window=2",
         "extend:window=3,group=2,base=10",
         "fire:hidden=7,threshold=3",

@@ -9,6 +9,8 @@ use std::str::FromStr;
 /// The pairings are not interchangeable: the same weights under another pairing are another model. They are equivalent
 /// only after the q and k projections have been permuted, see [`permute_projection`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Pairing {
     /// Features 2j and 2j+1: RoFormer, GPT-J, GLM, Cohere.
     Interleaved,

@@ -39,6 +39,8 @@ pub struct Rope {
 
 /// How the pairs are shared out between the axes of a position that has several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case", deny_unknown_fields))]
 pub enum Axes {
     /// A position is one number.
     #[default]

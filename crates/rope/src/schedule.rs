@@ -10,6 +10,8 @@ use std::fmt;
 
 /// How the angle position · θ_j is formed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum AnglePrecision {
     /// In more than `f64`: the table holds the nearest numbers to the true cosines and sines, at every position.
     #[default]
@@ -23,6 +25,8 @@ pub enum AnglePrecision {
 
 /// The rule that makes the frequencies. `d` is the rotary dimension, `s` the factor, θ_j = base^(−2j/d).
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case", deny_unknown_fields))]
 #[non_exhaustive]
 pub enum Schedule {
     /// θ_j: the RoFormer paper.
@@ -34,11 +38,13 @@ pub enum Schedule {
         factor: f64,
     },
     /// θ_j with base·s^(d/(d−2)): the fastest pair is left alone, the slowest interpolated by s.
+    #[cfg_attr(feature = "serde", serde(rename = "ntk"))]
     NtkAware {
         /// By how much the slowest pair is slowed.
         factor: f64,
     },
     /// NTK-aware with a base that grows with the sequence beyond the trained length, as Hugging Face's `dynamic`.
+    #[cfg_attr(feature = "serde", serde(rename = "dynamic"))]
     DynamicNtk {
         /// How fast the base grows.
         factor: f64,
@@ -48,6 +54,7 @@ pub enum Schedule {
     /// YaRN (Peng et al. 2023): fast pairs kept, slow pairs interpolated, a ramp between; and an attention factor.
     Yarn(Yarn),
     /// LongRoPE (Ding et al. 2024): a searched divisor for every pair, one list for short and one for long sequences.
+    #[cfg_attr(feature = "serde", serde(rename = "longrope"))]
     LongRope(LongRope),
     /// Llama 3.1: kept or interpolated by wavelength, a ramp in rotations between.
     Llama3(Llama3),
@@ -72,6 +79,8 @@ pub enum Schedule {
 
 /// The settings of YaRN. [`Yarn::new`] has the usual ones.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Yarn {
     /// By how much the context is stretched.
     pub factor: f64,
@@ -93,6 +102,8 @@ pub struct Yarn {
 
 /// Where YaRN stands between keeping and interpolating a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case", deny_unknown_fields))]
 pub enum Ramp {
     /// Linear in the index of the pair, between the indices where `beta_fast` and `beta_slow` fall: the released code,
     /// Hugging Face, llama.cpp. `truncate` rounds the two indices outwards.
@@ -106,6 +117,8 @@ pub enum Ramp {
 
 /// The settings of LongRoPE.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct LongRope {
     /// The divisor of each θ_j for sequences up to the original length.
     pub short: Vec<f64>,
@@ -121,6 +134,8 @@ pub struct LongRope {
 
 /// The settings of the Llama 3.1 rule.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Llama3 {
     /// The divisor of the slow pairs.
     pub factor: f64,

@@ -26,14 +26,16 @@ use std::sync::atomic::Ordering;
 /// Every encoding starts from the same weights and sees the same batches in the same order; each chooses its learning rate
 /// from the same three on a seed of its own. Tasks are generated: nothing is downloaded. Exact answers are counted by length,
 /// within the lengths of training and beyond, with paired intervals over seeds and Holm's correction; the first encoding is
-/// compared with itself too, in another order of data.
+/// compared with itself too, in another order of data. Seeds are added where a comparison is undecided, in a way that keeps the
+/// chance of a false alarm.
 ///
 /// DIR gets a report, a JSON file for every run, and results.json. The same command gives the same bytes, on any number of
 /// threads, except for timings.json and the times that the report shows; --lang changes the report and the table alone. After Ctrl-C or a kill, the same command goes on
 /// where it stopped; a command with other settings is refused in that folder.
 ///
 /// --shard makes one part of the runs in a folder of its own, on any machine that a scheduler gives; --merge puts the folders
-/// of all parts together, to the bytes that one machine gives. Both take the flags of the comparison.
+/// of all parts together, to the bytes that one machine gives. Both take the flags of the comparison, and have 5 seeds of each
+/// unless --seeds says otherwise.
 ///
 /// On a GPU many models are trained at a time, and measured on the CPU. Runs of a GPU are kept apart from those of the CPU;
 /// on a GPU the last bits of encodings with learned terms differ from run to run.
@@ -43,7 +45,7 @@ use std::sync::atomic::Ordering;
     --out bases\n  roformer compare --attention linear --out linear\n  roformer compare --tasks language --data play.txt --out \
     play\n  roformer compare --shard 3/7 --out part-3\n  roformer compare --merge part-* --out comparison\n\nTasks: copy, repeat, reverse, sort, majority (the control), mqar, index, addition, passkey, language\nEncodings: \
     rotary, none, sinusoidal, learned, alibi, t5, receptive, hierarchical, abacus, coupled, shaw, xlnet, deberta, kerple, sandwich, fire, forget, \
-    contextual, xpos, high, clipped, pope, selective, extend, randomised, pose, layers"
+    contextual, xpos, high, clipped, fope, pope, selective, extend, randomised, pose, layers"
 )]
 pub struct Arguments {
     /// The tasks to learn [default: copy repeat majority; all with --preset full]
@@ -56,9 +58,12 @@ pub struct Arguments {
     /// Compare an encoding of your own too: a JSON file with a name and biases, frequencies or a table (docs/compare.md)
     #[arg(long, value_name = "FILE", num_args = 1..)]
     add: Vec<PathBuf>,
-    /// How many seeds, at least 2 [default: 5]
+    /// So many seeds of each encoding on each task, judged once [default: 5, and more where a comparison is undecided]
     #[arg(long, value_name = "N")]
     seeds: Option<usize>,
+    /// Where seeds are added, stop at the work of so many of each [default: 10]
+    #[arg(long, value_name = "N", conflicts_with_all = ["seeds", "shard", "merge"])]
+    budget: Option<usize>,
     /// How much to compare: quick takes minutes, full takes hours
     #[arg(long, value_enum, default_value_t = PresetName::Quick)]
     preset: PresetName,
@@ -91,7 +96,7 @@ pub struct Arguments {
     overwrite: bool,
     /// Draw the report of a finished comparison again, without training
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "tasks", "encodings", "add", "seeds", "train_length", "test_lengths", "steps", "sweep", "data", "out", "overwrite", "threads", "device",
+        "tasks", "encodings", "add", "seeds", "budget", "train_length", "test_lengths", "steps", "sweep", "data", "out", "overwrite", "threads", "device",
         "dtype"
     ])]
     replay: Option<PathBuf>,
@@ -109,6 +114,9 @@ pub struct Arguments {
     #[command(flatten)]
     device: DeviceOptions,
 }
+
+/// Seeds of each encoding on each task, of a comparison in parts where nothing else is said.
+const SEEDS: usize = 5;
 
 /// Runs that share a GPU: more gain nothing on the largest chips.
 #[cfg(feature = "cuda")]
@@ -244,6 +252,7 @@ impl Grid {
         };
         let text = arguments.data.as_ref().map(read).transpose()?;
         let added = arguments.add.iter().map(|path| added(path)).collect::<Result<_, Failure>>()?;
+        let is_in_parts = arguments.shard.is_some() || !arguments.merge.is_empty();
         let request = Request {
             preset: match arguments.preset {
                 PresetName::Quick => Preset::Quick,
@@ -252,7 +261,9 @@ impl Grid {
             encodings: arguments.encodings.iter().flat_map(|list| encodings::split(list)).collect(),
             added,
             tasks: arguments.tasks,
-            seeds: arguments.seeds,
+            // Which seeds are added depends on all runs, and a part has its own alone.
+            seeds: arguments.seeds.or(is_in_parts.then_some(SEEDS)),
+            budget: arguments.budget,
             train_length: arguments.train_length,
             test_lengths: arguments.test_lengths,
             steps: arguments.steps,

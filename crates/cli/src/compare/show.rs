@@ -5,7 +5,7 @@ use crate::tasks::show::{pad, width};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::results::{Comparison, Measure, Results, RunResult, TaskResult};
 use lab::statistics::Verdict;
-use lab::{LEARNED, Plan, Progress, Shard, Shards, mean, report};
+use lab::{LEARNED, Plan, Progress, Seeds, Shard, Shards, mean, report};
 use roformer::language::Language;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -28,17 +28,24 @@ pub struct Show {
 impl Show {
     /// Says what begins, and about how long it takes.
     pub fn new(language: Language, plan: &Plan, shard: Option<Shard>, seconds: f64, threads: usize) -> Self {
-        let (tasks, encodings, seeds) = (plan.tasks.len(), plan.encodings.len(), plan.seeds.len());
+        let (tasks, encodings) = (plan.tasks.len(), plan.encodings.len());
         let about = time(seconds);
+        let seeds = match plan.seeds {
+            Seeds::Fixed(count) => language.of(format!("{count} seeds"), format!("{count} 个种子")),
+            Seeds::Added { budget } => language.of(
+                format!("seeds added to the work of {budget} of each"),
+                format!("逐步增加种子（总量相当于每种 {budget} 个）"),
+            ),
+        };
         let part = |of: fn(Shard) -> String| shard.map(of).unwrap_or_default();
         let [english, chinese] =
             [part(|shard| format!("shard {shard} of ")), part(|shard| format!("第 {shard} 份，共比较 "))];
         say(&language.of(
             format!(
-                "{english}{encodings} encodings, {tasks} tasks, {seeds} seeds, {threads} runs at a time: about {about}"
+                "{english}{encodings} encodings, {tasks} tasks, {seeds}, {threads} runs at a time: about {about}"
             ),
             format!(
-                "{chinese}{encodings} 种位置编码，{tasks} 个任务，{seeds} 个种子，同时训练 {threads} 个模型：大约需要 {about}"
+                "{chinese}{encodings} 种位置编码，{tasks} 个任务，{seeds}，同时训练 {threads} 个模型：大约需要 {about}"
             ),
         ));
         for out in &plan.left_out {
@@ -141,8 +148,7 @@ pub fn table(language: Language, results: &Results, out: &Path) -> io::Result<()
     let widest = width(&again(language, "")) + widest.unwrap_or(0).max(width(encoding));
     for task in &results.tasks {
         let longest = task.test_lengths.last().copied().unwrap_or_default();
-        let (name, trained, steps, seeds) =
-            (&task.name, task.train_length, task.steps, results.plan.seeds.len());
+        let (name, trained, steps) = (&task.name, task.train_length, task.steps);
         let control = if task.is_control { language.of(", the control", "（对照）") } else { "" };
         let measured = match task.is_language {
             true => language.of("loss", "损失"),
@@ -150,17 +156,15 @@ pub fn table(language: Language, results: &Results, out: &Path) -> io::Result<()
         };
         let about = language.of(
             format!(
-                "{name}{control}: {measured}, trained to length {trained}, tested to {longest}, {steps} steps, {seeds} seeds"
+                "{name}{control}: {measured}, trained to length {trained}, tested to {longest}, {steps} steps"
             ),
-            format!(
-                "{name}{control}：{measured}，训练长度不超过 {trained}，测试到 {longest}，{steps} 步，{seeds} 个种子"
-            ),
+            format!("{name}{control}：{measured}，训练长度不超过 {trained}，测试到 {longest}，{steps} 步"),
         );
         writeln!(stdout, "{about}")?;
-        let [in_range, beyond, rate] =
-            language.of(["in range", "beyond", "rate"], ["训练长度之内", "训练长度之外", "学习率"]);
+        let [in_range, beyond, seeds, rate] = language
+            .of(["in range", "beyond", "seeds", "rate"], ["训练长度之内", "训练长度之外", "种子", "学习率"]);
         let (encoding, in_range, beyond) = (pad(encoding, widest), pad(in_range, 20), pad(beyond, 20));
-        writeln!(stdout, "  {encoding}  {in_range}  {beyond}  {rate}")?;
+        writeln!(stdout, "  {encoding}  {in_range}  {beyond}  {}  {rate}", pad(seeds, 5))?;
         for encoding in &results.plan.encodings {
             row(&mut stdout, language, task, &encoding.label, false, widest)?;
         }
@@ -207,7 +211,8 @@ fn row(
         false => language.of("not learned", "没有学会").into(),
     };
     let in_range = cell(in_range, Measure::InRange);
-    writeln!(out, "  {}  {}  {}  {rate}", pad(&name, widest), pad(&in_range, 20), pad(&beyond, 20))
+    let (name, in_range, beyond) = (pad(&name, widest), pad(&in_range, 20), pad(&beyond, 20));
+    writeln!(out, "  {name}  {in_range}  {beyond}  {:<5}  {rate}", runs.len())
 }
 
 /// A verdict as people say it.

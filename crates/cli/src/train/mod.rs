@@ -381,7 +381,7 @@ fn start(arguments: &Arguments) -> Result<Start, Failure> {
             let encoding = encoding.map_err(flagged)?;
             let folder = roformer::hub::find(model, &Default::default())?;
             match encoding {
-                Some(encoding) => Start::Encoded(folder, encoding),
+                Some(encoding) => Start::Encoded(folder, Box::new(encoding)),
                 None => Start::Checkpoint(folder),
             }
         }

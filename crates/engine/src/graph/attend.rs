@@ -23,6 +23,15 @@ pub struct PolarTerm {
     pub phases: Option<Value>,
 }
 
+/// Numbers (c, s) by which heads turn: [`Builder::turn`].
+#[derive(Clone, Copy, Debug)]
+pub struct TurnTerm {
+    /// `[batch · length, key_heads · head_dim]`, or `[length, key_heads · head_dim]` for all texts.
+    pub numbers: Value,
+    /// Whether they are constants, which have no gradient. Others are cosines and sines of each token.
+    pub is_fixed: bool,
+}
+
 /// Vectors that queries meet by whether a key is of their segment.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentTerm {
@@ -46,9 +55,8 @@ pub struct PathTerm {
 pub struct Terms {
     /// (2) The rotation.
     pub rotation: Option<Rotation>,
-    /// (2) Cosines and sines of each token, `[batch · length, key_heads · head_dim]`, by which queries and keys turn whatever their
-    /// positions are.
-    pub turns: Option<Value>,
+    /// (2) Numbers by which queries and keys turn whatever their positions are.
+    pub turns: Option<TurnTerm>,
     /// (2) Where queries and keys stand for those that are far away, if not where they stand for near ones.
     pub far: Option<Far>,
     /// (2) Whether features become magnitudes before they turn, each a pair.

@@ -72,7 +72,7 @@ mod similarity;
 mod turns;
 
 pub use angles::Angles;
-pub use attend::{Attend, PathTerm, PolarTerm, SegmentTerm, TableTerm, Terms};
+pub use attend::{Attend, PathTerm, PolarTerm, SegmentTerm, TableTerm, Terms, TurnTerm};
 pub use batch::{Batch, IGNORE};
 pub(crate) use compiled::Compiled;
 use compiled::Compiles;
@@ -84,7 +84,7 @@ pub use fire::FireWeights;
 pub use forget::Gate;
 pub use gradients::Gradients;
 pub use linear::{FeatureMap, LinearForm};
-pub use parameters::{Entry, Init, Parameter, Parameters, mix};
+pub use parameters::{Entry, Init, Parameter, Parameters, mix, normal};
 pub use polar::Polar;
 pub use rotate::{Columns, Rotation};
 pub use turns::TurnedHeads;

@@ -149,7 +149,7 @@ pub fn mix(state: u64) -> u64 {
 }
 
 /// A normal number from a state and an index: Box and Muller's, of two uniform ones.
-fn normal(state: u64, index: u64) -> f64 {
+pub fn normal(state: u64, index: u64) -> f64 {
     let unit = |bits: u64| ((bits >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
     let (a, b) = (unit(mix(state ^ (2 * index))), unit(mix(state ^ (2 * index + 1))));
     (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()

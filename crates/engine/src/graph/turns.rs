@@ -1,7 +1,7 @@
 //! Heads that turn by given numbers: (c, s) for each pair of features of each key head, x ↦ (c·x₀ − s·x₁, s·x₀ + c·x₁). Queries
 //! that meet a key head turn by its numbers.
 
-use super::{Builder, Gradients, Operation, Value, Values};
+use super::{Builder, Gradients, Operation, TurnTerm, Value, Values};
 use crate::ops::Real;
 use rayon::prelude::*;
 
@@ -34,13 +34,22 @@ impl TurnedHeads {
         heads.map(move |(head, x)| (x, &turns[head / group * dim..][..dim]))
     }
 
-    /// Turns rows x `[rows, step]` by turns `[rows, key_heads · head_dim]`.
+    /// Turns rows x `[rows, step]` by turns `[rows, key_heads · head_dim]`; fewer rows of turns come again and again.
     pub(crate) fn forward<T: Real>(&self, turns: &[T], x: &mut [T]) {
-        let rows = x.par_chunks_exact_mut(self.step).zip(turns.par_chunks_exact(self.turns()));
-        rows.for_each(|(row, turns)| {
-            for (x, turns) in self.pairs(row, turns) {
+        self.each(turns, x, |x, c, s| [c * x[0] - s * x[1], s * x[0] + c * x[1]]);
+    }
+
+    /// The gradient of what was turned, from that of what came of it.
+    fn backward<T: Real>(&self, turns: &[T], dx: &mut [T]) {
+        self.each(turns, dx, |dx, c, s| [c * dx[0] + s * dx[1], c * dx[1] - s * dx[0]]);
+    }
+
+    fn each<T: Real>(&self, turns: &[T], x: &mut [T], turned: impl Fn([T; 2], T, T) -> [T; 2] + Sync) {
+        let (count, rows) = (self.turns(), turns.len() / self.turns());
+        x.par_chunks_exact_mut(self.step).enumerate().for_each(|(index, row)| {
+            for (x, turns) in self.pairs(row, &turns[index % rows * count..][..count]) {
                 for (x, turn) in x.chunks_exact_mut(2).zip(turns.chunks_exact(2)) {
-                    (x[0], x[1]) = (turn[0] * x[0] - turn[1] * x[1], turn[1] * x[0] + turn[0] * x[1]);
+                    [x[0], x[1]] = turned([x[0], x[1]], turn[0], turn[1]);
                 }
             }
         });
@@ -48,26 +57,30 @@ impl TurnedHeads {
 }
 
 impl<T: Real> Builder<T> {
-    /// Turns heads of `x` in place by (c, s) of each token, `[rows of x, key_heads · head_dim]`, where c² + s² = 1. Nothing else may
-    /// read `x` as it was before.
-    pub fn turn(&mut self, x: Value, turns: Value, heads: TurnedHeads) {
+    /// Turns heads of `x` in place by (c, s) of each token, with c² + s² = 1 where those are no constants. Nothing else may read `x` as it
+    /// was before.
+    pub fn turn(&mut self, x: Value, turns: TurnTerm, heads: TurnedHeads) {
         self.add(Turn { x, turns, heads });
     }
 }
 
 pub(super) struct Turn {
     x: Value,
-    turns: Value,
+    turns: TurnTerm,
     heads: TurnedHeads,
 }
 
 impl<T: Real> Operation<T> for Turn {
     fn forward(&mut self, values: &mut Values<T>) {
-        values.write(self.x, |values, x| self.heads.forward(values.get(self.turns), x));
+        values.write(self.x, |values, x| self.heads.forward(values.get(self.turns.numbers), x));
     }
 
     fn backward(&mut self, values: &Values<T>, gradients: &mut Gradients<T>) {
-        let Turn { x, turns, heads } = *self;
+        let Turn { x, turns: TurnTerm { numbers: turns, is_fixed }, heads } = *self;
+        if is_fixed {
+            gradients.add(x, |_, dx| heads.backward(values.get(turns), dx));
+            return;
+        }
         let (width, count) = (heads.step, heads.turns());
         let (group, dim) = (heads.heads / heads.key_heads, heads.head_dim);
         gradients.add_each([x, turns], |_, [dx, dturns]| {
@@ -94,6 +107,9 @@ impl<T: Real> Operation<T> for Turn {
 
     #[cfg(feature = "cuda")]
     fn lower(&self, _: &mut super::Lowering) -> super::Lowered {
-        Err(crate::error::Error::Device("the encoding selective has no form for a GPU; use the CPU".into()))
+        let encoding = if self.turns.is_fixed { "fope" } else { "selective" };
+        Err(crate::error::Error::Device(format!(
+            "the encoding {encoding} has no form for a GPU; use the CPU"
+        )))
     }
 }

@@ -280,7 +280,9 @@ pub trait Backend: Send + Sync {
         _x: &mut Self::Buffer<T>,
         _heads: TurnedHeads,
     ) -> Result<()> {
-        Err(Error::Device("the encoding selective has no form for this device; use the CPU".into()))
+        Err(Error::Device(
+            "the encodings selective and fope have no form for this device; use the CPU".into(),
+        ))
     }
 
     /// x ← x + rows: token i of x `[tokens, width]` gets row `named[i]` of `rows` `[…, width]`, by the places of digits.

@@ -116,6 +116,7 @@ fn made_up() -> Results {
             .flat_map(|&encoding| [1, 2, 3].map(|seed| run(encoding, seed)))
             .collect(),
         comparisons: Vec::new(),
+        rankings: Vec::new(),
         swaps: Vec::new(),
         sweep: Vec::new(),
     };
@@ -128,6 +129,7 @@ fn made_up() -> Results {
             attention: "softmax".into(),
             encodings: vec![encoding("rotary"), encoding("alibi")],
             seeds: vec![1, 2, 3],
+            budget: None,
             rates: vec![1e-3],
             width: 32,
             layers: 1,

@@ -19,6 +19,8 @@ fn the_hash_is_another_for_another_plan() {
         Request { encodings: strings(&["none", "rotary"]), ..base() },
         Request { encodings: strings(&["rotary:base=5", "none"]), ..base() },
         Request { seeds: Some(4), ..base() },
+        Request { seeds: Some(5), ..base() },
+        Request { budget: Some(6), ..base() },
         Request { train_length: Some(6), ..base() },
         Request { test_lengths: vec![2, 9], ..base() },
         Request { steps: Some(10), ..base() },
@@ -49,6 +51,9 @@ fn what_cannot_be_planned_is_refused() {
         (Request { is_linear: true, ..encodings(&["t5", "alibi", "none"]) }, "no sum over keys"),
         (Request { seeds: Some(1), ..Request::default() }, "from 2"),
         (Request { seeds: Some(1001), ..Request::default() }, "to 1000"),
+        (Request { budget: Some(3), ..Request::default() }, "the budget of seeds is 3; expected from 5"),
+        (Request { budget: Some(1001), ..Request::default() }, "to 1000"),
+        (Request { seeds: Some(5), budget: Some(5), ..Request::default() }, "one of the two"),
         (Request { train_length: Some(0), ..Request::default() }, "the train length is 0"),
         (Request { train_length: Some(99), ..Request::default() }, "the train length is 99"),
         (Request { test_lengths: vec![0, 3], ..Request::default() }, "a length to test is 0"),
@@ -78,8 +83,8 @@ fn runs_are_as_many_as_they_should_be() {
     {
         let plan = Plan::new(&request).unwrap();
         assert_eq!(plan.searches().len(), 3 * plan.tasks.len() * plan.encodings.len());
-        assert_eq!(plan.runs(&plan.tasks[0], "rotary", 1e-3, true).len(), 2 * plan.seeds.len());
-        assert_eq!(plan.runs(&plan.tasks[0], "none", 1e-3, false).len(), plan.seeds.len());
+        assert_eq!(plan.runs(&plan.tasks[0], "rotary", 1e-3, true, 7).len(), 2 * 7);
+        assert_eq!(plan.runs(&plan.tasks[0], "none", 1e-3, false, 7).len(), 7);
         let sweeps = plan.sweeps(&plan.tasks[0], "rotary", 1e-3).len();
         assert_eq!(sweeps, if request.is_sweep { 2 * encodings::grid("rotary").len() } else { 0 });
         assert!(plan.sweeps(&plan.tasks[0], "none", 1e-3).is_empty());

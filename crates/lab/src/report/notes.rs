@@ -6,6 +6,7 @@ use super::words::{list, quoted, stored};
 use crate::LEARNED;
 use crate::chart::{escape, number};
 use crate::results::{Results, TaskResult, Timings};
+use crate::statistics::{Look, Looks};
 use roformer::language::Language;
 
 /// The line under the title.
@@ -17,22 +18,35 @@ pub(super) fn lead(language: Language, results: &Results) -> String {
         format!(
             "{}, {} and {}, each trained from the same start on the same batches: {} of width {}, {} attention.",
             count(plan.encodings.len(), "encoding", "encodings"),
-            count(plan.seeds.len(), "seed", "seeds"),
+            seeds(language, results),
             count(results.tasks.len(), "task", "tasks"),
             count(plan.layers, "layer", "layers"),
             plan.width,
             plan.attention
         ),
         format!(
-            "{} 种位置编码、{} 个随机种子、{} 个任务，都从同样的起点、按同样的批次训练：{} 层，宽度 {}，{}。",
+            "{} 种位置编码、{}、{} 个任务，都从同样的起点、按同样的批次训练：{} 层，宽度 {}，{}。",
             plan.encodings.len(),
-            plan.seeds.len(),
+            seeds(language, results),
             results.tasks.len(),
             plan.layers,
             plan.width,
             attention(language, &plan.attention)
         ),
     )
+}
+
+/// How many seeds each encoding has on each task: one number, or the least and the most.
+fn seeds(language: Language, results: &Results) -> String {
+    let groups = results.tasks.iter().flat_map(|task| groups(results, task));
+    let counts: Vec<usize> = groups.map(|group| group.runs.len()).collect();
+    let least = counts.iter().copied().min().unwrap_or(results.plan.seeds.len());
+    let most = counts.iter().copied().max().unwrap_or(results.plan.seeds.len());
+    match (least, most) {
+        (1, 1) => language.of("1 seed", "1 个随机种子").into(),
+        (least, most) if least == most => language.of(format!("{most} seeds"), format!("{most} 个随机种子")),
+        _ => language.of(format!("{least} to {most} seeds"), format!("{least} 到 {most} 个随机种子")),
+    }
 }
 
 /// The attention of a plan, such as `linear (favor)`.
@@ -94,9 +108,9 @@ pub(super) fn method(language: Language, results: &Results) -> String {
     let baseline = baseline(language, results);
     let english = [
         format!("The seed is the unit. An encoding and {baseline} share the initial values and the batches of a seed, so their difference is taken seed by seed, with a paired t interval of 95 %."),
-        "An encoding is called better or worse only if p is below 0.05 after Holm's correction over the comparisons of the same task and measure.".into(),
+        "An encoding is called better or worse only if p is below 0.05 after Holm's correction over all comparisons of the same task and measure, those that are not judged among them.".into(),
         "A tie is claimed only if an equivalence test shows that the difference is within the margin, however sure its sign.".into(),
-        "Everything else is \"not enough seeds to say\". Detectable is the smallest difference that this many seeds show with a chance of 80 %.".into(),
+        "Everything else is \"not enough seeds to say\". Detectable is the smallest difference that this many seeds show with a chance of 80 %. Effect is the mean difference in standard deviations of the differences, corrected for few seeds (Hedges).".into(),
         format!("The A/A row is {baseline} once more with another order of data, analysed like any other row and shown whatever it says."),
         "Answers are counted as right only to the last token, in one pass that sees the right tokens before: the same count as greedy decoding gives.".into(),
         format!("Lengths beyond training are judged only where the encoding reached {LEARNED} within the trained lengths."),
@@ -105,15 +119,28 @@ pub(super) fn method(language: Language, results: &Results) -> String {
     ];
     let chinese = [
         format!("以随机种子为单位。同一个种子下，每种位置编码与 {baseline} 共用初始值和批次，因此逐个种子求差，给出配对 t 检验的 95 % 置信区间。"),
-        "只有在对同一任务、同一指标的各项比较作 Holm 校正之后 p 仍低于 0.05，才称为优于或不如。".into(),
+        "只有在对同一任务、同一指标的全部比较（包括未作判断的）作 Holm 校正之后 p 仍低于 0.05，才称为优于或不如。".into(),
         "只有等价检验表明差异在容许差之内，才称为持平，哪怕差异的正负已经确定。".into(),
-        "其余一律写作“种子太少，无法判断”。“可检出”是这么多种子能以 80 % 的概率检出的最小差异。".into(),
+        "其余一律写作“种子太少，无法判断”。“可检出”是这么多种子能以 80 % 的概率检出的最小差异。“效应量”是以差异的标准差为单位的平均差异，并按种子数少作了校正（Hedges）。".into(),
         format!("A/A 一行是 {baseline} 换一种数据次序再训练一遍，与其他各行同样分析，无论结果如何都列出。"),
         "答案要到最后一个 token 都对才算正确；只作一次前向，每一步之前看到的都是正确的 token，计数与贪心解码相同。".into(),
         format!("只有在训练长度之内达到 {LEARNED} 的位置编码，才评判它在训练长度之外的表现。"),
         "可学习的表与最长的测试一样长；从未训练到的行保持初始值。".into(),
         "时间只展示，不评判：它取决于机器，以及机器上同时运行的其他程序。".into(),
     ];
+    let (mut english, mut chinese) = (english.to_vec(), chinese.to_vec());
+    if let Some(budget) = results.plan.budget {
+        let looks = Looks::several();
+        let look = |look: &Look| {
+            language.of(
+                format!("{} ({})", look.seeds, number(look.weight)),
+                format!("{}（{}）", look.seeds, number(look.weight)),
+            )
+        };
+        let first = looks.all().iter().take(5).map(look).collect::<Vec<_>>().join(language.of(", ", "、"));
+        english.insert(1, format!("Seeds are added where a comparison is undecided, until the work of {budget} of each is done. Comparisons are judged after so many seeds, each time with a part of the 5 %: {first} and so on. The parts sum to 1, so the chance of a false alarm is at most that of a single look, whatever made seeds be added; p-values are the smallest so far, each over its part, and intervals hold at whichever look they are read."));
+        chinese.insert(1, format!("凡未能判定的比较都会增加种子，总量以每种 {budget} 个为限。在种子数达到下列各值时评判，每次只用 5 % 中的一份：{first}，依此类推。各份之和为 1，因此无论何故增加种子，误报的概率都不超过只评判一次；p 值取至今各次除以其份额后的最小值，置信区间在任何一次评判时都成立。"));
+    }
     items(language.of(english, chinese))
 }
 

@@ -203,6 +203,16 @@ impl<'a> Page<'a> {
             let nothing = language.of("Nothing was compared on this task.", "这个任务上没有作比较。");
             self.say(format!("<p id=\"{id}-comparisons\" class=\"soft\">{nothing}</p>"));
         }
+        let ranking = tables::ranking(language, results, task);
+        if !ranking.is_empty() {
+            self.subheading("Places", "名次");
+            let what = language.of(
+                "Every two encodings are compared, with Holm's correction over all pairs: 2–4 means that one is surely better, and so many surely worse that place 4 is its last. Where places overlap, the seeds do not tell those encodings apart.",
+                "所有位置编码两两比较，对全部组合作 Holm 校正：2–4 表示确有一种更好，并且有足够多的确实更差，至多排到第 4 名。名次有重叠之处，现有种子无法把它们区分开。",
+            );
+            self.say(format!("<p class=\"soft\">{what}</p>"));
+            self.say(ranking);
+        }
         if let Some(figure) = figures::by_context(language, results, task) {
             self.subheading("The same targets with more context", "同样的目标，更长的上下文");
             self.paragraph("verdict", &description::of_context(language, task, &groups(results, task)));

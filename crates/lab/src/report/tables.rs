@@ -4,7 +4,7 @@ use super::digest::{self, Group, groups, labels};
 use super::figures;
 use super::words::{self, rule_name};
 use crate::chart::{self, Interval, compact, escape, fixed, interval, number};
-use crate::results::{Comparison, Measure, Results, Rule, TaskResult, Timings};
+use crate::results::{Comparison, Measure, Ranking, Results, Rule, TaskResult, Timings};
 use crate::statistics::Verdict;
 use roformer::language::Language;
 use std::fmt::Write;
@@ -135,12 +135,26 @@ pub(super) fn comparisons(language: Language, results: &Results, task: &TaskResu
             "mean difference",
             "",
             "95 % interval",
+            "effect",
             "p",
             "p (Holm)",
             "detectable",
             "margin",
+            "seeds",
         ],
-        ["位置编码", "结论", "平均差异", "", "95 % 置信区间", "p", "p（Holm）", "可检出", "容许差"],
+        [
+            "位置编码",
+            "结论",
+            "平均差异",
+            "",
+            "95 % 置信区间",
+            "效应量",
+            "p",
+            "p（Holm）",
+            "可检出",
+            "容许差",
+            "种子",
+        ],
     );
     let mut measures: Vec<Measure> = Vec::new();
     for row in &task.comparisons {
@@ -173,10 +187,12 @@ pub(super) fn comparisons(language: Language, results: &Results, task: &TaskResu
                 difference(mean),
                 picture,
                 format!("{}{}{}", difference(low), language.of(" to ", " 到 "), difference(high)),
+                comparison.effect.map_or("–".into(), |effect| fixed(effect, 1, false)),
                 probability(comparison.p),
                 probability(comparison.p_holm),
                 plain(comparison.detectable),
                 format!("±{}", number(margin)),
+                comparison.differences.len().to_string(),
             ];
             let look = labels.iter().position(|label| *label == comparison.encoding);
             let again = language.of(
@@ -193,6 +209,44 @@ pub(super) fn comparisons(language: Language, results: &Results, task: &TaskResu
         format!("{}：各位置编码减去 {baseline}，按种子配对", task.name),
     );
     table(&caption, &head, &body)
+}
+
+/// The places that encodings may have among each other: a column for each measure, the order that of the most telling one.
+pub(super) fn ranking(language: Language, results: &Results, task: &TaskResult) -> String {
+    let titles = |measure: Measure| match measure {
+        Measure::InRange => language.of("within the trained lengths", "训练长度之内"),
+        Measure::Beyond => language.of("beyond them", "训练长度之外"),
+        Measure::Loss => language.of("training loss", "训练损失"),
+        Measure::Speed => language.of("steps to the same loss", "达到同样损失的步数"),
+    };
+    let found = |measure: Measure| task.rankings.iter().find(|ranking| ranking.measure == measure);
+    let rankings: Vec<&Ranking> = Measure::ALL.into_iter().filter_map(found).collect();
+    let Some(order) = found(Measure::Beyond).or_else(|| found(Measure::InRange)) else {
+        return String::new();
+    };
+    let labels = labels(results);
+    let place = |ranking: &Ranking, label: &str| {
+        let place = ranking.places.iter().find(|place| place.encoding == label);
+        place.map_or("–".into(), |place| match place.first == place.last {
+            true => place.first.to_string(),
+            false => format!("{}–{}", place.first, place.last),
+        })
+    };
+    let first = order.places.iter().map(|place| place.encoding.as_str());
+    let is_other = |label: &&str| order.places.iter().all(|place| place.encoding != *label);
+    let mut body = String::from("<tbody>\n");
+    for label in first.chain(labels.iter().copied().filter(is_other)) {
+        let cells: Vec<String> = rankings.iter().map(|ranking| place(ranking, label)).collect();
+        body += &row(label, labels.iter().position(|known| *known == label), &cells);
+    }
+    let head: Vec<&str> = std::iter::once(language.of("encoding", "位置编码"))
+        .chain(rankings.iter().map(|ranking| titles(ranking.measure)))
+        .collect();
+    let caption = language.of(
+        format!("{}: the places that each encoding may have", task.name),
+        format!("{}：各位置编码可能的名次", task.name),
+    );
+    table(&caption, &head, &(body + "</tbody>"))
 }
 
 /// What a measure is, in words.

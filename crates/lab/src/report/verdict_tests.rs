@@ -11,6 +11,7 @@ fn row(encoding: &str, measure: Measure, mean: f64, verdict: Verdict) -> Compari
         measure,
         differences: vec![mean; 3],
         mean,
+        effect: Some(2.0),
         low: mean - 0.1,
         high: mean + 0.1,
         p: 0.01,
@@ -62,6 +63,7 @@ fn task(name: &str, runs: Vec<RunResult>, comparisons: Vec<Comparison>) -> TaskR
         tokens_per_step: 100,
         runs,
         comparisons,
+        rankings: vec![],
         swaps: vec![],
         sweep: vec![],
     }
@@ -75,6 +77,7 @@ fn results(tasks: Vec<TaskResult>) -> Results {
         attention: "softmax".into(),
         encodings,
         seeds: vec![1, 2, 3],
+        budget: None,
         rates: vec![0.001],
         width: 64,
         layers: 2,

@@ -4,6 +4,20 @@
 //! difference at each seed: its mean, with the interval of Student's t for so few. A difference is claimed where Holm's
 //! p-value is below 5 %; a tie only where the two one-sided tests for equivalence (Schuirmann 1987) both reject a difference
 //! of the margin or more. Where neither can be claimed there are not enough seeds to say.
+//!
+//! ```text
+//! student.rs     Student's t
+//! looks.rs       when it is judged, where seeds are added on the way
+//! ranks.rs       which places each of several may have
+//! ```
+
+mod looks;
+mod ranks;
+mod student;
+
+pub use looks::{Look, Looks};
+pub use ranks::ranks;
+pub use student::{t_quantile, t_tail};
 
 use serde::{Deserialize, Serialize};
 
@@ -22,38 +36,77 @@ pub struct Paired {
     pub low: f64,
     /// Its upper end.
     pub high: f64,
-    /// The p-value of a mean of 0, before any correction.
-    pub p: f64,
+    /// The size of the effect: the mean in standard deviations of the differences, less what few seeds add to it by chance
+    /// (Hedges 1981). None of two seeds, nor where they are all the same and not 0.
+    pub effect: Option<f64>,
     /// The smallest mean that so many seeds would show with a chance of 80 %.
     pub detectable: f64,
-    /// The p-value of a mean beyond the margin on either side: small where they are equal for all purposes.
-    pub p_equal: f64,
+    /// How likely they are.
+    pub chances: Chances,
 }
 
-impl Paired {
-    /// Judges the differences of two seeds or more. Where all are the same nothing is left to chance.
-    pub fn new(differences: &[f64], margin: f64) -> Self {
-        let count = differences.len() as f64;
-        let mean = differences.iter().sum::<f64>() / count;
-        let degrees = count - 1.0;
-        let variance = differences.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / degrees;
-        let error = (variance / count).sqrt();
-        // A mean in standard errors; of none where it is 0, of any number where nothing varies.
-        let ratio = |mean: f64| match mean == 0.0 {
-            true => 0.0,
-            false => mean / error,
-        };
-        let half = t_quantile(1.0 - LEVEL / 2.0, degrees) * error;
-        // The larger of the p-values of mean ≥ margin and of mean ≤ −margin.
-        let p_equal = t_tail(ratio(margin - mean.abs()), degrees);
-        Paired {
-            mean,
-            low: mean - half,
-            high: mean + half,
-            p: 2.0 * t_tail(ratio(mean.abs()), degrees),
-            detectable: half + t_quantile(POWER, degrees) * error,
-            p_equal,
+/// How likely differences are under two hypotheses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Chances {
+    /// The p-value of a mean of 0, before any correction over comparisons.
+    pub p: f64,
+    /// The p-value of a mean beyond the margin on either side: small where they are equal for all purposes.
+    pub p_equal: f64,
+    /// Whether the mean was above 0 where `p` was smallest.
+    is_above: bool,
+}
+
+/// The mean of some numbers, with what is needed to judge it.
+struct Mean {
+    mean: f64,
+    deviation: f64,
+    /// Its standard error.
+    error: f64,
+    degrees: f64,
+}
+
+impl Mean {
+    fn new(numbers: &[f64]) -> Self {
+        let count = numbers.len() as f64;
+        let mean = numbers.iter().sum::<f64>() / count;
+        let variance = numbers.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        Mean { mean, deviation: variance.sqrt(), error: (variance / count).sqrt(), degrees: count - 1.0 }
+    }
+
+    /// The chance of a mean as far above 0 as this.
+    fn tail(&self, mean: f64) -> f64 {
+        t_tail(ratio(mean, self.error), self.degrees)
+    }
+
+    /// With a part of the chance of an error that is accepted in all.
+    fn chances(&self, margin: f64, weight: f64) -> Chances {
+        let spent = |p: f64| (p / weight).min(1.0);
+        Chances {
+            p: spent(2.0 * self.tail(self.mean.abs())),
+            // The larger of the p-values of mean ≥ margin and of mean ≤ −margin.
+            p_equal: spent(self.tail(margin - self.mean.abs())),
+            is_above: self.mean > 0.0,
         }
+    }
+}
+
+/// In standard errors or deviations; none where it is 0, any number where nothing varies.
+fn ratio(mean: f64, of: f64) -> f64 {
+    if mean == 0.0 { 0.0 } else { mean / of }
+}
+
+impl Chances {
+    /// Of the differences at every look that there have been seeds for: the smallest p-values so far.
+    pub fn over(differences: &[f64], margin: f64, looks: &Looks) -> Self {
+        let reached = looks.all().iter().filter(|look| look.seeds <= differences.len());
+        let judged = reached.map(|look| Mean::new(&differences[..look.seeds]).chances(margin, look.weight));
+        let smallest = |before: Chances, now: Chances| Chances {
+            p: now.p.min(before.p),
+            p_equal: now.p_equal.min(before.p_equal),
+            is_above: if before.p < now.p { before.is_above } else { now.is_above },
+        };
+        // Before the first look nothing is shown.
+        judged.reduce(smallest).unwrap_or(Chances { p: 1.0, p_equal: 1.0, is_above: false })
     }
 
     /// What may be said, given the p-value after correction: a tie where the difference is surely smaller than the margin,
@@ -65,9 +118,34 @@ impl Paired {
         if p_holm >= LEVEL {
             return Verdict::Unclear;
         }
-        match (self.mean > 0.0) != is_lower_better {
+        match self.is_above != is_lower_better {
             true => Verdict::Better,
             false => Verdict::Worse,
+        }
+    }
+}
+
+impl Paired {
+    /// Judges the differences of two seeds or more, once. Where all are the same nothing is left to chance.
+    pub fn new(differences: &[f64], margin: f64) -> Self {
+        Self::over(differences, margin, &Looks::once(differences.len()))
+    }
+
+    /// Judges them at every look that there have been seeds for. The p-values are the smallest so far, the rest is that of the
+    /// last look.
+    pub fn over(differences: &[f64], margin: f64, looks: &Looks) -> Self {
+        let reached = looks.all().iter().rev().find(|look| look.seeds <= differences.len());
+        let (seeds, weight) = reached.map_or((differences.len(), 1.0), |look| (look.seeds, look.weight));
+        let Mean { mean, deviation, error, degrees } = Mean::new(&differences[..seeds]);
+        let half = t_quantile(1.0 - weight * LEVEL / 2.0, degrees) * error;
+        Paired {
+            mean,
+            low: mean - half,
+            high: mean + half,
+            effect: Some(ratio(mean, deviation) * (1.0 - 3.0 / (4.0 * degrees - 1.0)))
+                .filter(|effect| effect.is_finite() && degrees > 1.0),
+            detectable: half + t_quantile(POWER, degrees) * error,
+            chances: Chances::over(differences, margin, looks),
         }
     }
 }
@@ -110,120 +188,10 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
     out
 }
 
-/// The chance that Student's t with so many degrees of freedom is above `t`.
-pub fn t_tail(t: f64, degrees: f64) -> f64 {
-    if t.is_infinite() {
-        return if t > 0.0 { 0.0 } else { 1.0 };
-    }
-    let both = beta(degrees / (degrees + t * t), degrees / 2.0, 0.5);
-    if t > 0.0 { both / 2.0 } else { 1.0 - both / 2.0 }
-}
-
-/// The number below which Student's t with so many degrees of freedom is with this chance: found by halving, since the
-/// tail is exact and monotonic.
-pub fn t_quantile(chance: f64, degrees: f64) -> f64 {
-    if chance < 0.5 {
-        return -t_quantile(1.0 - chance, degrees);
-    }
-    let (mut low, mut high) = (0.0, 1.0);
-    while t_tail(high, degrees) > 1.0 - chance {
-        high *= 2.0;
-    }
-    for _ in 0..200 {
-        let middle = (low + high) / 2.0;
-        if t_tail(middle, degrees) > 1.0 - chance { low = middle } else { high = middle }
-    }
-    (low + high) / 2.0
-}
-
-/// The regularised incomplete beta function I_x(a, b), by its continued fraction (Lentz's method), on whichever side
-/// converges quickly.
-fn beta(x: f64, a: f64, b: f64) -> f64 {
-    if x <= 0.0 || x >= 1.0 {
-        return x.clamp(0.0, 1.0);
-    }
-    if x > (a + 1.0) / (a + b + 2.0) {
-        return 1.0 - beta(1.0 - x, b, a);
-    }
-    let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp() / a;
-    // Keeps divisors away from 0.
-    let some = |value: f64| if value.abs() < 1e-300 { 1e-300 } else { value };
-    let (mut c, mut d) = (1.0, 1.0 / some(1.0 - (a + b) * x / (a + 1.0)));
-    let mut fraction = d;
-    for m in 1..1000 {
-        let m = f64::from(m);
-        let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
-        let odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0));
-        let mut change = 1.0;
-        for term in [even, odd] {
-            d = 1.0 / some(1.0 + term * d);
-            c = some(1.0 + term / c);
-            change = c * d;
-            fraction *= change;
-        }
-        if (change - 1.0).abs() < 1e-16 {
-            break;
-        }
-    }
-    front * fraction
-}
-
-/// ln Γ(x) for x > 0: Stirling's series from 15 on, and the recurrence below.
-fn ln_gamma(x: f64) -> f64 {
-    if x < 15.0 {
-        return ln_gamma(x + 1.0) - x.ln();
-    }
-    let inverse = 1.0 / (x * x);
-    let series = 1.0 / 12.0 - inverse * (1.0 / 360.0 - inverse * (1.0 / 1260.0 - inverse / 1680.0));
-    (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + series / x
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use roformer::graph::mix;
-
-    #[test]
-    fn t_is_that_of_closed_forms() {
-        // One degree of freedom is Cauchy's law; two have a closed form too.
-        for t in [-40.0f64, -2.0, -0.1, 0.0, 0.3, 1.0, 7.0, 1e6] {
-            let one = 0.5 - t.atan() / std::f64::consts::PI;
-            let two = 0.5 * (1.0 - t / (2.0 + t * t).sqrt());
-            assert!((t_tail(t, 1.0) - one).abs() < 1e-14, "{t}: {} but {one}", t_tail(t, 1.0));
-            assert!((t_tail(t, 2.0) - two).abs() < 1e-14, "{t}: {} but {two}", t_tail(t, 2.0));
-        }
-        assert_eq!((t_tail(f64::INFINITY, 3.0), t_tail(f64::NEG_INFINITY, 3.0)), (0.0, 1.0));
-    }
-
-    #[test]
-    fn quantiles_are_those_of_tables() {
-        for (chance, degrees, wanted) in [
-            (0.975, 1.0, 12.706_204_736),
-            (0.975, 2.0, 4.302_652_730),
-            (0.975, 4.0, 2.776_445_105),
-            (0.975, 9.0, 2.262_157_163),
-            (0.975, 30.0, 2.042_272_456),
-            (0.975, 1000.0, 1.962_339_081),
-            (0.95, 2.0, 2.919_985_580),
-            (0.8, 4.0, 0.940_964_577),
-            (0.995, 5.0, 4.032_142_984),
-            (0.5, 3.0, 0.0),
-            (0.025, 4.0, -2.776_445_105),
-        ] {
-            let got = t_quantile(chance, degrees);
-            assert!((got - wanted).abs() < 2e-9, "{chance}, {degrees}: {got} but {wanted}");
-        }
-    }
-
-    #[test]
-    fn gamma_is_that_of_factorials() {
-        let mut factorial = 1.0f64;
-        for n in 1..30 {
-            assert!((ln_gamma(f64::from(n)) - factorial.ln()).abs() < 1e-12 * factorial.ln().max(1.0), "{n}");
-            factorial *= f64::from(n);
-        }
-        assert!((ln_gamma(0.5) - std::f64::consts::PI.sqrt().ln()).abs() < 1e-13);
-    }
 
     /// By hand: 1, 2, 3, 6 has mean 3, standard deviation √(14/3), standard error 1.0801.
     #[test]
@@ -233,17 +201,23 @@ mod tests {
         assert_eq!(paired.mean, 3.0);
         assert!((paired.high - (3.0 + 3.182_446_305 * error)).abs() < 1e-8);
         assert!((paired.low - (3.0 - 3.182_446_305 * error)).abs() < 1e-8);
-        assert!((paired.p - 2.0 * t_tail(3.0 / error, 3.0)).abs() < 1e-15);
-        assert!((paired.p - 0.069_0).abs() < 1e-3, "{}", paired.p);
-        assert!((paired.p_equal - t_tail(7.0 / error, 3.0)).abs() < 1e-15);
+        assert!((paired.chances.p - 2.0 * t_tail(3.0 / error, 3.0)).abs() < 1e-15);
+        assert!((paired.chances.p - 0.069_0).abs() < 1e-3, "{:?}", paired.chances);
+        assert!((paired.chances.p_equal - t_tail(7.0 / error, 3.0)).abs() < 1e-15);
         assert!((paired.detectable - (3.182_446_305 + 0.978_472_312) * error).abs() < 1e-8);
+        // 3/√(14/3), with Hedges's factor for three degrees of freedom, 1 − 3/11.
+        let effect = 3.0 / (14.0f64 / 3.0).sqrt() * 8.0 / 11.0;
+        assert!((paired.effect.unwrap() - effect).abs() < 1e-12);
+        assert_eq!(Paired::new(&[0.0, 0.0, 0.0], 1.0).effect, Some(0.0));
+        assert_eq!(Paired::new(&[-2.0, -2.0, -2.0], 1.0).effect, None);
+        assert_eq!(Paired::new(&[-2.0, -1.0], 1.0).effect, None);
     }
 
     #[test]
     fn verdicts_are_those_of_the_rules() {
         let verdict = |differences: &[f64], lower| {
-            let paired = Paired::new(differences, 0.05);
-            paired.verdict(paired.p, lower)
+            let chances = Paired::new(differences, 0.05).chances;
+            chances.verdict(chances.p, lower)
         };
         assert_eq!(verdict(&[0.0, 0.0, 0.0], false), Verdict::Tie);
         assert_eq!(verdict(&[-0.008, -0.008, -0.008], false), Verdict::Tie);
@@ -253,8 +227,8 @@ mod tests {
         assert_eq!(verdict(&[0.3, -0.2, 0.5], false), Verdict::Unclear);
         // At the margin itself nothing is equal.
         let edge = Paired::new(&[0.05, 0.05], 0.05);
-        assert_eq!(edge.p_equal, 0.5);
-        assert_eq!(Paired::new(&[0.3, 0.31, 0.32], 0.05).verdict(0.06, false), Verdict::Unclear);
+        assert_eq!(edge.chances.p_equal, 0.5);
+        assert_eq!(Paired::new(&[0.3, 0.31, 0.32], 0.05).chances.verdict(0.06, false), Verdict::Unclear);
     }
 
     #[test]
@@ -284,7 +258,7 @@ mod tests {
                 let key = |seed: u64, side: u64| mix(seeds ^ mix(trial)) ^ (2 * seed + side);
                 let differences: Vec<f64> =
                     (0..seeds).map(|seed| normal(key(seed, 0)) - normal(key(seed, 1))).collect();
-                let paired = Paired::new(&differences, 0.05);
+                let paired = Paired::new(&differences, 0.05).chances;
                 different += usize::from(paired.p < LEVEL);
                 p.push(paired.p);
                 if p.len() == 7 {
@@ -308,7 +282,7 @@ mod tests {
         let size = sizes / 2000.0;
         for trial in 0..2000u64 {
             let noise: Vec<f64> = (0..seeds).map(|seed| size + normal(mix(trial + 9999) ^ seed)).collect();
-            found += usize::from(Paired::new(&noise, 0.1).p < LEVEL);
+            found += usize::from(Paired::new(&noise, 0.1).chances.p < LEVEL);
         }
         assert!((1480..=1760).contains(&found), "{found} of 2000");
     }

@@ -11,7 +11,8 @@ use roformer::language::Language;
 use std::collections::BTreeMap;
 
 /// What stays as it is in every language: names that are typed or that files have, and terms that Chinese writes so.
-const NAMES: [&str; 34] = [
+const NAMES: [&str; 35] = [
+    "Hedges",
     "copy",
     "recall",
     "majority",

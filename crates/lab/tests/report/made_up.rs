@@ -93,6 +93,7 @@ pub fn made_up() -> (Results, Timings) {
             })
             .collect(),
         seeds: SEEDS.to_vec(),
+        budget: Some(5),
         rates: vec![0.001, 0.002, 0.004],
         width: 64,
         layers: 2,
@@ -115,6 +116,7 @@ fn task(site: u64, name: &str, isolates: &str, train_length: usize, test_lengths
         tokens_per_step: 1344,
         runs: Vec::new(),
         comparisons: Vec::new(),
+        rankings: Vec::new(),
         swaps: Vec::new(),
         sweep: Vec::new(),
     };
@@ -122,6 +124,7 @@ fn task(site: u64, name: &str, isolates: &str, train_length: usize, test_lengths
     let runs = (0..KINDS.len()).flat_map(|index| of(index, false)).chain(of(0, true)).collect();
     task.runs = runs;
     task.comparisons = Measure::ALL.into_iter().flat_map(|measure| compare(&task, measure)).collect();
+    task.rankings = Measure::ALL.into_iter().map(|measure| ranking(&task, measure)).collect();
     if name == "copy" {
         for (rule, value) in [
             (Rule::AsTrained, 0.04),
@@ -256,6 +259,22 @@ fn measured(task: &TaskResult, run: &RunResult, measure: Measure) -> f64 {
     }
 }
 
+/// Places by the means, with one on either side where there is one: made up.
+fn ranking(task: &TaskResult, measure: Measure) -> Ranking {
+    let mean = |label: &str| {
+        let runs = task.runs.iter().filter(|run| run.encoding == label && !run.is_again);
+        runs.map(|run| measured(task, run, measure)).sum::<f64>()
+    };
+    let mut labels: Vec<&str> = KINDS.iter().map(|kind| kind.label).collect();
+    labels.sort_by(|a, b| mean(b).total_cmp(&mean(a)));
+    let place = |(index, label): (usize, &&str)| Place {
+        encoding: label.to_string(),
+        first: index.max(1),
+        last: (index + 2).min(KINDS.len()),
+    };
+    Ranking { measure, places: labels.iter().enumerate().map(place).collect() }
+}
+
 fn compare(task: &TaskResult, measure: Measure) -> Vec<Comparison> {
     let of = |label: &str, is_again: bool| -> Vec<f64> {
         let runs = task.runs.iter().filter(|run| run.encoding == label && run.is_again == is_again);
@@ -282,6 +301,7 @@ fn compare(task: &TaskResult, measure: Measure) -> Vec<Comparison> {
                 is_again,
                 measure,
                 mean,
+                effect: Some(mean / (error * 3f64.sqrt())),
                 low: mean - 4.303 * error,
                 high: mean + 4.303 * error,
                 p,

@@ -385,9 +385,9 @@ impl Blueprint {
         self.key_heads * self.encoding.meeting_dim(self.head_dim)
     }
 
-    /// Numbers of a token's cosines and sines, where angles sum up over tokens by what is read.
+    /// Numbers by which the heads of a token turn, where those are not a rope's.
     pub(crate) fn turns_width(&self) -> usize {
-        if self.encoding.has_angles() { self.key_heads * self.encoded_sizes(1).head_dim } else { 0 }
+        if self.encoding.has_turns() { self.key_heads * self.encoded_sizes(1).head_dim } else { 0 }
     }
 
     /// Labels of a classifier.

@@ -51,6 +51,8 @@ pub(crate) struct LayerTerms<T> {
     pub pairs: Option<Vec<T>>,
     /// What sums over tokens are made of.
     pub gate: Option<GateOf<T>>,
+    /// Numbers by which heads turn, `[length, key_heads · head_dim]`.
+    pub turns: Option<Vec<T>>,
     /// What angles by what is read are made of.
     pub angles: Option<AnglesOf<T>>,
     /// C `[rows, head_dim]`
@@ -142,6 +144,7 @@ impl<T: Real> Evaluated<T> {
                         bias: learned(bias),
                         gate,
                     }),
+                    turns: terms.turns.map(|turns| list(turns.numbers)),
                     angles: angles.map(|AngleTerm { weight, bias, angles }| AnglesOf {
                         weight: learned(weight),
                         bias: learned(bias),

@@ -14,7 +14,7 @@ const LONGEST: usize = 256;
 const NUMBERS: &str = "digits=N-N, places=N, shift=N, rotary=true|false";
 
 /// What each encoding takes, and for what: shown where something else was given.
-const ALLOWED: [(&str, &str); 27] = [
+const ALLOWED: [(&str, &str); 28] = [
     ("none", ""),
     ("sinusoidal", "merge=add|concatenate"),
     ("learned", "offset=N, merge=add|concatenate"),
@@ -43,6 +43,7 @@ const ALLOWED: [(&str, &str); 27] = [
     ("xpos", "base=X"),
     ("high", "part=X, period=X"),
     ("clipped", "base=X, period=X, width=X"),
+    ("fope", "base=X, period=X, gain=X, seed=N"),
     ("pope", "base=X, phases=true|false"),
     ("selective", "base=X, bias=X"),
     ("extend", "window=N, group=N, base=X, dim=N, pairing=interleaved|half"),
@@ -221,6 +222,10 @@ fn set(encoding: &mut Encoding, key: &str, value: &str) -> Option<()> {
         (Encoding::Clipped(it), "width") => it.width = number()?,
         (Encoding::Pope(it), "base") => it.base = number()?,
         (Encoding::Pope(it), "phases") => it.has_phases = flag()?,
+        (Encoding::Fope(it), "base") => it.base = number()?,
+        (Encoding::Fope(it), "period") => it.period = number()?,
+        (Encoding::Fope(it), "gain") => it.gain = number()?,
+        (Encoding::Fope(it), "seed") => it.seed = count()?,
         (Encoding::Selective(it), "base") => it.base = number()?,
         (Encoding::Selective(it), "bias") => it.bias = number()?,
         (Encoding::Pose(it), "range") => it.range = count()?,
@@ -350,6 +355,12 @@ fn settings(encoding: &Encoding) -> Vec<(&'static str, String)> {
         Encoding::Pope(it) => {
             vec![("base", it.base.to_string()), ("phases", it.has_phases.to_string())]
         }
+        Encoding::Fope(it) => vec![
+            ("base", it.base.to_string()),
+            ("period", it.period.to_string()),
+            ("gain", it.gain.to_string()),
+            ("seed", it.seed.to_string()),
+        ],
         Encoding::Selective(it) => {
             vec![("base", it.base.to_string()), ("bias", it.bias.to_string())]
         }
@@ -469,6 +480,7 @@ mod tests {
             "kerple:strength=2,rate=0.25,kernel=power",
             "rotary:part=0.25,learned=heads",
             "forget:gate=relu,bias=-1,rotary=true",
+            "fope:base=500,period=9,gain=0.1,seed=3",
             "selective:base=500,bias=0",
             "extend:window=300,group=4,base=500,dim=8,pairing=half",
             "contextual:positions=9",

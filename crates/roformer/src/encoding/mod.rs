@@ -18,6 +18,7 @@ mod deberta;
 mod evaluated;
 mod extend;
 mod fire;
+mod fope;
 mod forget;
 mod given;
 mod hierarchical;
@@ -50,6 +51,7 @@ pub use deberta::{Deberta, DebertaTerms, Projections};
 pub(crate) use evaluated::{AnglesOf, Codes, Evaluated, GateOf, LayerTerms, TableOf};
 pub use extend::Extend;
 pub use fire::Fire;
+pub use fope::Fope;
 pub use forget::Forget;
 pub use given::Given;
 pub use hierarchical::Hierarchical;
@@ -225,6 +227,8 @@ pub enum Encoding {
     High(High),
     /// Rotary embedding with softly clipped low frequencies.
     Clipped(Clipped),
+    /// Rotary embedding whose pairs turn at sums of frequencies.
+    Fope(Fope),
     /// Magnitudes that turn by their positions alone.
     Pope(Pope),
     /// Rotary embedding that turns by what is read.
@@ -266,6 +270,7 @@ impl Encoding {
             Encoding::Xpos(_) => "xpos",
             Encoding::High(_) => "high",
             Encoding::Clipped(_) => "clipped",
+            Encoding::Fope(_) => "fope",
             Encoding::Pope(_) => "pope",
             Encoding::Selective(_) => "selective",
             Encoding::Extend(_) => "extend",
@@ -300,6 +305,7 @@ impl Encoding {
             Encoding::Xpos(Xpos::default()),
             Encoding::High(High::default()),
             Encoding::Clipped(Clipped::default()),
+            Encoding::Fope(Fope::default()),
             Encoding::Pope(Pope::default()),
             Encoding::Selective(Selective::default()),
             Encoding::Extend(Extend::default()),
@@ -333,6 +339,7 @@ impl Encoding {
             Encoding::Xpos(encoding) => encoding,
             Encoding::High(encoding) => encoding,
             Encoding::Clipped(encoding) => encoding,
+            Encoding::Fope(encoding) => encoding,
             Encoding::Pope(encoding) => encoding,
             Encoding::Selective(encoding) => encoding,
             Encoding::Extend(encoding) => encoding,
@@ -346,14 +353,14 @@ impl Encoding {
     /// Whether it goes by the places of tokens in the text, so that no other positions can be given.
     pub(crate) fn is_by_places(&self) -> bool {
         use Encoding::{
-            Alibi, Contextual, Deberta, Extend, Fire, Kerple, Sandwich, Selective, Shaw, T5, XlNet,
+            Alibi, Contextual, Deberta, Extend, Fire, Fope, Kerple, Sandwich, Selective, Shaw, T5, XlNet,
         };
         match self {
             Encoding::Forget(own) => !own.is_rotary,
             own if own.numbers().is_some() => own.numbers().is_some_and(|numbers| !numbers.is_rotary),
             Encoding::Given(own) => own.bias.is_some(),
             Alibi(_) | Deberta(_) | Fire(_) | Kerple(_) | Sandwich(_) | Shaw(_) | T5(_) | XlNet(_) => true,
-            Contextual(_) | Selective(_) | Extend(_) => true,
+            Contextual(_) | Selective(_) | Extend(_) | Fope(_) => true,
             _ => false,
         }
     }
@@ -428,6 +435,11 @@ impl Encoding {
     /// Whether it sums gates over tokens.
     pub(crate) fn has_gates(&self) -> bool {
         matches!(self, Encoding::Forget(_))
+    }
+
+    /// Whether queries and keys turn by numbers that are not a rope's.
+    pub(crate) fn has_turns(&self) -> bool {
+        matches!(self, Encoding::Selective(_) | Encoding::Fope(_))
     }
 
     /// Whether angles sum up over tokens by what is read.
@@ -524,6 +536,7 @@ impl Encoding {
             | Encoding::Xpos(_)
             | Encoding::High(_)
             | Encoding::Clipped(_)
+            | Encoding::Fope(_)
             | Encoding::Selective(_)
             | Encoding::Randomised(_)
             | Encoding::Pose(_) => return Ok(()),

@@ -59,7 +59,7 @@ impl<T: Real, B: Backend> Cache<T, B> {
         let none = || Error::memory("the cache");
         let (layers, width) = (blueprint.layers, blueprint.kept_width());
         let sums = if blueprint.encoding.has_gates() { 2 * blueprint.heads } else { 0 };
-        let angles = blueprint.turns_width();
+        let angles = if blueprint.encoding.has_angles() { blueprint.turns_width() } else { 0 };
         let form = match blueprint.mixing {
             Mixing::Softmax => None,
             Mixing::Linear(form) => Some(form),

@@ -64,8 +64,8 @@ pub(super) struct Buffers<T: Real, B: Backend> {
     /// `[tokens, heads]` and `[tokens, 2 · heads]`: gates, and without a cache their sums, where there are such.
     gates: B::Buffer<T>,
     sums: B::Buffer<T>,
-    /// `[tokens, key_heads · pairs]` and twice as many: how far each token turns, and cosines and sines of the sums, where that is by
-    /// what is read.
+    /// `[tokens, key_heads · pairs]` and twice as many: how far each token turns by what is read, and the numbers by which it does, where
+    /// there are such.
     steps: B::Buffer<T>,
     turns: B::Buffer<T>,
     /// `[tokens, queries + keys]`: those that meet far away, where they are others.
@@ -352,7 +352,13 @@ impl<T: Real, B: Backend> Layer<T, B> {
             let kept = cache.as_mut().and_then(|(cache, _)| cache.angles.as_mut());
             device.sum_angles(angles, steps, kept, batch, turns)?;
         }
-        let turns = own.angles.as_ref().map(|_| &*turns);
+        if let Some(rows) = &own.turns {
+            // The same for every text.
+            let width = blueprint.turns_width();
+            let part = Part { buffer: rows, offset: past * width, token: width, sequence: 0 };
+            device.copy(part, turns, (0, width, length * width), [batch, length, width])?;
+        }
+        let turns = (own.turns.is_some() || own.angles.is_some()).then_some(&*turns);
         if let Mixing::Linear(form) = blueprint.mixing {
             let rotation = own.ropes.as_ref().map(|(ropes, values)| {
                 let turning = &pass.turnings[ropes[0]];

@@ -53,6 +53,8 @@ pub(super) struct LayerTables<T: Real, B: Backend> {
     pub polar: Option<Option<B::Buffer<T>>>,
     /// What sums over tokens are made of.
     pub gate: Option<(B::Matrix<T>, Gate)>,
+    /// Numbers by which heads turn, `[length, key_heads · head_dim]`.
+    pub turns: Option<B::Buffer<T>>,
     /// What angles by what is read are made of.
     pub angles: Option<(B::Matrix<T>, Angles)>,
     bias: Option<OnDevice<T, B>>,
@@ -267,6 +269,7 @@ impl<T: Real, B: Backend> LayerTables<T, B> {
             far: layer.far,
             polar: layer.polar.map(&vector).transpose()?,
             gate: layer.gate.map(gate).transpose()?,
+            turns: vector(layer.turns)?,
             angles: layer.angles.map(angles).transpose()?,
             pairs: vector(layer.pairs)?,
             counted: vector(layer.counted)?,

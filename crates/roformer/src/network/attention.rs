@@ -7,7 +7,8 @@ use crate::blueprint::{Blueprint, HeadNorms};
 use crate::encoding::{AngleTerm, Encode, Sizes, Terms};
 use crate::error::Result;
 use crate::graph::{
-    Attend, Builder, Columns, Far, Init, Polar, PolarTerm, Rotation, SegmentTerm, TurnedHeads, Value,
+    Attend, Builder, Columns, Far, Init, Polar, PolarTerm, Rotation, SegmentTerm, TurnTerm, TurnedHeads,
+    Value,
 };
 use crate::ops::Real;
 
@@ -29,7 +30,7 @@ pub(super) fn mix<T: Real>(
         Mixing::Linear(form) => {
             let rotated = sizes.rotated(form);
             let mut terms = encode.terms(builder, layer, &rotated);
-            terms.turns = turns(encode, builder, read, layer, &rotated);
+            terms.turns = turns(encode, builder, read, layer, &rotated).or(terms.turns);
             linear(network, form, builder, joined, terms, sizes)
         }
     }
@@ -53,7 +54,7 @@ fn terms<T: Real>(
         let gates = builder.linear(read, own.weight, Some(own.bias), sizes.heads);
         builder.accumulate(gates, own.gate, sizes.length)
     });
-    terms.turns = turns(encode, builder, read, layer, sizes);
+    terms.turns = turns(encode, builder, read, layer, sizes).or(terms.turns);
     terms
 }
 
@@ -64,10 +65,10 @@ fn turns<T: Real>(
     read: Value,
     layer: usize,
     sizes: &Sizes,
-) -> Option<Value> {
+) -> Option<TurnTerm> {
     let AngleTerm { weight, bias, angles } = encode.angles(builder, layer, sizes)?;
     let z = builder.linear(read, weight, Some(bias), angles.theta.len() * angles.heads);
-    Some(builder.sum_angles(z, angles, sizes.length))
+    Some(TurnTerm { numbers: builder.sum_angles(z, angles, sizes.length), is_fixed: false })
 }
 
 impl Network {

@@ -26,7 +26,7 @@ pub enum Start {
     Checkpoint(PathBuf),
     /// The same with another encoding than the model has. `hierarchical` stretches n learned positions to n². Of a model with rotary
     /// embedding `none` drops its positions (DroPE), and `extend` reaches further with them.
-    Encoded(PathBuf, Encoding),
+    Encoded(PathBuf, Box<Encoding>),
 }
 
 /// A beginning, as far as it is known before the text is read.
@@ -47,7 +47,7 @@ impl Start {
                 (Blueprint::config_of(folder)?, Some(folder.clone()))
             }
         };
-        let encoding = if let Start::Encoded(_, own) = self { Some(own.clone()) } else { None };
+        let encoding = if let Start::Encoded(_, own) = self { Some((**own).clone()) } else { None };
         let is_classifier = folder.is_some() && settings.goal == Goal::Classification;
         let labels = if is_classifier { labels(&config) } else { Vec::new() };
         Ok(Given { config: Some(config), folder, encoding, labels })

@@ -3,8 +3,8 @@
 use super::net::{NONE, batch, error, hidden, lay, network};
 use super::{naive, net};
 use roformer::encoding::{
-    Alibi, Deberta, Encoding, Hierarchical, Kerple, Learned, Merge, Randomised, ReceptiveField, Rotary, Shaw,
-    ShawTables, Sinusoidal, T5, XlNet, Xpos,
+    Alibi, Deberta, Encoding, Fope, Hierarchical, Kerple, Learned, Merge, Randomised, ReceptiveField, Rotary,
+    Shaw, ShawTables, Sinusoidal, T5, XlNet, Xpos,
 };
 use roformer::graph::Batch;
 use roformer::network::{LinearForm, Mixing, Network};
@@ -377,6 +377,40 @@ fn what_is_far_is_held_or_counted_in_groups() {
         let window = if let Encoding::Extend(own) = &network.blueprint.encoding { own.far.window } else { 0 };
         assert_eq!(near, window.min(290), "{label}");
     }
+}
+
+#[test]
+fn sums_of_frequencies_are_their_formula() {
+    for label in
+        ["fope", "fope:period=2000", "fope:period=7,gain=2,seed=5", "fope:period=5", "fope:base=30,gain=0"]
+    {
+        check_all(&Encoding::parse(label).unwrap(), 70);
+    }
+    // Without others, a frequency is kept or stands still: a hard clip.
+    let [fope, clipped] = ["fope:gain=0,period=9", "clipped:width=1,period=9"].map(|label| {
+        let network = network(Encoding::parse(label).unwrap(), false);
+        hidden(&mut lay(&network, 2, 60, 60), &batch(&network, 120, 4))
+    });
+    assert!(error(&fope, &clipped) < 1e-12);
+    // The identity, and numbers as Xavier draws them; others for every seed, layer and head.
+    let own = Fope { gain: 0.3, ..Fope::default() };
+    let pairs = 40;
+    let draws = |own: Fope, layer, head| {
+        let of = move |f: usize, j: usize| own.coefficients([layer, head, pairs], [f, j]);
+        (0..pairs * pairs).map(move |at| (at, of(at / pairs, at % pairs)))
+    };
+    let rest = |(at, [cos, sin]): (usize, [f64; 2])| {
+        let own = if at / pairs == at % pairs { 1.0 } else { 0.0 };
+        [cos - own, sin - own]
+    };
+    let all: Vec<f64> = draws(own, 0, 0).flat_map(rest).collect();
+    let (mean, square) = (all.iter().sum::<f64>(), all.iter().map(|x| x * x).sum::<f64>());
+    let (count, variance) = (all.len() as f64, 0.3 * 0.3 / pairs as f64);
+    assert!((mean / count).abs() < 4.0 * (variance / count).sqrt(), "{mean}");
+    assert!((square / count / variance - 1.0).abs() < 4.0 * (2.0 / count).sqrt(), "{square}");
+    let first = |own, layer, head| draws(own, layer, head).map(|(_, draw)| draw).next().unwrap();
+    let others = [(own, 1, 0), (own, 0, 1), (Fope { seed: 1, ..own }, 0, 0)];
+    assert!(others.iter().all(|&(own, layer, head)| first(own, layer, head) != first(others[0].0, 0, 0)));
 }
 
 /// Tokens that all turn as far are at the positions of rotary embedding.

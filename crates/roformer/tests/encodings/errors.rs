@@ -72,6 +72,10 @@ fn encodings_refuse_what_they_cannot_be() {
         (parsed("layers:every=0"), "0"),
         (parsed("layers:base=-1"), "-1"),
         (parsed("layers:far=0"), "0"),
+        (parsed("fope:period=0"), "0"),
+        (parsed("fope:gain=-1"), "-1"),
+        (parsed("fope:gain=11"), "11"),
+        (parsed("fope:base=0"), "0"),
         (parsed("forget"), "without a causal mask"),
         (parsed("fire"), "without a causal mask"),
         (parsed("selective"), "without a causal mask"),
@@ -112,7 +116,7 @@ fn encodings_refuse_what_they_cannot_be() {
         let odd = network(encoding.clone(), true).with(|own| own.head_dim = 7);
         match encoding.name() {
             "rotary" | "receptive" | "xpos" | "randomised" | "pose" | "clipped" | "layers" | "selective"
-            | "extend" => refused(&odd, "7"),
+            | "extend" | "fope" => refused(&odd, "7"),
             _ => drop(lay(&odd, 2, 5, 20)),
         }
     }
@@ -226,6 +230,7 @@ fn positions_are_refused_where_they_are_not_read() {
         "coupled",
         "selective",
         "extend",
+        "fope",
     ] {
         let encoding = Encoding::all().into_iter().find(|encoding| encoding.name() == name).unwrap();
         let network = network(encoding, true);

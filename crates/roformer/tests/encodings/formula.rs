@@ -252,6 +252,25 @@ pub fn selected(
     pairs.flat_map(turn).collect()
 }
 
+/// x of a key head at a position, as FoPE turns it: by sums of cosines and of sines of all frequencies that turn within the period.
+pub fn summed(network: &Network, key_head: usize, x: &[f64], position: f64) -> Vec<f64> {
+    let Encoding::Fope(own) = network.blueprint.encoding else { panic!("no Fourier sums") };
+    let all = (0..x.len() / 2).map(|j| own.base.powf(-2.0 * j as f64 / x.len() as f64));
+    let theta: Vec<f64> = all.filter(|theta| theta * own.period >= std::f64::consts::TAU).collect();
+    let (pairs, mut out) = (theta.len(), x.to_vec());
+    for j in 0..pairs {
+        let (mut cos, mut sin) = (0.0, 0.0);
+        for (f, theta) in theta.iter().enumerate() {
+            let [a, b] = own.coefficients([0, key_head, pairs], [f, j]);
+            cos += a * (position * theta).cos();
+            sin += b * (position * theta).sin();
+        }
+        (out[2 * j], out[2 * j + 1]) =
+            (x[2 * j] * cos - x[2 * j + 1] * sin, x[2 * j] * sin + x[2 * j + 1] * cos);
+    }
+    out
+}
+
 /// T5's bucket, by its definition in logarithms; whole numbers of steps are not to be lost to rounding.
 pub fn t5_bucket(distance: i64, is_causal: bool, buckets: usize, furthest: usize) -> usize {
     let (first, count, n) = match is_causal {
@@ -373,6 +392,11 @@ pub fn score(laid: &Laid<f64>, network: &Network, rotation: Option<&Rotation>, p
                 size(q[c]) * size(k[c]) * ((n - m) * theta + phase(c)).cos()
             };
             (0..d).map(term).sum::<f64>() / root
+        }
+        Encoding::Fope(_) => {
+            let group = network.blueprint.heads / network.blueprint.key_heads;
+            let turned = |x: &[f64], position: f64| summed(network, head / group, x, position);
+            dot(&turned(q, m), &turned(k, n)) / root
         }
         Encoding::Extend(own) => {
             let (window, rotation) = (own.far.window as i64, rotation.unwrap());

@@ -95,11 +95,13 @@ fn attention(
                 Mixing::Linear(form) => {
                     let seen = |j: usize| if sees(i, j) { 1.0 } else { 0.0 };
                     let at = |j: usize| position(j) as f64;
-                    let selected =
-                        |x: &[f64], token: usize| formula::selected(laid, network, group, &read[..=token], x);
+                    let turned = |x: &[f64], token: usize| match network.blueprint.encoding {
+                        Encoding::Fope(_) => formula::summed(network, group, x, at(token)),
+                        _ => formula::selected(laid, network, group, &read[..=token], x),
+                    };
                     let pair = |j: usize| match network.blueprint.encoding {
-                        Encoding::Selective(_) => {
-                            selected_pair(form, [q(i), k(j)], &|q| selected(q, i), &|k| selected(k, j))
+                        Encoding::Selective(_) | Encoding::Fope(_) => {
+                            turned_pair(form, [q(i), k(j)], &|q| turned(q, i), &|k| turned(k, j))
                         }
                         _ => linear_pair(form, rotation.as_ref(), [q(i), k(j)], [at(i), at(j)]),
                     };
@@ -135,8 +137,8 @@ fn linear_pair(
     [rotation.score(&q, &k, m - n), dot(&q, &k)]
 }
 
-/// The same where queries and keys turn by what was read.
-fn selected_pair(
+/// The same where queries and keys turn by what was read, or by sums of frequencies.
+fn turned_pair(
     form: LinearForm,
     [q, k]: [&[f64]; 2],
     turn_query: &dyn Fn(&[f64]) -> Vec<f64>,

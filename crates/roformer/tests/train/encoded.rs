@@ -15,7 +15,7 @@ fn rotary_embedding_is_dropped_or_extended() {
     begin(&first, &settings, &data).unwrap().go(go_on).unwrap();
     let onto = |name: &str, from: &str, encoding: &str| {
         let still = Settings { lr: 1e-30, min_lr: 0.0, weight_decay: 0.0, steps: 1, ..settings.clone() };
-        let start = Start::Encoded(folder.0.join(from).join("last"), Encoding::parse(encoding)?);
+        let start = Start::Encoded(folder.0.join(from).join("last"), Box::new(Encoding::parse(encoding)?));
         let mut run = Run::begin(folder.0.join(name), &still, &start, &data, |_| {})?;
         run.go(go_on)?;
         Ok::<_, Error>(run.trainer().settings().encoding.clone())

@@ -31,7 +31,7 @@ fn learned_positions_are_stretched() {
             .map(|out| out.last_hidden_state)
     };
     // Texts of up to n tokens have the bits that they had; longer ones, up to n², can be read now.
-    let run = onto("second", Start::Encoded(first.join("last"), asked.clone()), 40).unwrap();
+    let run = onto("second", Start::Encoded(first.join("last"), Box::new(asked.clone())), 40).unwrap();
     assert_eq!(run.trainer().settings().encoding, "hierarchical:positions=8,alpha=0.3");
     drop(run);
     let (short, long) = (last("first"), last("second"));
@@ -73,9 +73,9 @@ fn learned_positions_are_stretched() {
         error.contains("block is 9; expected at most 8") && error.contains("stretches learned ones to 64"),
         "{error}"
     );
-    let error = refused(Start::Encoded(first.join("last"), asked.clone()), 65);
+    let error = refused(Start::Encoded(first.join("last"), Box::new(asked.clone())), 65);
     assert!(error.contains("block is 65; expected at most 64, the square of the 8 positions"), "{error}");
-    let error = refused(Start::Encoded(folder.0.join("second/last"), asked), 8);
+    let error = refused(Start::Encoded(folder.0.join("second/last"), Box::new(asked)), 8);
     assert!(error.contains("whose encoding is hierarchical"), "{error}");
     // Fewer tokens than the table has rows keep all of them.
     onto("fourth", Start::Checkpoint(first.join("last")), 5).unwrap();

@@ -43,6 +43,7 @@ fn builder(is_read_after: bool) -> Builder<f32> {
         chunk: None,
         dropout: 0.0,
         terms: Default::default(),
+        distant: None,
     });
     let columns = before.unwrap_or_else(|| read(&mut builder));
     let sum = builder.sum(attended, columns);
