@@ -6,8 +6,8 @@
 
 use super::Operation;
 use super::{
-    attend, dense, fire, forget, linear, log_bias, lookup, loss, neighbours, pointwise, polar, power_bias,
-    receptive, rotate, rows, similarity,
+    across, attend, dense, fire, forget, linear, log_bias, lookup, loss, neighbours, pointwise, polar,
+    power_bias, receptive, rotate, rows, similarity,
 };
 
 /// A number type for which an operation is compiled here.
@@ -47,6 +47,6 @@ compiled! {
     log_bias::LogBias, lookup::Tokens, loss::Classes, pointwise::Activate, pointwise::Gate, pointwise::Times, pointwise::Dropout,
     fire::Fire, forget::Accumulate, polar::Spread, polar::Firsts, power_bias::PowerBias,
     neighbours::Neighbours, receptive::Frequencies, rows::Beside, rows::Means, rows::Last;
-    attend::Softmax, dense::Constant, linear::Features, linear::Linear, lookup::Positions, loss::Vocabulary,
+    across::Crossing, attend::Softmax, dense::Constant, linear::Features, linear::Linear, lookup::Positions, loss::Vocabulary,
     pointwise::Norm, rotate::Rotate, rows::Scaled, similarity::PairLoss
 }

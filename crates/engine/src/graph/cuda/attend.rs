@@ -8,7 +8,7 @@ use crate::ops::Real;
 use crate::ops::cuda::product::Storage;
 use crate::ops::cuda::training::attention::{self, Attention, Gradients, Rows, Segments};
 use crate::ops::cuda::training::tensor;
-use crate::ops::cuda::{check_cap, check_chunks};
+use crate::ops::cuda::{check_cap, check_chunks, no_encoder};
 use gpu::Span;
 
 impl<T: Real> Softmax<T> {
@@ -28,6 +28,9 @@ impl<T: Real> Softmax<T> {
         let length = joined.rows / batch;
         check_chunks(chunk, length)?;
         check_cap(terms.cap)?;
+        if self.is_of_source {
+            return Err(no_encoder());
+        }
         for (term, encoding) in [(terms.pairs, "fire"), (terms.gate, "forget")] {
             if term.is_some() {
                 return Err(Error::Device(format!(
