@@ -38,6 +38,8 @@ from roformer import collect, fnv1a, hashed, line, measure, padding, real
 OUT = Path(__file__).resolve().parent / "families"
 # By how much f32 may deviate from f64 at most, as a part of the largest number: norms of heads of two features magnify.
 MOST = 1e-4
+# A target that counts for nothing.
+IGNORED = 2**32 - 1
 # Cases of each family that are stored.
 STORED = 6
 
@@ -223,7 +225,7 @@ def make_case(case, tensors):
 
 def following(tokens):
     """What a causal model is to say at each place: the next token, and nothing at the last."""
-    return torch.cat([tokens[:, 1:], torch.full_like(tokens[:, :1], 2**32 - 1)], dim=1)
+    return torch.cat([tokens[:, 1:], torch.full_like(tokens[:, :1], IGNORED)], dim=1)
 
 
 def make_gradients(case, tensors):
@@ -231,7 +233,14 @@ def make_gradients(case, tensors):
     model = widened(with_hashed_weights(build(case), case))
     inputs = make_inputs(case, model.config)
     random = numpy.random.default_rng(fnv1a(case.name) + 1)
-    if "ForSequence" in case.head:
+    more = {}
+    if case.head == "ForConditionalGeneration":
+        # The last text is shorter, and every token is told from those before it.
+        targets = torch.from_numpy(random.integers(0, model.config.vocab_size, (case.batch, case.length)))
+        targets[-1, case.length // 2 :] = -100
+        inputs["decoder_input_ids"] = model._shift_right(targets)
+        more = {"decoder_ids": inputs["decoder_input_ids"].tolist(), "mask": inputs["attention_mask"].tolist()}
+    elif "ForSequence" in case.head:
         targets = torch.from_numpy(random.integers(0, model.config.num_labels, case.batch))
     else:
         most = model.config.vocab_size if "LM" in case.head else model.config.num_labels
@@ -253,9 +262,9 @@ def make_gradients(case, tensors):
         "batch": case.batch,
         "ids": inputs["input_ids"].tolist(),
         "token_types": inputs["token_type_ids"].tolist() if case.types else None,
-        "targets": (following(targets) if is_causal else targets).tolist(),
+        "targets": torch.where(targets == -100, IGNORED, following(targets) if is_causal else targets).tolist(),
         "loss": loss.item(),
-    }
+    } | more
 
 
 # ------------------------------------------------------------------------ files
@@ -371,16 +380,23 @@ def hand_over(arguments):
     for family in arguments.families:
         drawn = (configs.draw(family, n) for n in range(100))
         # The first, or the first with soft caps where the family has them.
-        case = max((case for case in drawn if "LM" in case.head), key=caps, default=None)
+        written = ("LM", "ForConditionalGeneration")
+        case = max((case for case in drawn if any(name in case.head for name in written)), key=caps, default=None)
         if case is None:
-            continue  # T5 is trained for vectors of texts alone.
+            continue
         config = json.loads(build(case).config.to_json_string()) | {"vocab_size": 300}
-        is_masked = configs.is_masked(case.family, case.head)
+        is_masked, is_read = configs.is_masked(case.family, case.head), case.head == "ForConditionalGeneration"
         tokenizer = ["wordpiece", "--vocab-size", "200"] if is_masked else ["characters"]
-        task = "masked" if is_masked else "causal"
+        task = "sequences" if is_read else "masked" if is_masked else "causal"
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "config.json").write_text(json.dumps(config))
-            command = [arguments.hand_over, "train", "--config", f"{folder}/config.json", "--data", "golden/README.md",
+            data = Path("golden/README.md")
+            if is_read:
+                lines = [text for text in data.read_text().splitlines() if text]
+                data = Path(folder, "pairs.jsonl")
+                pairs = (json.dumps({"source": a, "target": b}) for a, b in zip(lines, lines[1:]))
+                data.write_text("\n".join(pairs))
+            command = [arguments.hand_over, "train", "--config", f"{folder}/config.json", "--data", str(data),
                        "--task", task, "--steps", "3", "--block", "20", "--batch", "4", "--tokenizer", *tokenizer,
                        "--out", f"{folder}/out"]
             done = subprocess.run(command, capture_output=True, text=True)
@@ -389,10 +405,12 @@ def hand_over(arguments):
             model, info = getattr(transformers, configs.class_of(case.family, case.head)).from_pretrained(
                 f"{folder}/out/last", attn_implementation="eager", output_loading_info=True)
             assert not any(info.values()), info
-            ids = torch.arange(5, 24).reshape(1, -1)
-            given = torch.tensor(forward(arguments.hand_over, f"{folder}/out/last", {"input_ids": ids})["logits"])
+            inputs = {"input_ids": torch.arange(5, 24).reshape(1, -1)}
+            if is_read:
+                inputs["decoder_input_ids"] = torch.arange(7, 19).reshape(1, -1)
+            given = torch.tensor(forward(arguments.hand_over, f"{folder}/out/last", inputs)["logits"])
         with torch.no_grad():
-            exact = model.eval()(input_ids=ids).logits
+            exact = model.eval()(**inputs).logits
         difference = (given.reshape(exact.shape) - exact).abs().max() / exact.abs().max()
         print(f"{family}: handed over, {difference:.1e} from what transformers makes of it")
         assert difference < 5e-6

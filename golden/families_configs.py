@@ -443,6 +443,14 @@ GRADIENTS = {"DebertaV2": [
 ], "Gemma3": [GEMMA3, GEMMA3 | {"final_logit_softcapping": 1.5}]}
 
 
+# A T5 with its decoder: a gate and tied outputs, which are scaled; neither, fewer layers that read, another first token.
+SEQUENCES = [
+    T5_SIZES | {"num_decoder_layers": 1, "pad_token_id": 0, "decoder_start_token_id": 0},
+    T5_SIZES | {"num_layers": 1, "num_decoder_layers": 2, "feed_forward_proj": "relu", "pad_token_id": 1,
+                "decoder_start_token_id": 2, "tie_word_embeddings": False},
+]
+
+
 def gradient_cases():
     """Two models or more of each family whose gradients are compared, with different heads."""
     for family, heads in {
@@ -466,3 +474,6 @@ def gradient_cases():
             count += 1
             types = family == "XLNet"
             yield replace(case, name=f"{case.name}-gradients", config=config, batch=2, length=9, pad=None, types=types)
+    for number, (config, pad) in enumerate(zip(SEQUENCES, ("right", "left"))):
+        name, head = f"t5-{number}-sequences-gradients", "ForConditionalGeneration"
+        yield Case(name, "T5", head, config, batch=3, length=9, pad=pad, types=False)

@@ -65,7 +65,7 @@ def train(
 ) -> Trained:
     """Trains a model on text, as `roformer train` does: the names are those of its flags, and so are the defaults.
 
-    `data` are files and folders of text or JSON Lines. `settings` are `task` (causal, masked, classification or similarity),
+    `data` are files and folders of text or JSON Lines. `settings` are `task` (causal, masked, classification, similarity or sequences),
     `steps`, `layers`, `width`, `heads`, `block`, `batch`, `lr`, `seed` and all others of `python -m rotary train --help`, with
     `_` for `-`; `from_` is `--from`. `progress` is True for a line on stderr, or a function that is called with a dict after
     every step and evaluation.

@@ -11,7 +11,8 @@ pub fn config(path: &Path) -> Result<Vec<u8>, Failure> {
     if path == Path::new("-") {
         return limited(std::io::stdin().lock(), "standard input");
     }
-    if path.is_dir() && has_older(path) {
+    // Without a config.json it has a bert_config.json, or nothing: then what was meant is said.
+    if path.is_dir() && path.join("config.json").symlink_metadata().is_err() {
         return Ok(Blueprint::config_of(path)?);
     }
     let path: PathBuf = if path.is_dir() { path.join("config.json") } else { path.to_path_buf() };

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{json, lines, refused, roformer, root, succeeds};
+use common::{Folder, json, lines, refused, roformer, root, succeeds};
 use serde_json::Value;
 
 const T5: &str = "golden/families/tiny-t5";
@@ -46,6 +46,41 @@ fn texts_are_written() {
     let vectors = roformer(&["embed", "--model", T5, "--input", "-", "--json"], b"a b c\nd e\n");
     assert_eq!((vectors.code, vectors.error.as_str()), (0, ""));
     assert!(lines(&vectors.out).iter().all(|line| line["embedding"].as_array().unwrap().len() == 12));
+}
+
+/// Trained to write one text of another, it is used as it was before, and trained on.
+#[test]
+fn it_is_trained_to_write_one_text_of_another() {
+    let folder = Folder::new("sequences");
+    let pair = |text: &str| format!("{{\"source\": \"{text}\", \"target\": \"{}\"}}\n", &text[..1]);
+    let data = folder.path("pairs.jsonl");
+    std::fs::write(&data, ["a b", "c d e", "f", "g h"].map(pair).concat()).unwrap();
+    let flags = ["--task", "sequences", "--data", &data, "--steps", "3", "--block", "6", "--batch", "2"];
+    let train = |from: &str, out: &str| {
+        let own = ["train", "--from", from, "--out", out, "--validation", "0.25", "--device", "cpu"];
+        let run = roformer(&[&own[..], &flags].concat(), b"");
+        assert_eq!(run.code, 0, "{}", run.error);
+        run
+    };
+    let (first, second) = (folder.path("first"), folder.path("second"));
+    let run = train(T5, &first);
+    assert!(run.error.contains("on 4 pairs, 12 tokens"), "{}", run.error);
+    let model = format!("{first}/best");
+    assert!(run.out.contains(&format!("roformer generate --model {model} --max-tokens 6")), "{}", run.out);
+    succeeds(&["generate", "--model", &model, "--temperature", "0", "--max-tokens", "6", "a b"]);
+    let object = json(&["forward", "--model", &model, "--ids", "3,1", "--decoder-ids", "0,5", "--json"]);
+    assert!(object["logits"][0][1].as_array().is_some_and(|scores| scores.len() == 17));
+    train(&model, &second);
+    let (third, text) = (folder.path("third"), folder.path("text.txt"));
+    std::fs::write(&text, "a b c d\n".repeat(20)).unwrap();
+    for task in ["causal", "masked"] {
+        let own = ["train", "--from", T5, "--task", task, "--data", &text, "--out", &third];
+        refused(&own, &["--task", "t5", "sequences"]);
+    }
+    refused(
+        &["train", "--task", "sequences", "--data", &data, "--out", &third],
+        &["--task", "roformer", "T5"],
+    );
 }
 
 #[test]

@@ -271,7 +271,7 @@ fn info_says_what_a_folder_holds() {
             "num_hidden_layers": 2, "num_encoder_layers": null, "hidden_size": 16, "num_attention_heads": 2,
             "num_key_value_heads": null,
             "head_dim": 8, "intermediate_size": 37, "hidden_act": "gelu", "vocab_size": 40, "embedding_size": 16,
-            "type_vocab_size": 2, "max_position_embeddings": 48, "rotary_value": false, "is_decoder": false,
+            "type_vocab_size": 2, "max_position_embeddings": 48, "positions": 48, "rotary_value": false, "is_decoder": false,
             "add_cross_attention": false, "tie_word_embeddings": true,
             "position_encoding": "rotary", "attention": "softmax", "sentence_transformers": null,
             "rope": {"rope_type": "default", "pairing": "interleaved", "base": 10000.0, "head_dim": 8, "rotary_dim": 8},
@@ -283,6 +283,17 @@ fn info_says_what_a_folder_holds() {
     let out = succeeds(&["info", BIN]);
     for word in ["RoFormerForMaskedLM", "masked_lm", "gelu", "interleaved, base 10000", "5,826", "encoder"] {
         assert!(out.contains(word), "`{word}` is not in:\n{out}");
+    }
+    for (model, positions) in [
+        ("golden/roformer/tiny-bin", "made for texts of up to 48 tokens"),
+        ("golden/families/tiny-bert", "learned, 40 of them"),
+        // Its table has two rows more, which no text uses.
+        ("golden/families/tiny-roberta", "learned, 40 of them"),
+        ("golden/families/tiny-t5", "t5, made for texts of up to 512 tokens"),
+        ("golden/families/tiny-xlnet", "xlnet"),
+    ] {
+        let out = succeeds(&["info", model]);
+        assert!(out.contains(&format!("positions    {positions}\n")), "{model}:\n{out}");
     }
 }
 
@@ -310,6 +321,32 @@ fn decoders_run_and_are_described() {
         assert_eq!((&facts["head"], &facts["is_decoder"]), (&json!(head), &json!(true)));
         assert_eq!((&facts["num_key_value_heads"], &facts["warnings"]), (&json!(2), &json!([])));
         assert_eq!(facts["rope"]["pairing"], "half");
+    }
+}
+
+/// A folder without a model, and that of a run, whose models are in folders of their own: one line says what to name.
+#[test]
+fn a_folder_without_a_model_says_so() {
+    let folder = Folder::new("no-model");
+    let empty = folder.model("empty", &[("notes.txt", b"nothing")]);
+    let run = folder.model("run", &[("state.json", b"{}")]);
+    for (path, words) in
+        [(&empty, &["config.json", "no such file", "configuration"][..]), (&run, &["no such file"])]
+    {
+        for command in [&["info"][..], &["inspect"], &["forward", "--ids", "1", "--model"]] {
+            refused(&[command, &[path.as_str()]].concat(), words);
+        }
+    }
+    for name in ["last", "best"] {
+        let model = folder.model(&format!("run/{name}"), &[("config.json", b"{}")]);
+        for command in [
+            &["info"][..],
+            &["inspect"],
+            &["generate", "a", "--model"],
+            &["forward", "--ids", "1", "--model"],
+        ] {
+            refused(&[command, &[run.as_str()]].concat(), &["folder of a training run", &model]);
+        }
     }
 }
 

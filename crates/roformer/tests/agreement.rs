@@ -6,7 +6,7 @@ use roformer::blueprint::{
 };
 use roformer::encoding::{Encoding, Hierarchical, Learned, Merge, Rotary, Shaw, ShawTables, Sinusoidal, T5};
 use roformer::graph::{Batch, FeatureMap, IGNORE, Parameters as Layout};
-use roformer::model::{Call, Hashed, Input, Model, Parameters};
+use roformer::model::{Call, Encoded, Hashed, Input, Model, Parameters};
 use roformer::network::{Laid, Network, Task};
 use roformer::ops::Real;
 use rope::Pairing;
@@ -367,6 +367,56 @@ fn a_model_gives_what_the_graph_that_trains_it_gives() {
         }
     }
     assert!(count > 500, "{count}");
+}
+
+/// A T5 with its decoder: what is read and what is written of it, at once, is what the graph gives that trains both.
+#[test]
+fn an_encoder_and_its_decoder_give_what_the_graph_gives() {
+    fn check<T: Real>(form: &str, is_tied: bool, bound: f64) {
+        let config = format!(
+            r#"{{"model_type": "t5", "vocab_size": {VOCABULARY}, "d_model": 20, "d_kv": 8, "d_ff": 40, "num_layers": 1,
+                "num_decoder_layers": 2, "num_heads": 3, "relative_attention_num_buckets": 9,
+                "relative_attention_max_distance": 6, "feed_forward_proj": "{form}", "tie_word_embeddings": {is_tied}}}"#
+        );
+        let network = Network::from_config(config.as_bytes(), Task::Language, None).unwrap();
+        let mut laid = network.build::<T>(BATCH, LENGTH, LONGEST).unwrap();
+        let layout = laid.graph.layout().clone();
+        let mut numbers = vec![T::ZERO; layout.len()];
+        layout.initialise(7, &mut numbers);
+        let spread = |(index, x): (usize, &mut T)| *x = *x * T::of(4.0) + T::of((index % 13) as f64 * 0.01);
+        numbers.iter_mut().enumerate().for_each(spread);
+        laid.graph.parameters_mut().copy_from_slice(&numbers);
+        let id = |index: usize| (index * 7 % VOCABULARY) as u32;
+        let ids: Vec<u32> = (0..BATCH * LENGTH).map(id).collect();
+        let source: Vec<u32> = (0..BATCH * LENGTH).map(|index| id(index + 5)).collect();
+        // Padding before the first text that is read, and after the second.
+        let source_mask: Vec<bool> =
+            (0..BATCH * LENGTH).map(|index| (2..BATCH * LENGTH - 3).contains(&index)).collect();
+        let batch = Batch {
+            ids: ids.clone(),
+            targets: ids.clone(),
+            source: source.clone(),
+            source_mask: source_mask.clone(),
+            ..Batch::default()
+        };
+        laid.set(batch).unwrap();
+        let loss = laid.graph.forward();
+        let trained = Trained { layout, numbers };
+        let model = Model::<T>::from_parameters(network.described(), &trained).unwrap();
+        let input = |ids, mask| Input { ids, batch: BATCH, token_types: None, mask };
+        let read = model.encode(&input(&source, Some(&source_mask[..]))).unwrap().last_hidden_state;
+        let encoded = Encoded { hidden: &read, mask: Some(&source_mask) };
+        let output = model.forward_with(&input(&ids, None), encoded).unwrap();
+        let all = [true; BATCH * LENGTH];
+        let apart = difference(&output.last_hidden_state, laid.graph.value(laid.hidden), &all);
+        assert!(apart <= bound, "{form}: {apart:e} from what the graph gives");
+        let given = cross_entropy(&output.logits.unwrap().scores, &ids, &all);
+        assert!((loss - given).abs() <= bound * given, "{form}: a loss of {loss}, not {given}");
+    }
+    for (form, is_tied) in [("gated-gelu", true), ("relu", false)] {
+        check::<f64>(form, is_tied, 1e-10);
+        check::<f32>(form, is_tied, 1e-5);
+    }
 }
 
 /// LongRoPE has frequencies for short texts and others for long ones: when a text in a cache passes the bound, in a step of any

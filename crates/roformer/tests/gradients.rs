@@ -50,6 +50,7 @@ fn lay(network: &Network) -> Laid<f64> {
     let id = |index: usize, limit: usize| (mix(index as u64) % limit as u64) as u32;
     let classes = network.task.classes().unwrap_or(VOCABULARY);
     let places = network.task.targets(texts, LENGTH);
+    let source = if network.blueprint.encoder.is_some() { tokens } else { 0 };
     let target =
         |index: usize| if places > BATCH && index % 5 == 4 { IGNORE } else { id(index + 100, classes) };
     let batch = Batch {
@@ -62,6 +63,9 @@ fn lay(network: &Network) -> Laid<f64> {
         // The last text is shorter; the second pair, where there are pairs, is left out.
         mask: (0..tokens).map(|index| index < tokens - 2 && ![2, 3].contains(&(index / LENGTH))).collect(),
         positions: network.blueprint.encoding.as_encode::<f64>().positions(LENGTH, 3, 4).unwrap_or_default(),
+        source: (0..source).map(|index| id(index + 200, VOCABULARY)).collect(),
+        // The first text that is read begins with padding, the last one ends with it.
+        source_mask: (0..source).map(|index| index > 1 && index < source - 1).collect(),
         ..Batch::default()
     };
     laid.set(batch).unwrap();
@@ -190,6 +194,39 @@ fn gradients_of_every_encoding_under_softmax() {
             }
             check(&format!("{name}, causal {is_causal}"), &network);
         }
+    }
+}
+
+/// Scores of attention and of the vocabulary that come near their caps.
+#[test]
+fn gradients_through_soft_caps() {
+    for label in ["rotary", "t5", "forget", "shaw", "deberta", "fire"] {
+        let network = network(Encoding::parse(label).unwrap()).with(|own| {
+            (own.score_cap, own.output.cap) = (Some(0.3), Some(0.8));
+            own.direction = Direction::Causal;
+        });
+        check(&format!("{label}, capped"), &network);
+    }
+}
+
+/// A T5 with its decoder, in each of its forms.
+#[test]
+fn gradients_of_a_decoder_with_its_encoder() {
+    for (form, is_tied, layers) in
+        [("gated-gelu", true, [2, 1]), ("relu", false, [1, 2]), ("gelu", true, [1, 1])]
+    {
+        let config = format!(
+            r#"{{"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "vocab_size": {VOCABULARY}, "d_model": 8,
+                "d_kv": 3, "d_ff": 10, "num_layers": {}, "num_decoder_layers": {}, "num_heads": 2, "feed_forward_proj": "{form}",
+                "relative_attention_num_buckets": 4, "relative_attention_max_distance": 5, "tie_word_embeddings": {is_tied}}}"#,
+            layers[0], layers[1]
+        );
+        let network = Network::from_config(config.as_bytes(), Task::Language, None).unwrap();
+        check(form, &Network { dropout: 0.0, ..network.clone() });
+        // With dropout, which chance decides alike at every step.
+        let mut laid = lay(&network);
+        laid.graph.batch().is_training = true;
+        check_laid(&format!("{form}, with dropout"), laid);
     }
 }
 

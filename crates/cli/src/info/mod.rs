@@ -154,8 +154,11 @@ fn facts(folder: &Path) -> Result<Map<String, Value>, Failure> {
         FIELDS.iter().map(|&field| (field.to_string(), section[field].clone())).collect();
     facts.insert("architecture".into(), config["architectures"][0].clone());
     facts.insert("head".into(), Value::Null);
+    facts.insert("positions".into(), Value::Null);
     if let Some(blueprint) = &blueprint {
         facts.extend(sizes(blueprint));
+        // XLNet's file says nothing of it.
+        facts.insert("positions".into(), json!(Some(blueprint.longest).filter(|&longest| longest > 1)));
         for (field, value) in
             [("hidden_act", blueprint.activation.name()), ("model_type", blueprint.family.model_type())]
         {

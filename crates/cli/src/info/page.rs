@@ -43,9 +43,13 @@ pub fn print(out: &mut impl Write, facts: &Value) -> Result<()> {
     });
     let kind = facts["attention"].as_str().filter(|&kind| kind != "softmax").map(String::from);
     line("attention", vec![sees, kind, is("add_cross_attention").then(|| "cross-attention".into())])?;
-    if facts["position_encoding"].as_str().is_some_and(|name| name != "rotary") {
-        line("positions", vec![with("position_encoding", "#")])?;
-    }
+    let encoding = with("position_encoding", "#").filter(|name| name != "rotary");
+    // Learned positions come to an end; of others a file only says for which texts the model was made.
+    let positions = match encoding.as_deref() {
+        Some("learned") => with("positions", "# of them"),
+        _ => with("positions", "made for texts of up to # tokens"),
+    };
+    line("positions", vec![encoding, positions])?;
     match facts["rope"]["layer_types"].as_object() {
         None => line("rope", rope(&facts["rope"], is("rotary_value")))?,
         Some(layers) => {

@@ -20,10 +20,11 @@ use std::sync::atomic::Ordering;
 
 /// Train a model on text
 ///
-/// Four tasks. causal: the next token, from text files or JSON Lines with "text". masked: hidden words, from the same.
+/// Five tasks. causal: the next token, from text files or JSON Lines with "text". masked: hidden words, from the same.
 /// classification: the label of a text or of a pair, from JSON Lines with "text", "label" and perhaps "pair", or from a
 /// folder that has a folder of texts for each label. similarity: vectors of sentences, from JSON Lines with "a", "b" and
-/// perhaps "score", a cosine; without scores each pair is told apart from the others of its batch.
+/// perhaps "score", a cosine; without scores each pair is told apart from the others of its batch. sequences: to write one text of
+/// another, from JSON Lines with "source" and "target", with a T5 that --from or --config names.
 ///
 /// A tenth of the text is kept from training, and the model is evaluated on it as it goes. DIR/best and DIR/last are models
 /// that the other commands and transformers load; DIR/metrics.jsonl has a line for every tenth step and every evaluation. A
@@ -114,7 +115,7 @@ fn check_batches(settings: &Settings, processes: usize) -> Result<(), Failure> {
 /// The settings that were given. Those that were not are the library's, or those of the run that is resumed.
 #[derive(Args, Serialize)]
 struct Given {
-    /// What the model learns: causal, masked, classification or similarity [default: causal]
+    /// What the model learns: causal, masked, classification, similarity or sequences [default: causal]
     #[arg(long, value_name = "TASK")]
     #[serde(skip_serializing_if = "Option::is_none")]
     task: Option<String>,

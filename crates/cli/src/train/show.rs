@@ -139,6 +139,13 @@ impl Show {
                 };
                 writeln!(out, "use it: roformer generate --model {folder} --max-tokens {tokens} 'Some text'")
             }
+            Goal::Sequences => {
+                writeln!(
+                    out,
+                    "it has seen {block} tokens at a time: of longer texts it has seen the beginning"
+                )?;
+                writeln!(out, "use it: roformer generate --model {folder} --max-tokens {block} 'Some text'")
+            }
             Goal::Masked => writeln!(out, "use it: roformer fill-mask --model {folder} 'Some [MASK] text'"),
             Goal::Classification => writeln!(out, "use it: roformer classify --model {folder} 'Some text'"),
             Goal::Similarity => {
@@ -157,7 +164,7 @@ fn what(trainer: &Trainer) -> String {
         Goal::Classification => {
             format!("{} texts with {} labels, {tokens} tokens", data.rows(), data.labels().len())
         }
-        Goal::Similarity => format!("{} pairs, {tokens} tokens", data.rows()),
+        Goal::Similarity | Goal::Sequences => format!("{} pairs, {tokens} tokens", data.rows()),
     }
 }
 

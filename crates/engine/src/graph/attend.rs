@@ -1,6 +1,6 @@
 //! Softmax attention over joined queries, keys and values, with its position terms.
 
-use super::{Builder, Far, Gradients, Operation, Rotation, Value, Values};
+use super::{Batch, Builder, Far, Gradients, Operation, Rotation, Value, Values};
 use crate::attention::softmax::{Chunks, Heads, Mask, Reach, Shape};
 use crate::attention::{
     self, Attention, Bias, Dropout, Pairs, Path, PathGradients, Place, Segments, Table, TermGradients, merge,
@@ -142,7 +142,8 @@ impl<T: Real> Builder<T> {
         let site = self.site();
         let starts = vec![0; attend.batch];
         let other = attend.distant.map(|_| [out, lse].map(|value| vec![T::ZERO; value.size()]));
-        self.add(Softmax { attend, out, lse, other, site, starts, workspace: None });
+        let is_of_source = self.is_of_source;
+        self.add(Softmax { attend, out, lse, other, site, is_of_source, starts, workspace: None });
         out
     }
 }
@@ -155,6 +156,8 @@ pub(super) struct Softmax<T> {
     /// The results over keys that are far away, and the logarithms of their sums, where those are summed apart.
     pub(super) other: Option<[Vec<T>; 2]>,
     pub(super) site: u64,
+    /// Whether the texts are those of the batch's source.
+    pub(super) is_of_source: bool,
     /// `[batch]`: the first token of each text that is there.
     pub(super) starts: Vec<usize>,
     pub(super) workspace: Option<attention::Workspace<T>>,
@@ -165,6 +168,11 @@ impl<T: Real> Softmax<T> {
     fn offsets(&self) -> [usize; 3] {
         let Attend { heads, key_heads, head_dim, .. } = self.attend;
         [0, heads * head_dim, (heads + key_heads) * head_dim]
+    }
+
+    /// Which tokens are real, as a batch says it.
+    fn real<'a>(&self, batch: &'a Batch) -> &'a [bool] {
+        if self.is_of_source { &batch.source_mask } else { &batch.mask }
     }
 
     fn attention<'a>(&'a self, values: &'a Values<T>) -> Attention<'a, T> {
@@ -191,7 +199,7 @@ impl<T: Real> Softmax<T> {
             k,
             v,
             mask: Mask {
-                keys: (!given.mask.is_empty()).then_some(&given.mask[..]),
+                keys: Some(self.real(given)).filter(|mask| !mask.is_empty()),
                 reach,
                 window: self.near(),
                 chunks: self.attend.chunk.map(|size| Chunks { size, starts: &self.starts }),
@@ -269,10 +277,11 @@ impl<T: Real> Operation<T> for Softmax<T> {
     fn forward(&mut self, values: &mut Values<T>) {
         let mut workspace = self.workspace();
         let length = self.attend.joined.rows / self.attend.batch;
-        match values.batch.mask.is_empty() {
+        let real = self.real(&values.batch);
+        match real.is_empty() {
             true => self.starts.fill(0),
             false => {
-                let starts = Chunks::starts(&values.batch.mask, length);
+                let starts = Chunks::starts(real, length);
                 self.starts.iter_mut().zip(starts).for_each(|(start, first)| *start = first);
             }
         }

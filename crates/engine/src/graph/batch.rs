@@ -16,6 +16,10 @@ pub struct Batch {
     pub scores: Vec<f32>,
     /// Which tokens are real, `[batch, length]`; empty for all.
     pub mask: Vec<bool>,
+    /// The ids of what an encoder reads before the tokens are written, `[batch, source length]`; empty where there is none.
+    pub source: Vec<u32>,
+    /// Which of those are real, `[batch, source length]`; empty for all.
+    pub source_mask: Vec<bool>,
     /// Where the tokens stand, `[length]`, the same for every text; empty for 0, 1, 2 and so on.
     pub positions: Vec<u32>,
     /// The seed of chance.

@@ -6,7 +6,7 @@
 
 use super::Operation;
 use super::{
-    angles, attend, dense, digits, fire, forget, linear, log_bias, lookup, loss, neighbours, pointwise,
+    across, angles, attend, dense, digits, fire, forget, linear, log_bias, lookup, loss, neighbours, pointwise,
     polar, power_bias, receptive, rotate, rows, similarity, turns,
 };
 
@@ -47,6 +47,6 @@ compiled! {
     digits::DigitRows, log_bias::LogBias, lookup::Tokens, loss::Classes, pointwise::Activate, pointwise::Gate, pointwise::Times, pointwise::Dropout,
     fire::Fire, forget::Accumulate, polar::Spread, polar::Firsts, power_bias::PowerBias,
     neighbours::Neighbours, receptive::Frequencies, rows::Beside, rows::Means, rows::Last, turns::Turn;
-    angles::SumAngles, attend::Softmax, dense::Constant, linear::Features, linear::Linear, lookup::Positions, loss::Vocabulary,
+    across::Crossing, angles::SumAngles, attend::Softmax, dense::Constant, linear::Features, linear::Linear, lookup::Positions, loss::Vocabulary,
     pointwise::Norm, rotate::Rotate, rows::Scaled, similarity::PairLoss
 }

@@ -9,17 +9,18 @@ use std::sync::Arc;
 pub type Rows = [(u32, f64); 3];
 
 impl<T: Real> Builder<T> {
-    /// The rows of a table `[vocabulary, width]` that the batch's ids name, `[batch · length, width]`.
+    /// The rows of a table `[vocabulary, width]` that the batch's ids name, or those of its source, `[batch · length, width]`.
     pub fn tokens(&mut self, table: Parameter, rows: usize, width: usize) -> Value {
         let out = self.value(rows, width);
-        self.add(Tokens { table, is_type: false, out });
+        let ids = if self.is_of_source { Ids::Source } else { Ids::Own };
+        self.add(Tokens { table, ids, out });
         out
     }
 
     /// The same for the batch's segments.
     pub fn types(&mut self, table: Parameter, rows: usize, width: usize) -> Value {
         let out = self.value(rows, width);
-        self.add(Tokens { table, is_type: true, out });
+        self.add(Tokens { table, ids: Ids::Types, out });
         out
     }
 
@@ -37,15 +38,27 @@ impl<T: Real> Builder<T> {
     }
 }
 
+/// Which numbers of a batch name rows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ids {
+    Own,
+    Types,
+    Source,
+}
+
 pub(super) struct Tokens {
     pub(super) table: Parameter,
-    pub(super) is_type: bool,
+    pub(super) ids: Ids,
     pub(super) out: Value,
 }
 
 impl Tokens {
     fn ids<'a, T: Real>(&self, values: &'a Values<T>) -> &'a [u32] {
-        if self.is_type { &values.batch.types } else { &values.batch.ids }
+        match self.ids {
+            Ids::Own => &values.batch.ids,
+            Ids::Types => &values.batch.types,
+            Ids::Source => &values.batch.source,
+        }
     }
 }
 

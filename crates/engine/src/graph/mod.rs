@@ -17,6 +17,7 @@
 //! pointwise.rs   norms, activations, dropout
 //! rotate.rs      rotary embedding, with fixed or learned frequencies
 //! attend.rs      softmax attention with its position terms
+//! across.rs      softmax attention to what an encoder gave
 //! linear.rs      linear attention and its feature maps
 //! loss.rs        cross-entropy
 //! log_bias.rs    a bias by the logarithm of the distance
@@ -44,6 +45,7 @@ macro_rules! lowered_in_cuda {
     };
 }
 
+mod across;
 mod angles;
 mod attend;
 mod batch;
@@ -71,6 +73,7 @@ mod rows;
 mod similarity;
 mod turns;
 
+pub use across::Across;
 pub use angles::Angles;
 pub use attend::{Attend, PathTerm, PolarTerm, SegmentTerm, TableTerm, Terms, TurnTerm};
 pub use batch::{Batch, IGNORE};
@@ -179,6 +182,8 @@ pub struct Builder<T: Real> {
     parameters: Parameters,
     /// Places where chance decides, counted so that each has numbers of its own.
     sites: u64,
+    /// Whether tokens and attention are those of the batch's source.
+    is_of_source: bool,
     loss: Option<Value>,
 }
 
@@ -191,6 +196,7 @@ impl<T: Real> Default for Builder<T> {
             last_linear: None,
             parameters: Parameters::default(),
             sites: 0,
+            is_of_source: false,
             loss: None,
         }
     }
@@ -243,6 +249,15 @@ impl<T: Real> Builder<T> {
     pub fn site(&mut self) -> u64 {
         self.sites += 1;
         self.sites
+    }
+
+    /// What `build` adds reads the batch's source in place of its own texts: [`tokens`](Builder::tokens) and
+    /// [`attend`](Builder::attend). An encoder is built so, before the decoder whose layers attend to it.
+    pub fn of_source<R>(&mut self, build: impl FnOnce(&mut Self) -> R) -> R {
+        self.is_of_source = true;
+        let built = build(self);
+        self.is_of_source = false;
+        built
     }
 
     /// Takes a value of one number as the loss: where the backward pass begins.

@@ -26,7 +26,22 @@ pub(crate) fn object(bytes: &[u8]) -> Result<Map<String, Value>> {
 /// The bytes of a configuration; no more than one can have.
 pub(crate) fn read_config(path: &Path) -> Result<Vec<u8>> {
     let bytes = read(path, rope::config::MAX_CONFIG_BYTES as u64)?;
-    bytes.ok_or_else(|| broken(path, "no such file; expected the configuration of a model"))
+    bytes.ok_or_else(|| broken(path, format!("no such file; expected {}", expected(path))))
+}
+
+/// What is expected where there is no configuration: the models of a training run are in folders of their own.
+fn expected(path: &Path) -> String {
+    let run = path.parent().filter(|folder| folder.join("state.json").is_file());
+    let model = ["best", "last"].into_iter().find_map(|name| {
+        let model = run?.join(name);
+        model.join("config.json").is_file().then_some(model)
+    });
+    match model {
+        Some(model) => {
+            format!("a model: this is the folder of a training run, whose model is {}", model.display())
+        }
+        None => "the configuration of a model".into(),
+    }
 }
 
 /// The fields of a configuration, with errors that name them.

@@ -5,7 +5,7 @@ use super::attention::mix;
 use crate::blueprint::{Blueprint, HeadNorms, NormKind, NormPlace};
 use crate::encoding::Sizes;
 use crate::error::Result;
-use crate::graph::{Builder, Init, Value};
+use crate::graph::{Across, Builder, Init, Value};
 use crate::ops::Real;
 
 /// The standard deviation of weights at first.
@@ -14,10 +14,15 @@ pub(super) const DEVIATION: f64 = 0.02;
 /// The embeddings of the batch's tokens, with codes of positions where the encoding has them, `[batch · length, width]`.
 pub(super) fn embed<T: Real>(blueprint: &Blueprint, builder: &mut Builder<T>, sizes: &Sizes) -> Value {
     let (names, tokens, width) = (blueprint.family.names(), sizes.batch * sizes.length, blueprint.embedding);
+    // An encoder's are its decoder's, too.
+    let known = builder.parameters().find(&format!("{}.weight", names.words));
     let mut add = |name: &str, rows: usize| {
         builder.parameters().add(format!("{name}.weight"), &[rows, width], Init::Normal(DEVIATION))
     };
-    let words = add(names.words, blueprint.vocabulary);
+    let words = match known {
+        Some(words) => words,
+        None => add(names.words, blueprint.vocabulary),
+    };
     let types = (blueprint.types > 0).then(|| add(names.types, blueprint.types));
     if !names.carried.is_empty() {
         builder.parameters().add(names.carried, &[blueprint.width], Init::Normal(DEVIATION));
@@ -48,11 +53,11 @@ pub(super) fn embed<T: Real>(blueprint: &Blueprint, builder: &mut Builder<T>, si
     }
 }
 
-/// One layer.
+/// One layer, which also attends to what an encoder gave where there is one, `[batch · length, width]`.
 pub(super) fn layer<T: Real>(
     network: &Network,
     builder: &mut Builder<T>,
-    x: Value,
+    (x, encoded): (Value, Option<Value>),
     layer: usize,
     sizes: &Sizes,
 ) -> Result<Value> {
@@ -75,7 +80,10 @@ pub(super) fn layer<T: Real>(
     let parts = |kind: &str| names.behind(layer, kind, blueprint.width);
     let out = stack(builder, mixed, parts, blueprint.width, blueprint.biases.output);
     let out = behind(builder, out, names.after[0]);
-    let sum = builder.sum(x, out);
+    let mut sum = builder.sum(x, out);
+    if let Some(encoded) = encoded {
+        sum = across(network, builder, [sum, encoded], layer, sizes);
+    }
     // Side by side, the feed-forward block reads what attention read.
     let (x, before) = match is_before {
         true => (sum, if blueprint.is_parallel { x } else { sum }),
@@ -94,6 +102,36 @@ pub(super) fn layer<T: Real>(
     let out = behind(builder, out, names.after[1]);
     let sum = builder.sum(x, out);
     Ok(if is_before { sum } else { norm(blueprint, builder, sum, &second) })
+}
+
+/// x and what attention to an encoder's output adds to it, both `[batch · length, width]`, with the norm before it.
+fn across<T: Real>(
+    network: &Network,
+    builder: &mut Builder<T>,
+    [x, encoded]: [Value; 2],
+    layer: usize,
+    sizes: &Sizes,
+) -> Value {
+    let (blueprint, dropout) = (&network.blueprint, network.dropout);
+    let (names, width, has_bias) =
+        (blueprint.family.names(), blueprint.query_width(), blueprint.biases.queries);
+    let [queries, keys, values, output, own_norm] = names.cross.map(|part| names.of_layer(layer, part));
+    let read = norm(blueprint, builder, x, &own_norm);
+    let queries = linear(builder, read, &queries, width, has_bias);
+    let parts = |kind: &str| [&keys, &values].map(|part| (format!("{part}.{kind}"), width)).to_vec();
+    let others = stack(builder, encoded, parts, 2 * width, has_bias);
+    let mixed = builder.attend_across(Across {
+        queries,
+        others,
+        batch: sizes.batch,
+        heads: blueprint.heads,
+        head_dim: blueprint.head_dim,
+        scale: blueprint.scale,
+        dropout,
+    });
+    let out = linear(builder, mixed, &output, blueprint.width, has_bias);
+    let out = builder.dropout(out, dropout);
+    builder.sum(x, out)
 }
 
 /// The first layer's output with the convolution over the embeddings, where there is one.

@@ -1,7 +1,7 @@
 //! Sizes that a network can have, and batches that fit it.
 
 use super::{Laid, Network, Outline, Task};
-use crate::blueprint::Blueprint;
+use crate::blueprint::{Blueprint, Mixing, NormPlace};
 use crate::encoding::Sizes;
 use crate::error::{Error, Result};
 use crate::graph::{Batch, IGNORE};
@@ -17,7 +17,10 @@ const LAYER: u128 = 2048;
 impl Network {
     /// About how many numbers its parameters and the values of a step are: asked about before any of them is made.
     fn numbers(&self, batch: usize, length: usize, longest: usize) -> u128 {
-        let Blueprint { vocabulary, embedding, width, wide, layers, .. } = self.blueprint;
+        let Blueprint { vocabulary, embedding, width, wide, .. } = self.blueprint;
+        // An encoder's are as wide as its decoder's.
+        let encoder = self.blueprint.encoder.as_ref().map_or(0, |encoder| encoder.layers);
+        let layers = self.blueprint.layers.saturating_add(encoder);
         let [batch, length, longest, vocabulary, embedding, width, wide, layers] =
             [batch, length, longest, vocabulary, embedding, width, wide, layers].map(|size| size as u128);
         let heads = self.blueprint.query_width() as u128;
@@ -85,6 +88,9 @@ impl Network {
     /// Checks what a network cannot be trained for.
     fn check_task(&self) -> Result<()> {
         let blueprint = &self.blueprint;
+        if let Some(encoder) = &blueprint.encoder {
+            return self.check_encoder(encoder);
+        }
         if blueprint.has_cross_attention {
             let expected = "none: attention to another model's output is run, but not trained";
             return Err(Error::input("cross-attention", "in the network", expected));
@@ -100,6 +106,40 @@ impl Network {
             return Err(Error::input("the network", "causal", expected));
         }
         Ok(())
+    }
+
+    /// Checks what a decoder cannot be trained with, together with its encoder: all that T5 does not have.
+    fn check_encoder(&self, encoder: &Blueprint) -> Result<()> {
+        let own = &self.blueprint;
+        if self.task != Task::Language {
+            let expected =
+                "what is written of what is read; vectors and classes are trained with the encoder alone";
+            return Err(Error::input("task", "one of texts, for a decoder with its encoder", expected));
+        }
+        let is_plain = |blueprint: &Blueprint| {
+            blueprint.mixing == Mixing::Softmax
+                && blueprint.norms.place == NormPlace::Before
+                && blueprint.convolution.is_none()
+                && !blueprint.has_segment_scores
+                && !blueprint.is_parallel
+                && blueprint.types == 0
+        };
+        let is_whole = own.is_causal()
+            && own.has_cross_attention
+            && !encoder.is_generative()
+            && encoder.encoder.is_none();
+        match is_whole
+            && is_plain(own)
+            && is_plain(encoder)
+            && own.key_heads == own.heads
+            && own.width == encoder.width
+        {
+            true => Ok(()),
+            false => {
+                let expected = "T5's form: a causal decoder that attends to an encoder of its width, norms before blocks";
+                Err(Error::input("the network", "a decoder with an encoder of another form", expected))
+            }
+        }
     }
 }
 
@@ -118,6 +158,7 @@ impl Outline {
         let (network, sizes) = (&self.network, &self.sizes);
         let tokens = sizes.batch * sizes.length;
         let pairs = if network.task == Task::Similarity { sizes.batch / 2 } else { 0 };
+        let source = if network.blueprint.encoder.is_some() { tokens } else { 0 };
         for (name, len, wanted, may_lack) in [
             ("the number of ids", batch.ids.len(), tokens, false),
             ("the number of segments", batch.types.len(), tokens, true),
@@ -129,6 +170,8 @@ impl Outline {
             ),
             ("the number of scores", batch.scores.len(), pairs, true),
             ("the length of the mask", batch.mask.len(), tokens, true),
+            ("the number of ids of the source", batch.source.len(), source, false),
+            ("the length of the mask of the source", batch.source_mask.len(), source, true),
             ("the number of positions", batch.positions.len(), sizes.length, true),
         ] {
             if len != wanted && !(may_lack && len == 0) {
@@ -142,6 +185,7 @@ impl Outline {
         }
         for (name, list, limit) in [
             ("a token id", &batch.ids, network.blueprint.vocabulary),
+            ("a token id of the source", &batch.source, network.blueprint.vocabulary),
             ("a segment", &batch.types, network.blueprint.segments()),
             ("a target", &batch.targets, network.task.classes().unwrap_or(network.blueprint.vocabulary)),
             ("a position", &batch.positions, network.positions(sizes)),

@@ -2,7 +2,7 @@
 
 use super::Network;
 use super::block::{linear, norm};
-use crate::blueprint::{HeadKind, Judged};
+use crate::blueprint::{Blueprint, HeadKind, Judged};
 use crate::encoding::Sizes;
 use crate::graph::{Builder, Init, Value};
 use crate::ops::Real;
@@ -10,7 +10,8 @@ use crate::ops::Real;
 /// What a network is trained for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Task {
-    /// A token at every place: the next one, or the one behind a mask. The batch's targets say which.
+    /// A token at every place: the next one, or the one behind a mask. The batch's targets say which. A decoder with its encoder
+    /// writes what follows of what the encoder reads, the batch's `source`.
     #[default]
     Language,
     /// One of so many classes for the whole text: from its first token, or from its last where the form is Llama's or the
@@ -73,10 +74,7 @@ pub(super) struct Head {
 pub(super) fn head<T: Real>(network: &Network, builder: &mut Builder<T>, x: Value, sizes: &Sizes) -> Head {
     let blueprint = &network.blueprint;
     let names = blueprint.family.names();
-    let hidden = match blueprint.norms.at_end {
-        true => norm(blueprint, builder, x, names.last_norm),
-        false => x,
-    };
+    let hidden = last_norm(blueprint, builder, x);
     let (mut scores, mut vectors) = (None, None);
     let loss = match network.task {
         Task::Language => language(network, builder, hidden),
@@ -98,12 +96,24 @@ pub(super) fn head<T: Real>(network: &Network, builder: &mut Builder<T>, x: Valu
     Head { hidden, scores, vectors, loss }
 }
 
+/// What the last layer gave, normed where there is a norm at the end.
+pub(super) fn last_norm<T: Real>(blueprint: &Blueprint, builder: &mut Builder<T>, x: Value) -> Value {
+    match blueprint.norms.at_end {
+        true => norm(blueprint, builder, x, blueprint.family.names().last_norm),
+        false => x,
+    }
+}
+
 /// The loss over the vocabulary.
 fn language<T: Real>(network: &Network, builder: &mut Builder<T>, hidden: Value) -> Value {
     let (blueprint, output) = (&network.blueprint, network.blueprint.output);
     let (names, vocabulary) = (blueprint.family.names(), blueprint.vocabulary);
-    let x = transform(network, builder, hidden);
-    let x = builder.times(x, blueprint.output_scale);
+    let mut x = transform(network, builder, hidden);
+    if blueprint.output_scale != 1.0 {
+        // What the last layer gave stays as it is.
+        x = builder.copy(x);
+        x = builder.times(x, blueprint.output_scale);
+    }
     let words = builder.parameters().find(&format!("{}.weight", names.words)).filter(|_| output.is_tied);
     let parameters = builder.parameters();
     let weight = words.unwrap_or_else(|| {

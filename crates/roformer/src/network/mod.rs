@@ -47,7 +47,7 @@ pub struct Network {
 pub struct Laid<T: Real> {
     /// The operations and their memory.
     pub graph: Graph<T>,
-    /// `[batch · length, width]`: what the last layer gives.
+    /// `[batch · length, width]`: what the last layer gives; of a decoder with an encoder, the decoder's.
     pub hidden: Value,
     /// The scores of a classifier, `[batch, classes]`, or `[batch · length, classes]` of one of tokens; those of a language
     /// model are never held.
@@ -103,23 +103,50 @@ impl Network {
             Mixing::Linear(form) => encode.check(&sizes.rotated(form))?,
         }
         let mut builder = Builder::<T>::default();
-        let mut x = block::embed(&self.blueprint, &mut builder, &sizes);
+        let encoded = match &self.blueprint.encoder {
+            Some(encoder) => {
+                let sizes = Blueprint { longest, ..*encoder.clone() }.sizes(batch, length);
+                let encoder = Network { blueprint: *encoder.clone(), ..self.clone() };
+                let x = builder.of_source(|builder| encoder.layers(builder, None, &sizes))?;
+                let x = head::last_norm(&encoder.blueprint, &mut builder, x);
+                encoder.settle(&mut builder);
+                Some(builder.dropout(x, self.dropout))
+            }
+            None => None,
+        };
+        let x = self.layers(&mut builder, encoded, &sizes)?;
+        let head::Head { hidden, scores, vectors, loss } = head::head(self, &mut builder, x, &sizes);
+        builder.minimise(loss);
+        self.settle(&mut builder);
+        Ok((builder, Outline { network: self.clone(), hidden, scores, vectors, sizes }))
+    }
+
+    /// Embeddings and layers, `[batch · length, width]`; the layers attend to what an encoder gave, too, where there is one.
+    fn layers<T: Real>(
+        &self,
+        builder: &mut Builder<T>,
+        encoded: Option<Value>,
+        sizes: &Sizes,
+    ) -> Result<Value> {
+        let mut x = block::embed(&self.blueprint, builder, sizes);
         x = builder.dropout(x, self.dropout);
         let embedded = x;
         for layer in 0..self.blueprint.layers {
-            x = block::layer(self, &mut builder, x, layer, &sizes)?;
+            x = block::layer(self, builder, (x, encoded), layer, sizes)?;
             if layer == 0 {
-                x = block::convolve(self, &mut builder, x, embedded, &sizes);
+                x = block::convolve(self, builder, x, embedded, sizes);
             }
         }
-        let head::Head { hidden, scores, vectors, loss } = head::head(self, &mut builder, x, &sizes);
-        builder.minimise(loss);
+        Ok(x)
+    }
+
+    /// Gives the parameters of the encoding their names in files.
+    fn settle<T: Real>(&self, builder: &mut Builder<T>) {
         let parameters = builder.parameters();
         let names: Vec<String> = parameters.entries().iter().map(|entry| entry.name.clone()).collect();
         for name in names.iter().filter(|name| name.starts_with("position.")) {
             parameters.rename(name, &self.blueprint.of_encoding(name));
         }
-        Ok((builder, Outline { network: self.clone(), hidden, scores, vectors, sizes }))
     }
 
     /// Positions that tokens can stand at.

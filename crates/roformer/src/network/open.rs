@@ -122,19 +122,26 @@ impl Network {
 
 fn read(bytes: &[u8], weights: Option<&Weights>, task: Task, is_causal: Option<bool>) -> Result<Network> {
     let mut blueprint = Blueprint::read(bytes, weights)?;
-    // What reads texts is trained, and what writes them is left.
     if let Some(encoder) = blueprint.encoder.take() {
-        blueprint = *encoder;
+        match (task, is_causal) {
+            // A text is read, and another written.
+            (Task::Language, None) => {
+                blueprint.encoder = Some(Box::new(Blueprint { longest: 1, ..*encoder }));
+            }
+            // What reads texts is trained, and what writes them is left.
+            _ => blueprint = *encoder,
+        }
     }
     let (map, family) = (object(bytes)?, blueprint.family);
     let fields = Fields(&map);
-    if blueprint.has_cross_attention {
+    if blueprint.has_cross_attention && blueprint.encoder.is_none() {
         let expected = "false: attention to another model's output is run, but not trained";
         return Err(fields.error("add_cross_attention", expected));
     }
     if family == Family::T5 && matches!(task, Task::Language | Task::Text(_)) {
-        let what = if task == Task::Language { "a language model" } else { "classes of texts" };
-        let expected = "similarity, or classes of tokens: T5 writes and judges texts with a decoder, which is not trained";
+        let what =
+            if task == Task::Language { "a language model of single texts" } else { "classes of texts" };
+        let expected = "sequences, where it has its decoder, which writes one text of another; similarity; or classes of tokens";
         return Err(Error::input("task", format!("{what}, for a t5"), expected));
     }
     if family.is_encoder() && family != Family::RoFormer && is_causal == Some(true) {

@@ -139,6 +139,7 @@ fn positioned(network: Network, asked: Option<&Encoding>, block: usize) -> Resul
 
 /// A network that was given, as the settings train it, and the settings with its sizes.
 fn fitted(settings: &Settings, network: Network, data: &Data) -> Result<(Settings, Network)> {
+    check_goal(settings, &network.blueprint)?;
     let tokens = data.vocabulary().tokens();
     if tokens > network.blueprint.vocabulary {
         let expected = format!("at least the {tokens} tokens of the tokenizer");
@@ -184,7 +185,7 @@ fn labels(config: &[u8]) -> Vec<String> {
 /// What a network is trained for.
 fn task(settings: &Settings, data: &Data) -> Task {
     match settings.goal {
-        Goal::Causal | Goal::Masked => Task::Language,
+        Goal::Causal | Goal::Masked | Goal::Sequences => Task::Language,
         Goal::Classification => Task::Text(data.labels().len()),
         Goal::Similarity => Task::Similarity,
     }
@@ -195,7 +196,19 @@ fn is_causal(settings: &Settings) -> Option<bool> {
     match settings.goal {
         Goal::Causal => Some(true),
         Goal::Masked | Goal::Similarity => Some(false),
-        Goal::Classification => None,
+        Goal::Classification | Goal::Sequences => None,
+    }
+}
+
+/// Refuses to write one text of another with a network that has no encoder.
+fn check_goal(settings: &Settings, network: &Blueprint) -> Result<()> {
+    match settings.goal == Goal::Sequences && network.encoder.is_none() {
+        true => {
+            let value = format!("sequences, for a {}", network.family.model_type());
+            let expected = "a model to begin with that has an encoder and a decoder: a T5 or its config.json";
+            Err(Error::input("task", value, expected))
+        }
+        false => Ok(()),
     }
 }
 
@@ -237,6 +250,7 @@ pub(super) fn network(settings: &Settings, data: &Data) -> Result<Network> {
     let mixing = settings.mixing(form.head_dim);
     // Tables of positions have the rows that a block needs.
     let blueprint = Blueprint { direction, encoding, mixing, head: HeadKind::None, longest: 1, ..form };
+    check_goal(settings, &blueprint)?;
     Ok(Network { blueprint, dropout: settings.dropout, task: task(settings, data) })
 }
 

@@ -30,6 +30,8 @@ pub(super) struct Rows {
     mask: u32,
     /// Tokens around texts.
     frame: Frame,
+    /// The token that a text which is written begins with.
+    start: u32,
 }
 
 impl Rows {
@@ -44,8 +46,11 @@ impl Rows {
             frame.after = data.vocabulary().end.into_iter().collect();
             frame.ends[0] = vec![0; frame.after.len()];
         }
+        if goal == Goal::Sequences && frame.after.is_empty() {
+            frame.after = data.vocabulary().end.into_iter().collect();
+        }
         let parts = [0..0, 0..0];
-        let mut rows = Rows { data, goal, layout, block, batch, seed, hidden, parts, mask, frame };
+        let mut rows = Rows { data, goal, layout, block, batch, seed, hidden, parts, mask, frame, start: 0 };
         let around = rows.around();
         let least = if goal.is_of_texts() { around + rows.data.about().texts } else { around + 1 };
         if block < least {
@@ -57,6 +62,11 @@ impl Rows {
         }
         rows.parts = rows.split(settings.validation)?;
         Ok(rows)
+    }
+
+    /// The same with another token that a text which is written begins with.
+    pub fn starting_with(self, start: u32) -> Self {
+        Rows { start, ..self }
     }
 
     pub fn data(&self) -> &Data {
@@ -195,10 +205,11 @@ impl Rows {
     }
 
     fn begin(&self, batch: &mut Batch, number: u64, is_training: bool) {
-        for list in [&mut batch.ids, &mut batch.types, &mut batch.targets] {
+        for list in [&mut batch.ids, &mut batch.types, &mut batch.targets, &mut batch.source] {
             list.clear();
         }
         batch.mask.clear();
+        batch.source_mask.clear();
         batch.scores.clear();
         (batch.seed, batch.step, batch.is_training) = (self.seed, number, is_training);
     }
@@ -242,6 +253,7 @@ impl Rows {
                     batch.scores.push(f32::from_bits(self.data.answer(row * texts)));
                 }
             }
+            Goal::Sequences => self.sequences(document(0), document(1), batch),
             Goal::Classification => {
                 match texts {
                     2 => self.beside(document(0), document(1), batch),
@@ -280,6 +292,32 @@ impl Rows {
         self.end(0, &ends[0], batch);
         self.pad(first - before.len(), batch);
         first..first + len
+    }
+
+    /// Adds a text that is read and one that is to be written of it, each with what is around it, cut to the block and padded:
+    /// every token is to be told from those before it, the first from the token that all begin with.
+    fn sequences(&self, read: Range<usize>, written: Range<usize>, batch: &mut Batch) {
+        let pad = self.data.vocabulary().pad;
+        let framed = |text: Range<usize>| {
+            let Frame { before, after, .. } = &self.frame;
+            let len = text.len().min(self.block - before.len() - after.len());
+            let own = (text.start..text.start + len).map(|index| self.data.token(index) & !BEGINS);
+            before.iter().copied().chain(own).chain(after.iter().copied())
+        };
+        let source = batch.source.len() + self.block;
+        batch.source.extend(framed(read));
+        batch.source_mask.resize(batch.source.len(), true);
+        batch.source.resize(source, pad);
+        batch.source_mask.resize(source, false);
+        let (first, end) = (batch.targets.len(), batch.targets.len() + self.block);
+        batch.targets.extend(framed(written));
+        let Batch { ids, targets, mask, .. } = batch;
+        ids.push(self.start);
+        ids.extend(&targets[first..targets.len() - 1]);
+        mask.resize(ids.len(), true);
+        ids.resize(end, pad);
+        mask.resize(end, false);
+        targets.resize(end, IGNORE);
     }
 
     /// Adds two texts side by side, the longer cut first.

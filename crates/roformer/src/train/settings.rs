@@ -65,11 +65,14 @@ pub enum Goal {
     Classification,
     /// To give texts that mean the same vectors that point the same way.
     Similarity,
+    /// To write one text of another.
+    Sequences,
 }
 
 impl Goal {
     /// All of them.
-    pub const ALL: [Goal; 4] = [Goal::Causal, Goal::Masked, Goal::Classification, Goal::Similarity];
+    pub const ALL: [Goal; 5] =
+        [Goal::Causal, Goal::Masked, Goal::Classification, Goal::Similarity, Goal::Sequences];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -78,12 +81,13 @@ impl Goal {
             Goal::Masked => "masked",
             Goal::Classification => "classification",
             Goal::Similarity => "similarity",
+            Goal::Sequences => "sequences",
         }
     }
 
-    /// Whether it is about texts rather than about their tokens.
+    /// Whether it is about texts, each by itself or in pairs, rather than about their tokens.
     pub fn is_of_texts(self) -> bool {
-        matches!(self, Goal::Classification | Goal::Similarity)
+        matches!(self, Goal::Classification | Goal::Similarity | Goal::Sequences)
     }
 }
 

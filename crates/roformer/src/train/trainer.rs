@@ -80,7 +80,7 @@ impl Trainer {
         data: Data,
     ) -> Result<Self> {
         settings.check()?;
-        let rows = Rows::new(data, settings)?;
+        let rows = Rows::new(data, settings)?.starting_with(network.blueprint.start);
         let texts = if settings.goal == Goal::Similarity { 2 } else { 1 };
         let (batch, block) = (settings.batch * texts, settings.block);
         if matches!(device, Device::Cpu(_)) && !is_available(least_bytes(&network.blueprint, batch, block)) {
@@ -186,7 +186,7 @@ impl Trainer {
                 batch.positions = encoding.spread(settings.block, *longest).unwrap_or_default();
                 // A loss is a mean over what counts: texts, or tokens that are scored.
                 weight = match goal {
-                    Goal::Causal | Goal::Masked => {
+                    Goal::Causal | Goal::Masked | Goal::Sequences => {
                         batch.targets.iter().filter(|&&target| target != IGNORE).count()
                     }
                     Goal::Classification | Goal::Similarity => read,
@@ -216,7 +216,7 @@ impl Trainer {
     /// Tokens of a step, padding included.
     pub fn tokens_of_a_step(&self) -> f64 {
         let Settings { goal, batch, block, accumulate, .. } = self.settings;
-        let texts = if goal == Goal::Similarity { 2 } else { 1 };
+        let texts = if matches!(goal, Goal::Similarity | Goal::Sequences) { 2 } else { 1 };
         (texts * batch * block) as f64 * accumulate as f64
     }
 

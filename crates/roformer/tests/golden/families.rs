@@ -221,7 +221,12 @@ fn gradients_are_those_of_pytorch() {
             Parameters::<f64>::read(&source, &entry.name, &entry.shape, out).unwrap();
         }
         let types = if json["token_types"].is_null() { Vec::new() } else { flat(&json["token_types"]) };
-        laid.set(Batch { ids, types, targets: flat(&json["targets"]), ..Batch::default() }).unwrap();
+        let mut given = Batch { ids, types, targets: flat(&json["targets"]), ..Batch::default() };
+        if !json["decoder_ids"].is_null() {
+            given.source = std::mem::replace(&mut given.ids, flat(&json["decoder_ids"]));
+            given.source_mask = flags(&json["mask"]).unwrap();
+        }
+        laid.set(given).unwrap();
         let loss = laid.graph.step(1.0);
         let wanted = json["loss"].as_f64().unwrap();
         assert!((loss - wanted).abs() <= 1e-12 * wanted, "{name}: {loss}, not {wanted}");

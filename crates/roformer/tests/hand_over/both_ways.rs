@@ -107,6 +107,57 @@ fn soft_caps_are_handed_over() {
     }
 }
 
+/// A T5 with its decoder begins with a checkpoint, is handed over and opened again; the output may be its own.
+#[test]
+fn an_encoder_and_its_decoder_are_handed_over() {
+    let name = "golden/families/tiny-t5";
+    let untied =
+        changed(name, json!({"tie_word_embeddings": false, "scale_decoder_outputs": false}), |all| {
+            let (shape, words) = all["shared.weight"].clone();
+            let other = words.iter().rev().map(|x| 0.5 * x).collect();
+            all.insert("lm_head.weight".into(), (shape, other));
+        });
+    for path in [&folder(name), &untied.0] {
+        let before = Model::load(path).unwrap();
+        let (mut laid, loaded) = open(path, Task::Language).unwrap();
+        assert_eq!(loaded, Loaded::default());
+        let own = batch(laid.network());
+        // What is read has its own padding.
+        let source: Vec<u32> = own.ids.iter().rev().copied().collect();
+        let source_mask: Vec<bool> = own.mask.iter().rev().copied().collect();
+        let all = Batch {
+            mask: Vec::new(),
+            source: source.clone(),
+            source_mask: source_mask.clone(),
+            ..own.clone()
+        };
+        laid.set(all.clone()).unwrap();
+        let loss = laid.graph.forward();
+        let decoded = |model: &Model| {
+            let input = |ids, mask| Input { ids, batch: BATCH, token_types: None, mask };
+            let hidden = model.encode(&input(&source, Some(&source_mask[..]))).unwrap().last_hidden_state;
+            let encoded = Encoded { hidden: &hidden, mask: Some(&source_mask) };
+            model.forward_with(&input(&own.ids, None), encoded).unwrap()
+        };
+        let hidden = laid.graph.value(laid.hidden);
+        close("before", hidden, &decoded(&before).last_hidden_state, None);
+        let saved = save(&laid, &[]);
+        let after = Model::load(&saved.0).unwrap();
+        assert_eq!(after.blueprint().start, before.blueprint().start);
+        let output = decoded(&after);
+        close("after", hidden, &output.last_hidden_state, None);
+        let wanted = cross_entropy(&output.logits.unwrap().scores, &own.targets);
+        assert!((loss - wanted).abs() <= 1e-5 * wanted, "{loss}, not {wanted}");
+        let (again, loaded) = open(&saved.0, Task::Language).unwrap();
+        assert_eq!((again.network(), loaded), (laid.network(), Loaded::default()));
+        assert_eq!(again.graph.parameters(), laid.graph.parameters());
+        // What is read must be there, and within the vocabulary.
+        refused(laid.set(Batch { source: Vec::new(), ..all.clone() }), &["ids of the source", "0", "36"]);
+        refused(laid.set(Batch { source: vec![17; 36], ..all.clone() }), &["source", "17"]);
+        refused(laid.set(Batch { source_mask: vec![true], ..all }), &["mask of the source", "1", "36"]);
+    }
+}
+
 /// An encoding with settings goes round in either form: in transformers' own fields where its class has them, else under a type
 /// of its own, so that nothing runs it as if it were another.
 #[test]

@@ -7,7 +7,7 @@ mod refused;
 mod temporary;
 
 use roformer::graph::{Batch, mix};
-use roformer::model::{Input, Model, Output};
+use roformer::model::{Encoded, Input, Model, Output};
 use roformer::network::{Laid, Loaded, Network, Task};
 use roformer::weights::{self, Weights};
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use super::folder::{Folder, Tensors};
 use super::*;
-use roformer::blueprint::Family;
+use roformer::blueprint::{Blueprint, Direction, Family, NormPlace};
 use roformer::network::{Network, Task};
 
 /// A small encoder, with some fields set.
@@ -54,6 +54,28 @@ fn what_is_not_trained_is_named() {
         &["task", "t5"],
         "a causal encoder",
     );
+    // With a decoder it is neither a model of single texts nor a classifier of them.
+    let whole = fields(json!({"architectures": ["T5ForConditionalGeneration"]})).to_string();
+    for (task, is_causal) in
+        [(Task::Language, Some(true)), (Task::Language, Some(false)), (Task::Text(2), None)]
+    {
+        let words = ["task", "t5", "sequences"];
+        refused(Network::from_config(whole.as_bytes(), task, is_causal), &words, task);
+    }
+    let network = Network::from_config(whole.as_bytes(), Task::Language, None).unwrap();
+    assert!(network.blueprint.encoder.is_some());
+    let built = |network: Network| network.build::<f32>(2, 3, 3);
+    refused(built(Network { task: Task::Similarity, ..network.clone() }), &["task", "encoder"], "by hand");
+    for change in [
+        (|own| own.has_cross_attention = false) as fn(&mut Blueprint),
+        |own| own.direction = Direction::Both,
+        |own| own.is_parallel = true,
+        |own| own.norms.place = NormPlace::After,
+        |own| own.encoder.as_mut().unwrap().direction = Direction::Causal,
+        |own| own.encoder = None,
+    ] {
+        refused(built(network.with(change)), &["network"], "by hand");
+    }
     let network = Network::from_config(config.as_bytes(), Task::Similarity, None).unwrap();
     assert_eq!((network.blueprint.family, network.dropout), (Family::T5, 0.1));
     // A network made by hand says so before it is trained.

@@ -456,3 +456,99 @@ fn models_side_by_side_have_the_bits_that_they_have_alone() {
     }
     assert!(side_by_side(Vec::<u64>::new(), train).is_empty());
 }
+
+/// The letter that follows is written of a letter: only attention to what was read can tell it.
+#[test]
+fn one_text_is_written_of_another() {
+    let folder = Folder::new("sequences");
+    let letters: Vec<char> = ('a'..='n').collect();
+    let next = |index: usize| letters[(index + 1) % letters.len()];
+    let line =
+        |index: usize| format!("{{\"source\": \"{}\", \"target\": \"{}\"}}\n", letters[index], next(index));
+    let text: String = (0..letters.len()).map(line).collect();
+    let data = request(folder.put("next.jsonl", text.as_bytes()));
+    let start = Start::Checkpoint(
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/families/tiny-t5"),
+    );
+    let settings = Settings {
+        goal: Goal::Sequences,
+        block: 5,
+        batch: 14,
+        steps: 400,
+        lr: 2e-2,
+        min_lr: 1e-3,
+        dropout: 0.0,
+        accumulate: 1,
+        validation: 0.0,
+        weight_decay: 0.0,
+        ..small()
+    };
+    let out = folder.0.join("out");
+    let mut run = Run::begin(&out, &settings, &start, &data, |_| {}).unwrap();
+    let mut last = f64::NAN;
+    run.go(|event| {
+        if let Event::Step { loss, .. } = event {
+            last = loss;
+        }
+        go_on(event)
+    })
+    .unwrap();
+    assert!(last < 0.05, "{last}");
+    let config: Value = serde_json::from_slice(&fs::read(out.join("last/config.json")).unwrap()).unwrap();
+    assert_eq!(config["architectures"][0], "T5ForConditionalGeneration");
+    let pipeline = Pipeline::open(out.join("last")).unwrap();
+    let how = Generate { max_tokens: 4, temperature: 0.0, ..Generate::default() };
+    for (index, letter) in letters.iter().enumerate() {
+        let written = pipeline.generate(&letter.to_string(), &how, |_| {}).unwrap();
+        assert_eq!(written, next(index).to_string(), "of {letter}");
+    }
+    // Stopped and resumed it ends with the same bytes.
+    let settings = Settings { steps: 20, validation: 0.3, dropout: 0.1, accumulate: 2, batch: 3, ..settings };
+    let [straight, broken] = ["straight", "broken"].map(|name| folder.0.join(name));
+    Run::begin(&straight, &settings, &start, &data, |_| {}).unwrap().go(go_on).unwrap();
+    let mut run = Run::begin(&broken, &settings, &start, &data, |_| {}).unwrap();
+    assert_eq!(run.go(crate::common::until(9)).unwrap(), End::Stopped);
+    drop(run);
+    on_threads(1, || Run::resume(&broken, &Map::new()).unwrap().go(go_on).unwrap());
+    assert_eq!(crate::common::files(&straight), crate::common::files(&broken));
+    assert_eq!(crate::common::metrics(&straight), crate::common::metrics(&broken));
+}
+
+#[test]
+fn sequences_that_cannot_be_are_refused() {
+    let folder = Folder::new("no-sequences");
+    let t5 = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/families/tiny-t5");
+    let settings = Settings { goal: Goal::Sequences, block: 5, steps: 1, validation: 0.0, ..small() };
+    let good = folder.put("good.jsonl", b"{\"source\": \"a b\", \"target\": \"c\"}\n");
+    let says = |settings: &Settings, start: &Start, data: std::path::PathBuf, words: &[&str]| {
+        let error = Run::begin(folder.0.join("out"), settings, start, &request(data), |_| {}).err();
+        let said = error.unwrap().to_string();
+        assert!(words.iter().all(|word| said.contains(word)), "{words:?}: {said}");
+    };
+    let start = Start::Checkpoint(t5);
+    for (name, text, words) in [
+        ("a.jsonl", "{\"source\": \"a\"}\n", ["line 1", "no `target`"]),
+        (
+            "b.jsonl",
+            "{\"source\": \"a\", \"target\": \"b\"}\n{\"target\": \"b\"}\n",
+            ["line 2", "no `source`"],
+        ),
+        ("c.jsonl", "{\"source\": [1], \"target\": \"b\"}\n", ["line 1", "`source` is not a string"]),
+        ("d.jsonl", "{\"source\": \" \", \"target\": \"b\"}\n", ["line 1", "without any token"]),
+        ("e.txt", "a b\n", ["text file", "`source` and `target`"]),
+    ] {
+        says(&settings, &start, folder.put(name, text.as_bytes()), &words);
+    }
+    says(&Settings { block: 2, ..settings.clone() }, &start, good.clone(), &["block", "at least"]);
+    // Other tasks for a T5, and this one for other models.
+    let text = folder.put("text.txt", text().as_bytes());
+    for goal in [Goal::Causal, Goal::Masked] {
+        says(&Settings { goal, ..settings.clone() }, &start, text.clone(), &["task", "t5", "sequences"]);
+    }
+    says(&settings, &Start::Scratch, good.clone(), &["task", "sequences, for a roformer", "T5"]);
+    let llama = folder.put(
+        "llama.json",
+        br#"{"model_type": "llama", "vocab_size": 100, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}"#,
+    );
+    says(&settings, &Start::Config(llama), good, &["task", "sequences, for a llama", "T5"]);
+}

@@ -8,7 +8,7 @@ use crate::ops::Real;
 use crate::ops::cuda::product::Storage;
 use crate::ops::cuda::training::attention::{self, Attention, Gradients, Rows, Segments};
 use crate::ops::cuda::training::tensor;
-use crate::ops::cuda::{check_cap, check_chunks};
+use crate::ops::cuda::{check_cap, check_chunks, no_encoder};
 use gpu::Span;
 
 impl<T: Real> Softmax<T> {
@@ -29,6 +29,9 @@ impl<T: Real> Softmax<T> {
         let length = joined.rows / batch;
         check_chunks(chunk, length)?;
         check_cap(terms.cap)?;
+        if self.is_of_source {
+            return Err(no_encoder());
+        }
         for (is_there, encoding) in [
             (terms.pairs.is_some(), "fire"),
             (terms.gate.is_some(), "forget"),

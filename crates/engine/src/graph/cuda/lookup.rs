@@ -1,18 +1,22 @@
 //! Rows of tables: embeddings of tokens, and codes of positions.
 
 use super::{Lowered, Lowering};
-use crate::graph::lookup::{Positions, Tokens};
+use crate::graph::lookup::{Ids, Positions, Tokens};
 use crate::ops::Real;
+use crate::ops::cuda::no_encoder;
 use crate::ops::cuda::product::Storage;
 use crate::ops::cuda::training::embedding::Scatter;
 use crate::ops::cuda::training::rows;
 
 impl Tokens {
     pub(in crate::graph) fn lower_to(&self, lowering: &mut Lowering) -> Lowered {
-        let Tokens { table, is_type, out } = *self;
+        let Tokens { table, ids, out } = *self;
+        if ids == Ids::Source {
+            return Err(no_encoder());
+        }
         let (count, width, storage) = (out.rows, out.width, lowering.storage());
         let vocabulary = table.range().len() / width;
-        let [ids, order] = lowering.ids(is_type, count, vocabulary);
+        let [ids, order] = lowering.ids(ids == Ids::Types, count, vocabulary);
         let (factor, result) = (lowering.factor(table, storage), lowering.make(out, storage));
         lowering.forward(move |gpu| {
             // SAFETY: ids without a row of the table are refused where they are put in order.

@@ -97,6 +97,11 @@ pub(crate) fn check_mask(mask: &Mask, keys: usize) -> Result<()> {
     }
 }
 
+/// Why an encoder is not trained together with its decoder.
+pub(crate) fn no_encoder() -> Error {
+    Error::Device("an encoder with its decoder (T5) is not trained on a GPU: use the CPU".into())
+}
+
 /// An NVIDIA GPU that runs models. Cheap to clone; clones share memory and order of work.
 ///
 /// ```no_run

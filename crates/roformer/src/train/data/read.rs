@@ -61,6 +61,7 @@ impl Manner {
             Goal::Causal | Goal::Masked => Shape::Text,
             Goal::Classification => Shape::Labelled,
             Goal::Similarity => Shape::Pair,
+            Goal::Sequences => Shape::Sequences,
         }
     }
 

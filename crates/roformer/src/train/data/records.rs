@@ -38,6 +38,8 @@ pub(super) enum Shape {
     Labelled,
     /// `a`, `b`, perhaps `score`.
     Pair,
+    /// `source`, `target`.
+    Sequences,
 }
 
 /// What a record says beside its texts.
@@ -82,6 +84,9 @@ pub(super) fn read(
                 path,
                 "a text file; expected JSON Lines (.jsonl) with `a`, `b` and perhaps `score`",
             ));
+        }
+        (Format::Text, _) if shape == Shape::Sequences => {
+            return Err(broken(path, "a text file; expected JSON Lines (.jsonl) with `source` and `target`"));
         }
         (Format::Text, _) if shape == Shape::Labelled && source.folder.is_none() => {
             let reason = "a text without a label; expected JSON Lines (.jsonl) with `text` and `label`, or a folder that \
@@ -150,6 +155,7 @@ fn object(path: &Path, line: u64, text: &str, shape: Shape) -> Result<Record> {
         Shape::Text => r#"an object like {"text": "…"}"#,
         Shape::Labelled => r#"an object like {"text": "…", "label": "…"}"#,
         Shape::Pair => r#"an object like {"a": "…", "b": "…"}, perhaps with "score""#,
+        Shape::Sequences => r#"an object like {"source": "…", "target": "…"}"#,
     };
     let object: Map<String, Value> = match serde_json::from_str(text.trim_end()) {
         Ok(Value::Object(object)) => object,
@@ -196,6 +202,7 @@ fn object(path: &Path, line: u64, text: &str, shape: Shape) -> Result<Record> {
             };
             (needed("a")?, Some(needed("b")?), score)
         }
+        Shape::Sequences => (needed("source")?, Some(needed("target")?), Answer::None),
     };
     Ok(Record { text, second, answer, goes_on: false, line })
 }
