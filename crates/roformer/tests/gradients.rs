@@ -159,7 +159,7 @@ fn encodings() -> Vec<(String, Encoding)> {
         "rotary:part=0.5",
         "rotary:learned=heads,base=10",
         "rotary:learned=heads,base=10,values=true",
-        "clipped:period=3",
+        "clipped:period=3,width=4",
         "high:part=1,period=9",
         "pope:phases=false",
         "pose:range=40,pieces=3",

@@ -1,6 +1,7 @@
 //! Rotary embedding whose slow pairs are clipped softly (as CoPE does, arXiv 2602.05258): pairs that take longer than a period to
-//! turn are slowed down along half a cosine in the logarithm of their wavelength, and those that are `width` times as slow stand still.
-//! What has not turned once in training has angles that a longer text makes new; what stands still has none.
+//! turn are slowed down along half a cosine in the logarithm of their wavelength, down to the slowest pair, which stands still; or to those
+//! that are `width` times as slow as the period. What has not turned once in training has angles that a longer text makes new; what stands
+//! still has none.
 
 use super::{Encode, Sizes, Terms};
 use crate::error::{Error, Result};
@@ -16,13 +17,13 @@ pub struct Clipped {
     pub base: f64,
     /// The tokens within which a pair must turn once to be kept as it is: those of training.
     pub period: f64,
-    /// How many times slower the pairs are that stand still; at 1 the clip is hard.
-    pub width: f64,
+    /// How many times slower than the period pairs are that stand still; at 1 the clip is hard. The slowest pair alone where it is not given.
+    pub width: Option<f64>,
 }
 
 impl Default for Clipped {
     fn default() -> Self {
-        Clipped { base: 10_000.0, period: 64.0, width: 4.0 }
+        Clipped { base: 10_000.0, period: 64.0, width: None }
     }
 }
 
@@ -32,18 +33,17 @@ impl Clipped {
         if !(self.period > 0.0 && self.period <= 1e9) {
             return Err(Error::input("the period", self.period, "a number of tokens above 0, at most 1e9"));
         }
-        if !(1.0..=1e9).contains(&self.width) {
-            return Err(Error::input("the width of the clip", self.width, "from 1 to 1e9"));
+        if let Some(width) = self.width.filter(|width| !(1.0..=1e9).contains(width)) {
+            return Err(Error::input("the width of the clip", width, "from 1 to 1e9"));
         }
         let builder = || Rope::builder(head_dim).base(self.base).pairing(Pairing::Interleaved);
         let theta = builder().build()?.frequencies(None).inv_freq().to_vec();
-        let clip = |theta: f64| {
-            let slower = TAU / theta / self.period;
-            match () {
-                () if slower <= 1.0 => theta,
-                () if slower >= self.width => 0.0,
-                () => theta * 0.5 * (1.0 + (PI * slower.ln() / self.width.ln()).cos()),
-            }
+        let slower = |theta: f64| TAU / theta / self.period;
+        let width = self.width.unwrap_or_else(|| theta.last().map_or(1.0, |&last| slower(last)));
+        let clip = |theta: f64| match slower(theta) {
+            slower if slower <= 1.0 => theta,
+            slower if slower >= width => 0.0,
+            slower => theta * 0.5 * (1.0 + (PI * slower.ln() / width.ln()).cos()),
         };
         Ok(builder().schedule(Schedule::Given(theta.into_iter().map(clip).collect())).build()?)
     }

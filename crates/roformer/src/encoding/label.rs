@@ -219,7 +219,7 @@ fn set(encoding: &mut Encoding, key: &str, value: &str) -> Option<()> {
         (Encoding::High(it), "period") => it.period = number()?,
         (Encoding::Clipped(it), "base") => it.base = number()?,
         (Encoding::Clipped(it), "period") => it.period = number()?,
-        (Encoding::Clipped(it), "width") => it.width = number()?,
+        (Encoding::Clipped(it), "width") => it.width = Some(number()?),
         (Encoding::Pope(it), "base") => it.base = number()?,
         (Encoding::Pope(it), "phases") => it.has_phases = flag()?,
         (Encoding::Fope(it), "base") => it.base = number()?,
@@ -347,11 +347,11 @@ fn settings(encoding: &Encoding) -> Vec<(&'static str, String)> {
         ],
         Encoding::Xpos(it) => vec![("base", it.base.to_string())],
         Encoding::High(it) => vec![("part", it.part.to_string()), ("period", it.period.to_string())],
-        Encoding::Clipped(it) => vec![
-            ("base", it.base.to_string()),
-            ("period", it.period.to_string()),
-            ("width", it.width.to_string()),
-        ],
+        Encoding::Clipped(it) => {
+            let mut all = vec![("base", it.base.to_string()), ("period", it.period.to_string())];
+            all.extend(it.width.map(|width| ("width", width.to_string())));
+            all
+        }
         Encoding::Pope(it) => {
             vec![("base", it.base.to_string()), ("phases", it.has_phases.to_string())]
         }
@@ -480,6 +480,7 @@ mod tests {
             "kerple:strength=2,rate=0.25,kernel=power",
             "rotary:part=0.25,learned=heads",
             "forget:gate=relu,bias=-1,rotary=true",
+            "clipped:base=500,period=9,width=3",
             "fope:base=500,period=9,gain=0.1,seed=3",
             "selective:base=500,bias=0",
             "extend:window=300,group=4,base=500,dim=8,pairing=half",

@@ -328,6 +328,8 @@ fn rotations_of_later_years_are_their_formulas() {
         "high:part=1,period=7",
         "clipped",
         "clipped:period=9,width=50",
+        "clipped:period=9",
+        "clipped:period=1e6",
         "clipped:period=3,width=1,base=50",
         "pope",
         "pope:base=100,phases=false",

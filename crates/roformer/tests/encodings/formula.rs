@@ -152,11 +152,16 @@ impl Rotation {
                 let at = |j: usize| (slowest.ln() * j as f64 / (pairs - 1).max(1) as f64).exp();
                 theta = (0..pairs).map(at).collect();
             }
-            Encoding::Clipped(own) => theta.iter_mut().for_each(|theta| {
-                let wavelength = std::f64::consts::TAU / *theta;
-                let along = (wavelength / own.period).ln() / own.width.ln();
-                *theta *= (1.0 + (std::f64::consts::PI * along.clamp(0.0, 1.0)).cos()) / 2.0;
-            }),
+            Encoding::Clipped(own) => {
+                let slowest = std::f64::consts::TAU / theta[theta.len() - 1];
+                let width = own.width.unwrap_or(slowest / own.period);
+                theta.iter_mut().for_each(|theta| {
+                    let wavelength = std::f64::consts::TAU / *theta;
+                    let along = (wavelength / own.period).ln() / width.ln();
+                    let part = if wavelength <= own.period { 0.0 } else { along.clamp(0.0, 1.0) };
+                    *theta *= (1.0 + (std::f64::consts::PI * part).cos()) / 2.0;
+                });
+            }
             _ => {}
         }
         if let Encoding::ReceptiveField(_) = encoding {

@@ -3,7 +3,8 @@
 use super::formula::alibi_slopes;
 use super::net::{NONE, error, lay, network, parameter};
 use roformer::encoding::{
-    Alibi, Deberta, Encoding, Hierarchical, Pose, Randomised, Shaw, Sizes, T5, bucket, shift, sinusoid,
+    Alibi, Clipped, Deberta, Encoding, Hierarchical, Pose, Randomised, Shaw, Sizes, T5, bucket, shift,
+    sinusoid,
 };
 use roformer::graph::{Builder, Graph, Value};
 
@@ -233,6 +234,22 @@ fn randomised_positions_are_fair() {
 }
 
 /// Pieces keep their neighbours, later pieces stand further on, and the whole range is met.
+/// CoPE as its authors released it for Llama 3: the slowest 20 of 64 pairs are multiplied by half a cosine over their numbers, from 1 at the
+/// first of them to 0 at the last. Wavelengths grow in equal ratios, so that this is half a cosine in their logarithm.
+#[test]
+fn clipped_is_the_released_one() {
+    let (base, dim, clipped) = (500_000f64, 128, 20);
+    let theta: Vec<f64> = (0..dim / 2).map(|j| base.powf(-2.0 * j as f64 / dim as f64)).collect();
+    let first = theta.len() - clipped;
+    let period = std::f64::consts::TAU / theta[first];
+    let rope = Clipped { base, period, width: None }.rope(dim).unwrap();
+    for (j, (&got, theta)) in rope.frequencies(None).inv_freq().iter().zip(&theta).enumerate() {
+        let along = j.saturating_sub(first) as f64 / (clipped - 1) as f64;
+        let wanted = theta * 0.5 * (1.0 + (std::f64::consts::PI * along).cos());
+        assert!((got - wanted).abs() <= 1e-14 * theta, "pair {j}: {got}, not {wanted}");
+    }
+}
+
 #[test]
 fn skips_keep_neighbours_and_reach_far() {
     let (range, length) = (100usize, 10);
