@@ -3,7 +3,7 @@
 //! The graph that an encoding lays out for training is run once, so that an encoding is written once. Tables of a length
 //! serve all shorter texts: entries are by distance, codes by position.
 
-use super::{Encode, Encoding, Gate, GateTerm, Sizes};
+use super::{Encode, Encoding, Gate, GateTerm, PathWeights, Sizes};
 use crate::error::Result;
 use crate::graph::{Builder, Digits, Graph, Parameter, Parameters, TableTerm, Value};
 use crate::ops::Real;
@@ -13,7 +13,7 @@ use rope::{Rope, Schedule};
 pub(crate) struct Evaluated<T> {
     /// Term 1.
     pub codes: Option<Codes<T>>,
-    /// Terms 2 to 10 of each layer.
+    /// Terms 2 to 11 of each layer.
     pub layers: Vec<LayerTerms<T>>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Codes<T> {
     pub merge: Option<Vec<T>>,
 }
 
-/// Terms 2 to 10 of one layer.
+/// Terms 2 to 11 of one layer.
 pub(crate) struct LayerTerms<T> {
     /// The rotations, one for all heads or one for each key head, and whether values are rotated too.
     pub rotation: Option<(Vec<Rope>, bool)>,
@@ -51,6 +51,8 @@ pub(crate) struct LayerTerms<T> {
     pub gate: Option<GateOf<T>>,
     /// C `[rows, head_dim]`
     pub counted: Option<Vec<T>>,
+    /// What maps of tokens are made of.
+    pub path: Option<PathOf<T>>,
     /// The factor of scores.
     pub scale: Option<f64>,
 }
@@ -63,6 +65,18 @@ pub(crate) struct GateOf<T> {
     pub bias: Vec<T>,
     /// g
     pub gate: Gate,
+}
+
+/// Maps by what a layer reads, as in [`PathWeights`].
+pub(crate) struct PathOf<T> {
+    /// `[rank, width]`
+    pub down: Vec<T>,
+    /// `[key_heads · head_dim, rank]`
+    pub up: Vec<T>,
+    /// `[key_heads, width]`
+    pub weight: Vec<T>,
+    /// `[key_heads]`
+    pub bias: Vec<T>,
 }
 
 /// Rows of a table, chosen by the distance.
@@ -88,7 +102,8 @@ impl<T: Real> Evaluated<T> {
         sizes: &Sizes,
         parameters: &[T],
     ) -> Result<Self> {
-        let Laid { builder, codes, numbered, terms, gates } = Laid::<T>::new(encoding, encodings, sizes);
+        let Laid { builder, codes, numbered, terms, gates, paths } =
+            Laid::<T>::new(encoding, encodings, sizes);
         let mut graph = builder.build()?;
         graph.parameters_mut().copy_from_slice(parameters);
         graph.forward();
@@ -99,7 +114,8 @@ impl<T: Real> Evaluated<T> {
             index: term.index,
         };
         let learned = |parameter: Parameter| graph.parameters()[parameter.range()].to_vec();
-        let layers = terms.into_iter().zip(gates).zip(encodings).map(|((terms, gate), encoding)| {
+        let layers = terms.into_iter().zip(gates).zip(paths).zip(encodings);
+        let layers = layers.map(|(((terms, gate), path), encoding)| {
             let rotation = terms.rotation.map(|rotation| {
                 let ropes = match &rotation.frequencies[..] {
                     [] => vec![spread(encoding, &rotation.rope, sizes.longest)?],
@@ -121,6 +137,12 @@ impl<T: Real> Evaluated<T> {
                 position: terms.position.map(list),
                 pairs: terms.pairs.map(list),
                 counted: terms.counted.map(list),
+                path: path.map(|PathWeights { down, up, weight, bias }| PathOf {
+                    down: learned(down),
+                    up: learned(up),
+                    weight: learned(weight),
+                    bias: learned(bias),
+                }),
                 gate: gate.map(|GateTerm { weight, bias, gate }| GateOf {
                     weight: learned(weight),
                     bias: learned(bias),
@@ -165,6 +187,7 @@ struct Laid<T: Real> {
     numbered: Option<(Parameter, Digits)>,
     terms: Vec<super::Terms>,
     gates: Vec<Option<GateTerm>>,
+    paths: Vec<Option<PathWeights>>,
 }
 
 impl<T: Real> Laid<T> {
@@ -175,11 +198,14 @@ impl<T: Real> Laid<T> {
             rows
         });
         let numbered = encode.digits(&mut builder, sizes);
-        let terms = layers.iter().enumerate().map(|(layer, encoding)| {
-            let encode: &dyn Encode<T> = encoding.as_encode();
-            (encode.terms(&mut builder, layer, sizes), encode.gate(&mut builder, layer, sizes))
-        });
-        let (terms, gates) = terms.unzip();
-        Laid { builder, codes, numbered, terms, gates }
+        let mut laid =
+            Laid { builder, codes, numbered, terms: Vec::new(), gates: Vec::new(), paths: Vec::new() };
+        for (layer, encoding) in layers.iter().enumerate() {
+            let (encode, builder): (&dyn Encode<T>, _) = (encoding.as_encode(), &mut laid.builder);
+            laid.terms.push(encode.terms(builder, layer, sizes));
+            laid.gates.push(encode.gate(builder, layer, sizes));
+            laid.paths.push(encode.path(builder, layer, sizes));
+        }
+        laid
     }
 }

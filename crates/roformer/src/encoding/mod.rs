@@ -1,10 +1,11 @@
-//! Position encodings: one file each, all made of ten terms.
+//! Position encodings: one file each, all made of eleven terms.
 //!
-//! Attention knows ten ways for a position to enter, and nothing else: (1) a vector added to the embedding; (2) a rotation
+//! Attention knows eleven ways for a position to enter, and nothing else: (1) a vector added to the embedding; (2) a rotation
 //! of queries, keys and values; (3) a bias of the score, by head and distance; (4) the product of the query with a row of a
 //! table, chosen by the distance; (5) the same with the key; (6) a row added to the value; (7) constants added to the query;
 //! (8) a number for each place of a query and of a key; (9) sums over the tokens so far of gates by what is read; (10) the product of
-//! the query with a row of a table, chosen by what it counts from the key on.
+//! the query with a row of a table, chosen by what it counts from the key on; (11) maps by what is read, which the query is taken through
+//! on its way to the key.
 //! An encoding says which of them it uses and how its parameters make the tables; the gradients follow from the graph.
 //! `docs/add-an-encoding.md` adds one.
 
@@ -26,6 +27,7 @@ mod label;
 mod layers;
 mod learned;
 mod none;
+mod path;
 mod pope;
 mod pose;
 mod randomised;
@@ -45,7 +47,7 @@ pub use clipped::Clipped;
 pub use contextual::Contextual;
 pub use coupled::Coupled;
 pub use deberta::{Deberta, DebertaTerms, Projections};
-pub(crate) use evaluated::{Codes, Evaluated, GateOf, LayerTerms, TableOf};
+pub(crate) use evaluated::{Codes, Evaluated, GateOf, LayerTerms, PathOf, TableOf};
 pub use fire::Fire;
 pub use forget::Forget;
 pub use given::Given;
@@ -55,6 +57,7 @@ pub use kerple::{Kernel, Kerple};
 pub use layers::Layers;
 pub use learned::Learned;
 pub use none::NoPositions;
+pub use path::Path;
 pub use pope::Pope;
 pub use pose::Pose;
 pub use randomised::Randomised;
@@ -143,6 +146,11 @@ pub trait Encode<T: Real> {
         None
     }
 
+    /// Term 11: what the maps of a layer's tokens are made of, which read what its queries are made of.
+    fn path(&self, _builder: &mut Builder<T>, _layer: usize, _sizes: &Sizes) -> Option<PathWeights> {
+        None
+    }
+
     /// Positions drawn anew for every step, `[length]` and rising; `None` for 0, 1, 2 and so on.
     fn positions(&self, _length: usize, _seed: u64, _step: u64) -> Option<Vec<u32>> {
         None
@@ -158,6 +166,19 @@ pub struct GateTerm {
     pub bias: Parameter,
     /// g
     pub gate: Gate,
+}
+
+/// Maps by what a layer reads: of each token w = up·down·x, made as long as 1 in each key head, and β = 2·σ(weight·x + bias).
+#[derive(Clone, Copy, Debug)]
+pub struct PathWeights {
+    /// `[rank, width]`
+    pub down: Parameter,
+    /// `[key_heads · head_dim, rank]`
+    pub up: Parameter,
+    /// `[key_heads, width]`
+    pub weight: Parameter,
+    /// `[key_heads]`
+    pub bias: Parameter,
 }
 
 /// A position encoding by name.
@@ -195,6 +216,8 @@ pub enum Encoding {
     Forget(Forget),
     /// Vectors by what a query counts from a key on.
     Contextual(Contextual),
+    /// Maps by what is read between a key and a query.
+    Path(Path),
     /// Rotary embedding.
     Rotary(Rotary),
     /// Rotary embedding with a learned receptive field.
@@ -237,6 +260,7 @@ impl Encoding {
             Encoding::Fire(_) => "fire",
             Encoding::Forget(_) => "forget",
             Encoding::Contextual(_) => "contextual",
+            Encoding::Path(_) => "path",
             Encoding::Rotary(_) => "rotary",
             Encoding::ReceptiveField(_) => "receptive",
             Encoding::Xpos(_) => "xpos",
@@ -269,6 +293,7 @@ impl Encoding {
             Encoding::Fire(Fire::default()),
             Encoding::Forget(Forget::default()),
             Encoding::Contextual(Contextual::default()),
+            Encoding::Path(Path::default()),
             Encoding::Rotary(Rotary::default()),
             Encoding::ReceptiveField(ReceptiveField::default()),
             Encoding::Xpos(Xpos::default()),
@@ -300,6 +325,7 @@ impl Encoding {
             Encoding::Fire(encoding) => encoding,
             Encoding::Forget(encoding) => encoding,
             Encoding::Contextual(encoding) => encoding,
+            Encoding::Path(encoding) => encoding,
             Encoding::Rotary(encoding) => encoding,
             Encoding::ReceptiveField(encoding) => encoding,
             Encoding::Xpos(encoding) => encoding,
@@ -321,7 +347,7 @@ impl Encoding {
             own if own.numbers().is_some() => own.numbers().is_some_and(|numbers| !numbers.is_rotary),
             Encoding::Given(own) => own.bias.is_some(),
             Alibi(_) | Deberta(_) | Fire(_) | Kerple(_) | Sandwich(_) | Shaw(_) | T5(_) | XlNet(_) => true,
-            Contextual(_) => true,
+            Contextual(_) | Encoding::Path(_) => true,
             _ => false,
         }
     }
@@ -385,7 +411,7 @@ impl Encoding {
     /// Whether it is for models alone in which a token sees only what came before.
     pub fn is_causal_only(&self) -> bool {
         use Encoding::{Contextual, Fire, Forget, Xpos};
-        matches!(self, Xpos(_) | Fire(_) | Forget(_) | Contextual(_))
+        matches!(self, Xpos(_) | Fire(_) | Forget(_) | Contextual(_) | Encoding::Path(_))
     }
 
     /// The window that it gives a layer, where it gives one.
@@ -396,6 +422,11 @@ impl Encoding {
     /// Whether it sums gates over tokens.
     pub(crate) fn has_gates(&self) -> bool {
         matches!(self, Encoding::Forget(_))
+    }
+
+    /// The numbers that the maps of tokens are made of, where they have such; else 0.
+    pub(crate) fn map_rank(&self) -> usize {
+        if let Encoding::Path(own) = self { own.rank } else { 0 }
     }
 
     /// Numbers of a head of queries and keys where they meet, for heads of `head_dim` features.
@@ -460,6 +491,10 @@ impl Encoding {
             }
             Encoding::Contextual(_) => {
                 "counts by gates of each query and each key what lies between them: no sum over keys can be shared"
+            }
+            Encoding::Path(_) => {
+                "takes queries through a map of every token on the way to a key: sums over keys would have to be taken through \
+                 them, which these are not"
             }
             Encoding::Pope(_) => {
                 "makes features of its own, the magnitudes, of queries and keys: a feature map would undo them"

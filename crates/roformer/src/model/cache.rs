@@ -15,6 +15,8 @@ pub struct Cache<T: Real = f32, B: Backend = Cpu> {
     pub(super) width: usize,
     /// Numbers of a token's sums of gates.
     sums: usize,
+    /// Numbers of a token's w, and of its z, where tokens have maps.
+    maps: [usize; 2],
     /// Numbers of a token of the other model's output.
     hidden: usize,
     /// The length of the other model's output, once a step has used one.
@@ -42,6 +44,8 @@ pub(super) struct LayerCache<T: Real, B: Backend> {
     pub values: B::Buffer<T>,
     /// Sums of gates over tokens, `[batch, capacity, 2 · heads]`: those and what rounding left of them. Where there are gates.
     pub sums: Option<B::Buffer<T>>,
+    /// w and z of the maps of tokens, `[batch, capacity, key_heads · head_dim]` and `[batch, capacity, key_heads]`. Where they have such.
+    pub maps: Option<[B::Buffer<T>; 2]>,
     /// Keys and values of the other model's output, `[batch, encoded, 2 · queries]`, once they have been computed.
     pub cross: Option<B::Buffer<T>>,
     /// What linear attention keeps in place of keys and values.
@@ -53,6 +57,10 @@ impl<T: Real, B: Backend> Cache<T, B> {
         let none = || Error::memory("the cache");
         let (layers, width) = (blueprint.layers, blueprint.kept_width());
         let sums = if blueprint.encoding.has_gates() { 2 * blueprint.heads } else { 0 };
+        let maps = match blueprint.encoding.map_rank() {
+            0 => [0, 0],
+            _ => [blueprint.key_width(), blueprint.key_heads],
+        };
         let form = match blueprint.mixing {
             Mixing::Softmax => None,
             Mixing::Linear(form) => Some(form),
@@ -60,7 +68,8 @@ impl<T: Real, B: Backend> Cache<T, B> {
         let len =
             batch.checked_mul(capacity).and_then(|tokens| tokens.checked_mul(width)).ok_or_else(none)?;
         let len = if form.is_some() { 0 } else { len };
-        let all = layers as u128 * (2 * len as u128 + (batch * capacity) as u128 * sums as u128);
+        let others = (sums + maps[0] + maps[1]) as u128;
+        let all = layers as u128 * (2 * len as u128 + (batch * capacity) as u128 * others);
         if !device.has_room::<T>(all) {
             return Err(none());
         }
@@ -71,10 +80,15 @@ impl<T: Real, B: Backend> Cache<T, B> {
             let size = [batch, blueprint.heads, blueprint.head_dim];
             let state = form.map(|form| device.state(form, size));
             let sums = (sums > 0).then(|| numbers(batch * capacity * sums)).transpose()?;
+            let maps = match maps {
+                [0, 0] => None,
+                [w, z] => Some([numbers(batch * capacity * w)?, numbers(batch * capacity * z)?]),
+            };
             Ok(LayerCache {
                 keys: memory()?,
                 values: memory()?,
                 sums,
+                maps,
                 cross: None,
                 state: state.transpose()?,
             })
@@ -86,6 +100,7 @@ impl<T: Real, B: Backend> Cache<T, B> {
             tokens,
             width,
             sums,
+            maps,
             hidden,
             batch,
             capacity,
@@ -127,7 +142,16 @@ impl<T: Real, B: Backend> Cache<T, B> {
             let summed = texts.len() * self.capacity * self.sums;
             let sums = layer.sums.as_ref().map(|_| device.zeros(summed)).transpose();
             let sums = sums.map_err(Error::for_want_of("the cache"))?;
-            let mut kept = LayerCache { keys: memory()?, values: memory()?, sums, cross: None, state: None };
+            let numbers = |width: usize| {
+                let memory = device.zeros(texts.len() * self.capacity * width);
+                memory.map_err(Error::for_want_of("the cache"))
+            };
+            let maps = match layer.maps {
+                Some(_) => Some([numbers(self.maps[0])?, numbers(self.maps[1])?]),
+                None => None,
+            };
+            let (keys, values) = (memory()?, memory()?);
+            let mut kept = LayerCache { keys, values, sums, maps, cross: None, state: None };
             self.pick(device, layer, texts, &mut kept)?;
             *layer = kept;
             Ok(())
@@ -157,10 +181,13 @@ impl<T: Real, B: Backend> Cache<T, B> {
             let (at, size) = ((index * each, width, each), [1, self.length, width]);
             device.copy(part(&from.keys), &mut to.keys, at, size)?;
             device.copy(part(&from.values), &mut to.values, at, size)?;
-            if let (Some(from), Some(to)) = (&from.sums, &mut to.sums) {
-                let each = self.capacity * self.sums;
-                let part = Part { buffer: from, offset: text * each, token: self.sums, sequence: each };
-                device.copy(part, to, (index * each, self.sums, each), [1, self.length, self.sums])?;
+            let sums = from.sums.iter().zip(&mut to.sums).map(|(from, to)| (from, to, self.sums));
+            let maps = from.maps.iter().flatten().zip(to.maps.iter_mut().flatten());
+            let maps = maps.zip(self.maps).map(|((from, to), width)| (from, to, width));
+            for (from, to, width) in sums.chain(maps) {
+                let each = self.capacity * width;
+                let part = Part { buffer: from, offset: text * each, token: width, sequence: each };
+                device.copy(part, to, (index * each, width, each), [1, self.length, width])?;
             }
         }
         Ok(())

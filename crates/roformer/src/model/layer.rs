@@ -12,6 +12,9 @@ use crate::graph::Polar;
 use crate::ops::{Accumulate, Activation, Backend, HeadRows, LinearWork, Part, Real, TermSegments, Terms};
 use rope::Table;
 
+/// What is added to the mean square of w before it is made as long as 1: of zeros alone does it change anything.
+const UNIT: f64 = 1e-24;
+
 /// The parameters of a layer.
 pub(super) struct Layer<T: Real, B: Backend> {
     query_key_value: B::Matrix<T>,
@@ -64,6 +67,10 @@ pub(super) struct Buffers<T: Real, B: Backend> {
     /// `[tokens, heads]` and `[tokens, 2 · heads]`: gates, and without a cache their sums, where there are such.
     gates: B::Buffer<T>,
     sums: B::Buffer<T>,
+    /// `[tokens, rank]`, `[tokens, key_heads · head_dim]` and `[tokens, key_heads]`: what maps of tokens are made of, and their w and z,
+    /// where they have such.
+    low: B::Buffer<T>,
+    maps: [B::Buffer<T>; 2],
     attention: B::Scratch<T>,
 }
 
@@ -83,6 +90,8 @@ impl<T: Real, B: Backend> Buffers<T, B> {
             paired_context: empty()?,
             gates: empty()?,
             sums: empty()?,
+            low: empty()?,
+            maps: [empty()?, empty()?],
             attention: device.scratch().map_err(Error::for_want_of("attention"))?,
         })
     }
@@ -93,6 +102,9 @@ impl<T: Real, B: Backend> Buffers<T, B> {
         let is_before = blueprint.norms.place.is_before();
         let pairs = if blueprint.encoding.meeting_dim(1) == 2 { 2 } else { 0 };
         let gates = if blueprint.encoding.has_gates() { blueprint.heads } else { 0 };
+        let rank = blueprint.encoding.map_rank();
+        let map_heads = if rank > 0 { blueprint.key_heads } else { 0 };
+        let [w, z] = &mut self.maps;
         let buffers = [
             (&mut self.x, width),
             (&mut self.y, width),
@@ -106,6 +118,9 @@ impl<T: Real, B: Backend> Buffers<T, B> {
             (&mut self.paired_context, pairs * query),
             (&mut self.gates, gates),
             (&mut self.sums, 2 * gates),
+            (&mut self.low, rank),
+            (w, map_heads * blueprint.head_dim),
+            (z, map_heads),
         ];
         let numbers = tokens as u128 * buffers.iter().map(|(_, width)| *width as u128).sum::<u128>();
         if !device.has_room::<T>(numbers) {
@@ -306,7 +321,8 @@ impl<T: Real, B: Backend> Layer<T, B> {
         let (heads, key_heads, dim) = (blueprint.heads, blueprint.key_heads, blueprint.head_dim);
         let (query, key) = (blueprint.query_width(), blueprint.key_width());
         let row = query + 2 * key;
-        let Buffers { x, y, qkv, context, attention, pairs, paired_context, gates, sums, .. } = buffers;
+        let Buffers { x, y, qkv, context, attention, pairs, paired_context, gates, sums, low, maps, .. } =
+            buffers;
         let own = &pass.tables.layers[index];
         let read = if blueprint.norms.place.is_before() && self.norm.is_some() { &*y } else { &*x };
         device.product(&self.query_key_value, read, Activation::Identity, qkv)?;
@@ -332,6 +348,14 @@ impl<T: Real, B: Backend> Layer<T, B> {
         }
         if let Some((matrix, _)) = &own.gate {
             device.product(matrix, read, Activation::Identity, gates)?;
+        }
+        if let Some(own) = &own.path {
+            let [w, z] = &mut *maps;
+            device.product(&own.down, read, Activation::Identity, low)?;
+            device.product(&own.up, low, Activation::Identity, w)?;
+            let each = HeadRows { step: key, offset: 0, heads: key_heads };
+            device.rms_norm_heads(w, each, &own.unit, UNIT)?;
+            device.product(&own.beta, read, Activation::Identity, z)?;
         }
         if let (Some(table), Some(_)) = (pass.temperature, blueprint.nope_of(index)) {
             let (shape, steps) = ([batch, length, heads, dim], [length * row, row, dim]);
@@ -373,6 +397,15 @@ impl<T: Real, B: Backend> Layer<T, B> {
         let fused = |offset: usize| Part { buffer: &*qkv, offset, token: row, sequence: length * row };
         let (mut keys, mut values) = (fused(query), fused(query + key));
         let (mut cross, mut summed) = (None, None);
+        let [w, z] = &*maps;
+        let mut path = own.path.as_ref().map(|_| {
+            [(w, key), (z, key_heads)].map(|(buffer, width)| Part {
+                buffer,
+                offset: 0,
+                token: width,
+                sequence: length * width,
+            })
+        });
         if let Some((cache, capacity)) = cache {
             // All layers of a cache keep as many numbers of a token, and this one may have fewer.
             let kept = blueprint.kept_width();
@@ -387,6 +420,14 @@ impl<T: Real, B: Backend> Layer<T, B> {
                 let (token, sequence) = (2 * heads, capacity * 2 * heads);
                 summed = Some(Part { buffer: &*sums, offset: 0, token, sequence });
             }
+            if let (Some(own), Some(kept)) = (&mut path, &mut cache.maps) {
+                for (part, kept) in own.iter_mut().zip(kept) {
+                    let width = part.token;
+                    let at = (past * width, width, capacity * width);
+                    device.copy(*part, kept, at, [batch, length, width])?;
+                    *part = Part { buffer: &*kept, offset: 0, token: width, sequence: capacity * width };
+                }
+            }
             cross = Some(&mut cache.cross);
         } else if let Some((_, gate)) = &own.gate {
             let work = Accumulate { batch, length, heads, past: 0, capacity: length };
@@ -398,6 +439,7 @@ impl<T: Real, B: Backend> Layer<T, B> {
         terms.scale = terms.scale.or(blueprint.scale);
         terms.cap = blueprint.score_cap;
         terms.gate = summed;
+        terms.path = path;
         if is_polar {
             terms.scale = terms.scale.or(Some(1.0 / (blueprint.head_dim as f64).sqrt()));
         }

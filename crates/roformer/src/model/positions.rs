@@ -2,7 +2,7 @@
 
 use super::parameters::Parameters;
 use crate::blueprint::{Blueprint, POSITIONS};
-use crate::encoding::{Codes, Evaluated, Gate, GateOf, LayerTerms, TableOf};
+use crate::encoding::{Codes, Evaluated, Gate, GateOf, LayerTerms, PathOf, TableOf};
 use crate::error::{Error, Result};
 use crate::graph::{Digits, Parameters as Layout};
 use crate::ops::{Backend, Real, TermRows, Terms};
@@ -43,7 +43,7 @@ pub(super) struct CodesOnDevice<T: Real, B: Backend> {
     pub merge: Option<B::Matrix<T>>,
 }
 
-/// Terms 2 to 10 of one layer.
+/// Terms 2 to 11 of one layer.
 pub(super) struct LayerTables<T: Real, B: Backend> {
     /// Which of the ropes, one for all heads or one for each key head, and whether values are rotated too.
     pub ropes: Option<(Vec<usize>, bool)>,
@@ -51,6 +51,8 @@ pub(super) struct LayerTables<T: Real, B: Backend> {
     pub polar: Option<Option<B::Buffer<T>>>,
     /// What sums over tokens are made of.
     pub gate: Option<(B::Matrix<T>, Gate)>,
+    /// What maps of tokens are made of.
+    pub path: Option<PathOnDevice<T, B>>,
     bias: Option<OnDevice<T, B>>,
     query: Option<OnDevice<T, B>>,
     key: Option<OnDevice<T, B>>,
@@ -60,6 +62,15 @@ pub(super) struct LayerTables<T: Real, B: Backend> {
     pairs: Option<B::Buffer<T>>,
     counted: Option<B::Buffer<T>>,
     scale: Option<f64>,
+}
+
+/// Maps by what a layer reads.
+pub(super) struct PathOnDevice<T: Real, B: Backend> {
+    pub down: B::Matrix<T>,
+    pub up: B::Matrix<T>,
+    pub beta: B::Matrix<T>,
+    /// The weight of the norm that makes w as long as 1, `[head_dim]`.
+    pub unit: B::Buffer<T>,
 }
 
 /// Rows of a table, chosen by the distance.
@@ -198,6 +209,7 @@ impl<T: Real, B: Backend> Tables<T, B> {
             pairs: layer.pairs.as_ref().map(|pairs| (pairs, self.length)),
             gate: None,
             counted: layer.counted.as_ref(),
+            path: None,
         }
     }
 
@@ -231,16 +243,26 @@ impl<T: Real, B: Backend> LayerTables<T, B> {
         };
         let own = layer.rotation.map(|(own, values)| (own.into_iter().map(&mut place).collect(), values));
         let gate = |GateOf { weight, bias, gate }: GateOf<T>| {
-            let matrix = device.matrix(bias.len(), weight.len() / bias.len());
-            let mut matrix = matrix.map_err(Error::for_want_of("the position encoding"))?;
-            device.set_rows(&mut matrix, 0, &weight)?;
-            device.set_bias(&mut matrix, 0, &bias)?;
-            Ok::<_, Error>((matrix, gate))
+            Ok::<_, Error>((matrix(device, &weight, bias.len(), Some(&bias))?, gate))
+        };
+        let path = |PathOf { down, up, weight, bias }: PathOf<T>| {
+            let width = weight.len() / bias.len();
+            let rank = down.len() / width;
+            let (wide, heads) = (up.len() / rank, bias.len());
+            let head_dim = wide / heads;
+            let root = T::of((head_dim as f64).sqrt().recip());
+            Ok::<_, Error>(PathOnDevice {
+                down: matrix(device, &down, rank, None)?,
+                up: matrix(device, &up, wide, None)?,
+                beta: matrix(device, &weight, heads, Some(&bias))?,
+                unit: buffer(device, &vec![root; head_dim])?,
+            })
         };
         Ok(LayerTables {
             ropes: own,
             polar: layer.polar.map(&vector).transpose()?,
             gate: layer.gate.map(gate).transpose()?,
+            path: layer.path.map(path).transpose()?,
             pairs: vector(layer.pairs)?,
             counted: vector(layer.counted)?,
             bias: table(layer.bias)?,
@@ -252,6 +274,20 @@ impl<T: Real, B: Backend> LayerTables<T, B> {
             scale: layer.scale,
         })
     }
+}
+
+/// A weight `[outputs, …]` on the device, perhaps with a bias.
+fn matrix<T: Real, B: Backend>(
+    device: &B,
+    weight: &[T],
+    outputs: usize,
+    bias: Option<&[T]>,
+) -> Result<B::Matrix<T>> {
+    let matrix = device.matrix(outputs, weight.len() / outputs);
+    let mut matrix = matrix.map_err(Error::for_want_of("the position encoding"))?;
+    device.set_rows(&mut matrix, 0, weight)?;
+    bias.map_or(Ok(()), |bias| device.set_bias(&mut matrix, 0, bias))?;
+    Ok(matrix)
 }
 
 /// Numbers on the device.

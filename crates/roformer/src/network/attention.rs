@@ -6,7 +6,9 @@ use super::{LinearForm, Mixing, Network};
 use crate::blueprint::HeadNorms;
 use crate::encoding::{Sizes, Terms};
 use crate::error::Result;
-use crate::graph::{Attend, Builder, Columns, Init, Polar, PolarTerm, Rotation, SegmentTerm, Value};
+use crate::graph::{
+    Attend, Builder, Columns, Init, PathTerm, Polar, PolarTerm, Rotation, SegmentTerm, Value,
+};
 use crate::ops::Real;
 
 /// Attention over joined queries, keys and values `[tokens, (heads + 2 · key_heads) · head_dim]`, which were made of what the layer
@@ -47,6 +49,13 @@ fn terms<T: Real>(
     terms.gate = encode.gate(builder, layer, sizes).map(|own| {
         let gates = builder.linear(read, own.weight, Some(own.bias), sizes.heads);
         builder.accumulate(gates, own.gate, sizes.length)
+    });
+    terms.path = encode.path(builder, layer, sizes).map(|own| {
+        let (rank, wide) = (own.down.range().len() / sizes.width, sizes.key_heads * sizes.head_dim);
+        let low = builder.linear(read, own.down, None, rank);
+        let w = builder.linear(low, own.up, None, wide);
+        let w = builder.unit(w.reshaped(sizes.head_dim)).reshaped(wide);
+        PathTerm { w, z: builder.linear(read, own.weight, Some(own.bias), sizes.key_heads) }
     });
     terms
 }

@@ -20,7 +20,7 @@ pub fn gpus() -> Vec<Cuda> {
 
 /// The encodings that have a form for GPUs; the others are for CPUs, and say so.
 pub fn encodings() -> Vec<Encoding> {
-    let others = ["fire", "forget", "pope", "contextual", "abacus", "coupled"];
+    let others = ["fire", "forget", "pope", "contextual", "path", "abacus", "coupled"];
     let is_here = |encoding: &Encoding| !others.contains(&encoding.name());
     Encoding::all().into_iter().filter(is_here).collect()
 }
