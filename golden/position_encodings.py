@@ -42,6 +42,7 @@ LABELS = [
     "fope:period=20",
     "contextual:positions=3",
     "abacus:digits=3-9,places=4,shift=2",
+    "path:rank=5",
 ]
 
 
@@ -60,6 +61,9 @@ class Encoded(training.Plain):
             "fire": {"scale": (1, 2), "inner.weight": (int(self.settings.get("hidden", 32)), 2),
                      "outer.weight": (heads, int(self.settings.get("hidden", 32)))},
             "kerple": {"weight": (heads, 2)},
+            "path": {"down.weight": (int(self.settings.get("rank", 32)), width),
+                     "up.weight": (width, int(self.settings.get("rank", 32))),
+                     "beta.weight": (heads, width), "beta.bias": (heads,)},
             "contextual": {"weight": (int(self.settings.get("positions", 64)) + 1, dim)},
             "rotary": {f"frequencies.{head}": (1, dim // 2) for head in range(heads)},
             "selective": {"weight": (heads * dim // 2, width), "bias": (heads * dim // 2,)},
@@ -107,7 +111,8 @@ class Encoded(training.Plain):
         dim = width // self.heads
         qkv = nn.functional.linear(x, attention.in_proj_weight, attention.in_proj_bias)
         q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in qkv.chunk(3, dim=-1))
-        scores = self.products(layer, x, q, k) / math.sqrt(dim) + self.biases(layer, x, length)
+        products = self.along(layer, x, q, k) if self.name == "path" else self.products(layer, x, q, k)
+        scores = products / math.sqrt(dim) + self.biases(layer, x, length)
         scores = scores.masked_fill(training.later(length), -torch.inf)
         if self.name == "contextual":
             scores = scores + self.counted(layer, q, scores)
@@ -164,6 +169,25 @@ class Encoded(training.Plain):
             [training.rotate(x[..., :turning], angles.cos(), angles.sin()), x[..., turning:]], dim=-1
         )
         return turn(q) @ turn(k).transpose(-1, -2)
+
+    def along(self, layer, x, q, k):
+        """kᵀ·H_(j+1)·…·H_i·q of every pair, `[batch, heads, length, length]`; 0 of keys after the query."""
+        length, dim = q.shape[2:]
+        w = x @ self.part(layer, "down.weight").T @ self.part(layer, "up.weight").T
+        w = w.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        w = w / w.norm(dim=-1, keepdim=True)
+        z = x @ self.part(layer, "beta.weight").T + self.part(layer, "beta.bias")
+        beta = 2 * torch.sigmoid(z).transpose(1, 2)
+        one = torch.eye(dim, dtype=x.dtype)
+        maps = one - beta[..., None, None] * w[..., :, None] * w[..., None, :]
+        rows = []
+        for i in range(length):
+            path, row = one.expand(maps[:, :, 0].shape), [torch.zeros_like(beta[:, :, 0])] * length
+            for j in range(i, -1, -1):
+                row[j] = torch.einsum("bha,bhac,bhc->bh", k[:, :, j], path, q[:, :, i])
+                path = maps[:, :, j] @ path
+            rows.append(torch.stack(row, dim=-1))
+        return torch.stack(rows, dim=2)
 
     def counted(self, layer, q, scores):
         """q·e[p], with p what the query counts from a key on, `[batch, heads, length, length]`."""

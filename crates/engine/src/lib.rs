@@ -2,7 +2,7 @@
 //! NVIDIA GPUs.
 //!
 //! [`ops`] holds what a device offers ([`ops::Backend`]) and the loops of both; [`attention`] softmax and linear attention
-//! with the ten ways for a position to enter; [`graph`] a training step as a list of operations, forward and backward.
+//! with the eleven ways for a position to enter; [`graph`] a training step as a list of operations, forward and backward.
 
 #![deny(unsafe_code)]
 

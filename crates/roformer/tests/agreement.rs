@@ -149,6 +149,7 @@ fn encodings() -> Vec<Encoding> {
         "extend:window=4,group=2,base=50,pairing=half",
         "fire:threshold=4",
         "contextual:positions=3",
+        "path:rank=5",
         "abacus:digits=3-9",
         "coupled:digits=2+5-12,places=2,shift=0,rotary=true",
         "layers:window=3,far=100",

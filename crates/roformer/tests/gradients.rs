@@ -171,6 +171,7 @@ fn encodings() -> Vec<(String, Encoding)> {
         "extend:window=3,group=2,base=10",
         "fire:hidden=7,threshold=3",
         "contextual:positions=2",
+        "path:rank=3",
         "abacus:digits=2-6",
         "coupled:digits=3-8,places=2,shift=3,rotary=true",
         "sandwich:dim=4",

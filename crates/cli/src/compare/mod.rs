@@ -45,7 +45,7 @@ use std::sync::atomic::Ordering;
     --out bases\n  roformer compare --attention linear --out linear\n  roformer compare --tasks language --data play.txt --out \
     play\n  roformer compare --shard 3/7 --out part-3\n  roformer compare --merge part-* --out comparison\n\nTasks: copy, repeat, reverse, sort, majority (the control), mqar, index, addition, passkey, language\nEncodings: \
     rotary, none, sinusoidal, learned, alibi, t5, receptive, hierarchical, abacus, coupled, shaw, xlnet, deberta, kerple, sandwich, fire, forget, \
-    contextual, xpos, high, clipped, fope, pope, selective, extend, randomised, pose, layers"
+    contextual, path, xpos, high, clipped, fope, pope, selective, extend, randomised, pose, layers"
 )]
 pub struct Arguments {
     /// The tasks to learn [default: copy repeat majority; all with --preset full]

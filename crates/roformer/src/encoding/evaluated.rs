@@ -3,7 +3,7 @@
 //! The graph that an encoding lays out for training is run once, so that an encoding is written once. Tables of a length
 //! serve all shorter texts: entries are by distance, codes by position.
 
-use super::{AngleTerm, Encode, Encoding, Gate, GateTerm, Sizes};
+use super::{AngleTerm, Encode, Encoding, Gate, GateTerm, PathWeights, Sizes};
 use crate::error::Result;
 use crate::graph::{Angles, Builder, Digits, Far, Graph, Parameter, Parameters, TableTerm, Value};
 use crate::ops::Real;
@@ -13,7 +13,7 @@ use rope::{Rope, Schedule};
 pub(crate) struct Evaluated<T> {
     /// Term 1.
     pub codes: Option<Codes<T>>,
-    /// Terms 2 to 10 of each layer.
+    /// Terms 2 to 11 of each layer.
     pub layers: Vec<LayerTerms<T>>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Codes<T> {
     pub merge: Option<Vec<T>>,
 }
 
-/// Terms 2 to 10 of one layer.
+/// Terms 2 to 11 of one layer.
 pub(crate) struct LayerTerms<T> {
     /// The rotations, one for all heads or one for each key head, and whether values are rotated too.
     pub rotation: Option<(Vec<Rope>, bool)>,
@@ -57,6 +57,8 @@ pub(crate) struct LayerTerms<T> {
     pub angles: Option<AnglesOf<T>>,
     /// C `[rows, head_dim]`
     pub counted: Option<Vec<T>>,
+    /// What maps of tokens are made of.
+    pub path: Option<PathOf<T>>,
     /// The factor of scores.
     pub scale: Option<f64>,
 }
@@ -79,6 +81,18 @@ pub(crate) struct AnglesOf<T> {
     pub bias: Vec<T>,
     /// θ
     pub angles: Angles,
+}
+
+/// Maps by what a layer reads, as in [`PathWeights`].
+pub(crate) struct PathOf<T> {
+    /// `[rank, width]`
+    pub down: Vec<T>,
+    /// `[key_heads · head_dim, rank]`
+    pub up: Vec<T>,
+    /// `[key_heads, width]`
+    pub weight: Vec<T>,
+    /// `[key_heads]`
+    pub bias: Vec<T>,
 }
 
 /// Rows of a table, chosen by the distance.
@@ -116,7 +130,7 @@ impl<T: Real> Evaluated<T> {
         };
         let learned = |parameter: Parameter| graph.parameters()[parameter.range()].to_vec();
         let layers =
-            layers.into_iter().zip(encodings).map(|(LaidLayer { terms, gate, angles }, encoding)| {
+            layers.into_iter().zip(encodings).map(|(LaidLayer { terms, gate, angles, path }, encoding)| {
                 let rotation = terms.rotation.map(|rotation| {
                     let ropes = match &rotation.frequencies[..] {
                         [] => vec![spread(encoding, &rotation.rope, sizes.longest)?],
@@ -139,6 +153,12 @@ impl<T: Real> Evaluated<T> {
                     position: terms.position.map(list),
                     pairs: terms.pairs.map(list),
                     counted: terms.counted.map(list),
+                    path: path.map(|PathWeights { down, up, weight, bias }| PathOf {
+                        down: learned(down),
+                        up: learned(up),
+                        weight: learned(weight),
+                        bias: learned(bias),
+                    }),
                     gate: gate.map(|GateTerm { weight, bias, gate }| GateOf {
                         weight: learned(weight),
                         bias: learned(bias),
@@ -195,6 +215,7 @@ struct LaidLayer {
     terms: super::Terms,
     gate: Option<GateTerm>,
     angles: Option<AngleTerm>,
+    path: Option<PathWeights>,
 }
 
 impl<T: Real> Laid<T> {
@@ -209,7 +230,8 @@ impl<T: Real> Laid<T> {
             let encode: &dyn Encode<T> = encoding.as_encode();
             let terms = encode.terms(&mut builder, layer, sizes);
             let gate = encode.gate(&mut builder, layer, sizes);
-            LaidLayer { terms, gate, angles: encode.angles(&mut builder, layer, sizes) }
+            let angles = encode.angles(&mut builder, layer, sizes);
+            LaidLayer { terms, gate, angles, path: encode.path(&mut builder, layer, sizes) }
         });
         let layers = layers.collect();
         Laid { builder, codes, numbered, layers }

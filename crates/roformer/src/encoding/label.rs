@@ -14,7 +14,7 @@ const LONGEST: usize = 256;
 const NUMBERS: &str = "digits=N-N, places=N, shift=N, rotary=true|false";
 
 /// What each encoding takes, and for what: shown where something else was given.
-const ALLOWED: [(&str, &str); 28] = [
+const ALLOWED: [(&str, &str); 29] = [
     ("none", ""),
     ("sinusoidal", "merge=add|concatenate"),
     ("learned", "offset=N, merge=add|concatenate"),
@@ -35,6 +35,7 @@ const ALLOWED: [(&str, &str); 28] = [
     ("fire", "hidden=N, rate=X, threshold=X"),
     ("forget", "gate=sigmoid|relu, bias=X, rotary=true|false"),
     ("contextual", "positions=N"),
+    ("path", "rank=N"),
     (
         "rotary",
         "base=X, dim=N, part=X, pairing=interleaved|half, fraction=X, values=true|false, learned=true|false|heads",
@@ -199,6 +200,7 @@ fn set(encoding: &mut Encoding, key: &str, value: &str) -> Option<()> {
         (Encoding::Extend(it), "dim") => it.rotary.rotary_dim = Some(count()?),
         (Encoding::Extend(it), "pairing") => it.rotary.pairing = pairing()?,
         (Encoding::Contextual(it), "positions") => it.positions = count()?,
+        (Encoding::Path(it), "rank") => it.rank = count()?,
         (Encoding::Rotary(it), "part") => it.part = Some(number()?),
         (Encoding::Rotary(it), "base") => it.base = number()?,
         (Encoding::Rotary(it), "dim") => it.rotary_dim = Some(count()?),
@@ -328,6 +330,7 @@ fn settings(encoding: &Encoding) -> Vec<(&'static str, String)> {
             vec![("gate", gate.into()), ("bias", it.bias.to_string()), ("rotary", it.is_rotary.to_string())]
         }
         Encoding::Contextual(it) => vec![("positions", it.positions.to_string())],
+        Encoding::Path(it) => vec![("rank", it.rank.to_string())],
         Encoding::Rotary(it) => {
             let mut all = vec![("base", it.base.to_string())];
             all.extend(it.rotary_dim.map(|dim| ("dim", dim.to_string())));
@@ -485,6 +488,7 @@ mod tests {
             "selective:base=500,bias=0",
             "extend:window=300,group=4,base=500,dim=8,pairing=half",
             "contextual:positions=9",
+            "path:rank=9",
             "abacus:digits=4-13",
             "coupled:digits=1+3-5+9,places=7,shift=0,rotary=true",
             "pose:range=300,pieces=3,base=500",

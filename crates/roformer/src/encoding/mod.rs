@@ -1,10 +1,11 @@
-//! Position encodings: one file each, all made of ten terms.
+//! Position encodings: one file each, all made of eleven terms.
 //!
-//! Attention knows ten ways for a position to enter, and nothing else: (1) a vector added to the embedding; (2) a rotation
+//! Attention knows eleven ways for a position to enter, and nothing else: (1) a vector added to the embedding; (2) a rotation
 //! of queries, keys and values; (3) a bias of the score, by head and distance; (4) the product of the query with a row of a
 //! table, chosen by the distance; (5) the same with the key; (6) a row added to the value; (7) constants added to the query;
 //! (8) a number for each place of a query and of a key; (9) sums over the tokens so far of gates by what is read; (10) the product of
-//! the query with a row of a table, chosen by what it counts from the key on.
+//! the query with a row of a table, chosen by what it counts from the key on; (11) maps by what is read, which the query is taken through
+//! on its way to the key.
 //! An encoding says which of them it uses and how its parameters make the tables; the gradients follow from the graph.
 //! `docs/add-an-encoding.md` adds one.
 
@@ -28,6 +29,7 @@ mod label;
 mod layers;
 mod learned;
 mod none;
+mod path;
 mod pope;
 mod pose;
 mod randomised;
@@ -48,7 +50,7 @@ pub use clipped::Clipped;
 pub use contextual::Contextual;
 pub use coupled::Coupled;
 pub use deberta::{Deberta, DebertaTerms, Projections};
-pub(crate) use evaluated::{AnglesOf, Codes, Evaluated, GateOf, LayerTerms, TableOf};
+pub(crate) use evaluated::{AnglesOf, Codes, Evaluated, GateOf, LayerTerms, PathOf, TableOf};
 pub use extend::Extend;
 pub use fire::Fire;
 pub use fope::Fope;
@@ -60,6 +62,7 @@ pub use kerple::{Kernel, Kerple};
 pub use layers::Layers;
 pub use learned::Learned;
 pub use none::NoPositions;
+pub use path::Path;
 pub use pope::Pope;
 pub use pose::Pose;
 pub use randomised::Randomised;
@@ -154,6 +157,11 @@ pub trait Encode<T: Real> {
         None
     }
 
+    /// Term 11: what the maps of a layer's tokens are made of, which read what its queries are made of.
+    fn path(&self, _builder: &mut Builder<T>, _layer: usize, _sizes: &Sizes) -> Option<PathWeights> {
+        None
+    }
+
     /// Positions drawn anew for every step, `[length]` and rising; `None` for 0, 1, 2 and so on.
     fn positions(&self, _length: usize, _seed: u64, _step: u64) -> Option<Vec<u32>> {
         None
@@ -180,6 +188,19 @@ pub struct AngleTerm {
     pub bias: Parameter,
     /// θ
     pub angles: Angles,
+}
+
+/// Maps by what a layer reads: of each token w = up·down·x, made as long as 1 in each key head, and β = 2·σ(weight·x + bias).
+#[derive(Clone, Copy, Debug)]
+pub struct PathWeights {
+    /// `[rank, width]`
+    pub down: Parameter,
+    /// `[key_heads · head_dim, rank]`
+    pub up: Parameter,
+    /// `[key_heads, width]`
+    pub weight: Parameter,
+    /// `[key_heads]`
+    pub bias: Parameter,
 }
 
 /// A position encoding by name.
@@ -217,6 +238,8 @@ pub enum Encoding {
     Forget(Forget),
     /// Vectors by what a query counts from a key on.
     Contextual(Contextual),
+    /// Maps by what is read between a key and a query.
+    Path(Path),
     /// Rotary embedding.
     Rotary(Rotary),
     /// Rotary embedding with a learned receptive field.
@@ -265,6 +288,7 @@ impl Encoding {
             Encoding::Fire(_) => "fire",
             Encoding::Forget(_) => "forget",
             Encoding::Contextual(_) => "contextual",
+            Encoding::Path(_) => "path",
             Encoding::Rotary(_) => "rotary",
             Encoding::ReceptiveField(_) => "receptive",
             Encoding::Xpos(_) => "xpos",
@@ -300,6 +324,7 @@ impl Encoding {
             Encoding::Fire(Fire::default()),
             Encoding::Forget(Forget::default()),
             Encoding::Contextual(Contextual::default()),
+            Encoding::Path(Path::default()),
             Encoding::Rotary(Rotary::default()),
             Encoding::ReceptiveField(ReceptiveField::default()),
             Encoding::Xpos(Xpos::default()),
@@ -334,6 +359,7 @@ impl Encoding {
             Encoding::Fire(encoding) => encoding,
             Encoding::Forget(encoding) => encoding,
             Encoding::Contextual(encoding) => encoding,
+            Encoding::Path(encoding) => encoding,
             Encoding::Rotary(encoding) => encoding,
             Encoding::ReceptiveField(encoding) => encoding,
             Encoding::Xpos(encoding) => encoding,
@@ -360,7 +386,7 @@ impl Encoding {
             own if own.numbers().is_some() => own.numbers().is_some_and(|numbers| !numbers.is_rotary),
             Encoding::Given(own) => own.bias.is_some(),
             Alibi(_) | Deberta(_) | Fire(_) | Kerple(_) | Sandwich(_) | Shaw(_) | T5(_) | XlNet(_) => true,
-            Contextual(_) | Selective(_) | Extend(_) | Fope(_) => true,
+            Contextual(_) | Encoding::Path(_) | Selective(_) | Extend(_) | Fope(_) => true,
             _ => false,
         }
     }
@@ -423,8 +449,8 @@ impl Encoding {
 
     /// Whether it is for models alone in which a token sees only what came before.
     pub fn is_causal_only(&self) -> bool {
-        use Encoding::{Contextual, Extend, Fire, Forget, Selective, Xpos};
-        matches!(self, Xpos(_) | Fire(_) | Forget(_) | Contextual(_) | Selective(_) | Extend(_))
+        use Encoding::{Contextual, Extend, Fire, Forget, Path, Selective, Xpos};
+        matches!(self, Xpos(_) | Fire(_) | Forget(_) | Contextual(_) | Path(_) | Selective(_) | Extend(_))
     }
 
     /// The window that it gives a layer, where it gives one.
@@ -450,6 +476,11 @@ impl Encoding {
     /// Which distances are far, where those are others than they seem.
     pub(crate) fn far(&self) -> Option<Far> {
         if let Encoding::Extend(own) = self { Some(own.far) } else { None }
+    }
+
+    /// The numbers that the maps of tokens are made of, where they have such; else 0.
+    pub(crate) fn map_rank(&self) -> usize {
+        if let Encoding::Path(own) = self { own.rank } else { 0 }
     }
 
     /// Numbers of a head of queries and keys where they meet, for heads of `head_dim` features.
@@ -515,6 +546,10 @@ impl Encoding {
             }
             Encoding::Contextual(_) => {
                 "counts by gates of each query and each key what lies between them: no sum over keys can be shared"
+            }
+            Encoding::Path(_) => {
+                "takes queries through a map of every token on the way to a key: sums over keys would have to be taken through \
+                 them, which these are not"
             }
             Encoding::Pope(_) => {
                 "makes features of its own, the magnitudes, of queries and keys: a feature map would undo them"

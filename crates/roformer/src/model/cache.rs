@@ -17,6 +17,8 @@ pub struct Cache<T: Real = f32, B: Backend = Cpu> {
     sums: usize,
     /// Numbers of a text's angles.
     angles: usize,
+    /// Numbers of a token's w, and of its z, where tokens have maps.
+    maps: [usize; 2],
     /// Numbers of a token of the other model's output.
     hidden: usize,
     /// The length of the other model's output, once a step has used one.
@@ -48,6 +50,8 @@ pub(super) struct LayerCache<T: Real, B: Backend> {
     pub sums: Option<B::Buffer<T>>,
     /// Angles by what was read up to the last token, `[batch, pairs, 2]`: those and what rounding left of them. Where there are such.
     pub angles: Option<B::Buffer<T>>,
+    /// w and z of the maps of tokens, `[batch, capacity, key_heads · head_dim]` and `[batch, capacity, key_heads]`. Where they have such.
+    pub maps: Option<[B::Buffer<T>; 2]>,
     /// Keys and values of the other model's output, `[batch, encoded, 2 · queries]`, once they have been computed.
     pub cross: Option<B::Buffer<T>>,
     /// What linear attention keeps in place of keys and values.
@@ -60,6 +64,10 @@ impl<T: Real, B: Backend> Cache<T, B> {
         let (layers, width) = (blueprint.layers, blueprint.kept_width());
         let sums = if blueprint.encoding.has_gates() { 2 * blueprint.heads } else { 0 };
         let angles = if blueprint.encoding.has_angles() { blueprint.turns_width() } else { 0 };
+        let maps = match blueprint.encoding.map_rank() {
+            0 => [0, 0],
+            _ => [blueprint.key_width(), blueprint.key_heads],
+        };
         let form = match blueprint.mixing {
             Mixing::Softmax => None,
             Mixing::Linear(form) => Some(form),
@@ -69,7 +77,8 @@ impl<T: Real, B: Backend> Cache<T, B> {
         let len = if form.is_some() { 0 } else { len };
         let has_far = blueprint.encoding.far().is_some();
         let kept = if has_far { 3 } else { 2 };
-        let all = layers as u128 * (kept * len as u128 + (batch * capacity) as u128 * sums as u128);
+        let others = (sums + maps[0] + maps[1]) as u128;
+        let all = layers as u128 * (kept * len as u128 + (batch * capacity) as u128 * others);
         if !device.has_room::<T>(all) {
             return Err(none());
         }
@@ -81,12 +90,17 @@ impl<T: Real, B: Backend> Cache<T, B> {
             let state = form.map(|form| device.state(form, size));
             let sums = (sums > 0).then(|| numbers(batch * capacity * sums)).transpose()?;
             let angles = (angles > 0).then(|| numbers(batch * angles)).transpose()?;
+            let maps = match maps {
+                [0, 0] => None,
+                [w, z] => Some([numbers(batch * capacity * w)?, numbers(batch * capacity * z)?]),
+            };
             Ok(LayerCache {
                 keys: memory()?,
                 values: memory()?,
                 far: has_far.then(memory).transpose()?,
                 sums,
                 angles,
+                maps,
                 cross: None,
                 state: state.transpose()?,
             })
@@ -99,6 +113,7 @@ impl<T: Real, B: Backend> Cache<T, B> {
             width,
             sums,
             angles,
+            maps,
             hidden,
             batch,
             capacity,
@@ -142,9 +157,17 @@ impl<T: Real, B: Backend> Cache<T, B> {
             let sums = sums.map_err(Error::for_want_of("the cache"))?;
             let angles = layer.angles.as_ref().map(|_| device.zeros(texts.len() * self.angles)).transpose();
             let angles = angles.map_err(Error::for_want_of("the cache"))?;
+            let numbers = |width: usize| {
+                let memory = device.zeros(texts.len() * self.capacity * width);
+                memory.map_err(Error::for_want_of("the cache"))
+            };
+            let maps = match layer.maps {
+                Some(_) => Some([numbers(self.maps[0])?, numbers(self.maps[1])?]),
+                None => None,
+            };
             let (keys, values) = (memory()?, memory()?);
             let far = layer.far.as_ref().map(|_| memory()).transpose()?;
-            let mut kept = LayerCache { keys, values, far, sums, angles, cross: None, state: None };
+            let mut kept = LayerCache { keys, values, far, sums, angles, maps, cross: None, state: None };
             self.pick(device, layer, texts, &mut kept)?;
             *layer = kept;
             Ok(())
@@ -184,10 +207,13 @@ impl<T: Real, B: Backend> Cache<T, B> {
             if let (Some(from), Some(to)) = (&from.far, &mut to.far) {
                 device.copy(part(from), to, at, size)?;
             }
-            if let (Some(from), Some(to)) = (&from.sums, &mut to.sums) {
-                let each = self.capacity * self.sums;
-                let part = Part { buffer: from, offset: text * each, token: self.sums, sequence: each };
-                device.copy(part, to, (index * each, self.sums, each), [1, self.length, self.sums])?;
+            let sums = from.sums.iter().zip(&mut to.sums).map(|(from, to)| (from, to, self.sums));
+            let maps = from.maps.iter().flatten().zip(to.maps.iter_mut().flatten());
+            let maps = maps.zip(self.maps).map(|((from, to), width)| (from, to, width));
+            for (from, to, width) in sums.chain(maps) {
+                let each = self.capacity * width;
+                let part = Part { buffer: from, offset: text * each, token: width, sequence: each };
+                device.copy(part, to, (index * each, width, each), [1, self.length, width])?;
             }
         }
         Ok(())

@@ -12,6 +12,9 @@ use crate::graph::{Polar, TurnedHeads};
 use crate::ops::{Accumulate, Activation, Backend, HeadRows, LinearWork, Part, Real, TermSegments, Terms};
 use rope::Table;
 
+/// What is added to the mean square of w before it is made as long as 1: of zeros alone does it change anything.
+const UNIT: f64 = 1e-24;
+
 /// The parameters of a layer.
 pub(super) struct Layer<T: Real, B: Backend> {
     query_key_value: B::Matrix<T>,
@@ -70,6 +73,10 @@ pub(super) struct Buffers<T: Real, B: Backend> {
     turns: B::Buffer<T>,
     /// `[tokens, queries + keys]`: those that meet far away, where they are others.
     distant: B::Buffer<T>,
+    /// `[tokens, rank]`, `[tokens, key_heads · head_dim]` and `[tokens, key_heads]`: what maps of tokens are made of, and their w and z,
+    /// where they have such.
+    low: B::Buffer<T>,
+    maps: [B::Buffer<T>; 2],
     attention: B::Scratch<T>,
 }
 
@@ -92,6 +99,8 @@ impl<T: Real, B: Backend> Buffers<T, B> {
             steps: empty()?,
             turns: empty()?,
             distant: empty()?,
+            low: empty()?,
+            maps: [empty()?, empty()?],
             attention: device.scratch().map_err(Error::for_want_of("attention"))?,
         })
     }
@@ -103,6 +112,9 @@ impl<T: Real, B: Backend> Buffers<T, B> {
         let pairs = if blueprint.encoding.meeting_dim(1) == 2 { 2 } else { 0 };
         let gates = if blueprint.encoding.has_gates() { blueprint.heads } else { 0 };
         let turns = blueprint.turns_width();
+        let rank = blueprint.encoding.map_rank();
+        let map_heads = if rank > 0 { blueprint.key_heads } else { 0 };
+        let [w, z] = &mut self.maps;
         let buffers = [
             (&mut self.x, width),
             (&mut self.y, width),
@@ -119,6 +131,9 @@ impl<T: Real, B: Backend> Buffers<T, B> {
             (&mut self.steps, turns / 2),
             (&mut self.turns, turns),
             (&mut self.distant, if blueprint.encoding.far().is_some() { query + key } else { 0 }),
+            (&mut self.low, rank),
+            (w, map_heads * blueprint.head_dim),
+            (z, map_heads),
         ];
         let numbers = tokens as u128 * buffers.iter().map(|(_, width)| *width as u128).sum::<u128>();
         if !device.has_room::<T>(numbers) {
@@ -334,6 +349,8 @@ impl<T: Real, B: Backend> Layer<T, B> {
             steps,
             turns,
             distant,
+            low,
+            maps,
             ..
         } = buffers;
         let own = &pass.tables.layers[index];
@@ -373,6 +390,14 @@ impl<T: Real, B: Backend> Layer<T, B> {
         }
         if let Some((matrix, _)) = &own.gate {
             device.product(matrix, read, Activation::Identity, gates)?;
+        }
+        if let Some(own) = &own.path {
+            let [w, z] = &mut *maps;
+            device.product(&own.down, read, Activation::Identity, low)?;
+            device.product(&own.up, low, Activation::Identity, w)?;
+            let each = HeadRows { step: key, offset: 0, heads: key_heads };
+            device.rms_norm_heads(w, each, &own.unit, UNIT)?;
+            device.product(&own.beta, read, Activation::Identity, z)?;
         }
         if let (Some(table), Some(_)) = (pass.temperature, blueprint.nope_of(index)) {
             let (shape, steps) = ([batch, length, heads, dim], [length * row, row, dim]);
@@ -431,6 +456,15 @@ impl<T: Real, B: Backend> Layer<T, B> {
         let apart = |offset: usize| Part { buffer: &*distant, offset, token: both, sequence: length * both };
         let mut far_keys = apart(query);
         let (mut cross, mut summed) = (None, None);
+        let [w, z] = &*maps;
+        let mut path = own.path.as_ref().map(|_| {
+            [(w, key), (z, key_heads)].map(|(buffer, width)| Part {
+                buffer,
+                offset: 0,
+                token: width,
+                sequence: length * width,
+            })
+        });
         if let Some((cache, capacity)) = cache {
             // All layers of a cache keep as many numbers of a token, and this one may have fewer.
             let kept = blueprint.kept_width();
@@ -449,6 +483,14 @@ impl<T: Real, B: Backend> Layer<T, B> {
                 let (token, sequence) = (2 * heads, capacity * 2 * heads);
                 summed = Some(Part { buffer: &*sums, offset: 0, token, sequence });
             }
+            if let (Some(own), Some(kept)) = (&mut path, &mut cache.maps) {
+                for (part, kept) in own.iter_mut().zip(kept) {
+                    let width = part.token;
+                    let at = (past * width, width, capacity * width);
+                    device.copy(*part, kept, at, [batch, length, width])?;
+                    *part = Part { buffer: &*kept, offset: 0, token: width, sequence: capacity * width };
+                }
+            }
             cross = Some(&mut cache.cross);
         } else if let Some((_, gate)) = &own.gate {
             let work = Accumulate { batch, length, heads, past: 0, capacity: length };
@@ -460,6 +502,7 @@ impl<T: Real, B: Backend> Layer<T, B> {
         terms.scale = terms.scale.or(blueprint.scale);
         terms.cap = blueprint.score_cap;
         terms.gate = summed;
+        terms.path = path;
         if is_polar {
             terms.scale = terms.scale.or(Some(1.0 / (blueprint.head_dim as f64).sqrt()));
         }

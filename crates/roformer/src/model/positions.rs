@@ -2,7 +2,7 @@
 
 use super::parameters::Parameters;
 use crate::blueprint::{Blueprint, POSITIONS};
-use crate::encoding::{AnglesOf, Codes, Evaluated, Gate, GateOf, LayerTerms, TableOf};
+use crate::encoding::{AnglesOf, Codes, Evaluated, Gate, GateOf, LayerTerms, PathOf, TableOf};
 use crate::error::{Error, Result};
 use crate::graph::{Angles, Digits, Far, Parameters as Layout};
 use crate::ops::{Backend, Real, TermRows, Terms};
@@ -43,7 +43,7 @@ pub(super) struct CodesOnDevice<T: Real, B: Backend> {
     pub merge: Option<B::Matrix<T>>,
 }
 
-/// Terms 2 to 10 of one layer.
+/// Terms 2 to 11 of one layer.
 pub(super) struct LayerTables<T: Real, B: Backend> {
     /// Which of the ropes, one for all heads or one for each key head, and whether values are rotated too.
     pub ropes: Option<(Vec<usize>, bool)>,
@@ -57,6 +57,8 @@ pub(super) struct LayerTables<T: Real, B: Backend> {
     pub turns: Option<B::Buffer<T>>,
     /// What angles by what is read are made of.
     pub angles: Option<(B::Matrix<T>, Angles)>,
+    /// What maps of tokens are made of.
+    pub path: Option<PathOnDevice<T, B>>,
     bias: Option<OnDevice<T, B>>,
     query: Option<OnDevice<T, B>>,
     key: Option<OnDevice<T, B>>,
@@ -66,6 +68,15 @@ pub(super) struct LayerTables<T: Real, B: Backend> {
     pairs: Option<B::Buffer<T>>,
     counted: Option<B::Buffer<T>>,
     scale: Option<f64>,
+}
+
+/// Maps by what a layer reads.
+pub(super) struct PathOnDevice<T: Real, B: Backend> {
+    pub down: B::Matrix<T>,
+    pub up: B::Matrix<T>,
+    pub beta: B::Matrix<T>,
+    /// The weight of the norm that makes w as long as 1, `[head_dim]`.
+    pub unit: B::Buffer<T>,
 }
 
 /// Rows of a table, chosen by the distance.
@@ -255,15 +266,25 @@ impl<T: Real, B: Backend> LayerTables<T, B> {
             })
         };
         let own = layer.rotation.map(|(own, values)| (own.into_iter().map(&mut place).collect(), values));
-        let matrix = |weight: &[T], bias: &[T]| {
-            let matrix = device.matrix(bias.len(), weight.len() / bias.len());
-            let mut matrix = matrix.map_err(Error::for_want_of("the position encoding"))?;
-            device.set_rows(&mut matrix, 0, weight)?;
-            device.set_bias(&mut matrix, 0, bias)?;
-            Ok::<_, Error>(matrix)
+        let gate = |GateOf { weight, bias, gate }: GateOf<T>| {
+            Ok::<_, Error>((matrix(device, &weight, bias.len(), Some(&bias))?, gate))
         };
-        let gate = |own: GateOf<T>| Ok::<_, Error>((matrix(&own.weight, &own.bias)?, own.gate));
-        let angles = |own: AnglesOf<T>| Ok::<_, Error>((matrix(&own.weight, &own.bias)?, own.angles));
+        let angles = |AnglesOf { weight, bias, angles }: AnglesOf<T>| {
+            Ok::<_, Error>((matrix(device, &weight, bias.len(), Some(&bias))?, angles))
+        };
+        let path = |PathOf { down, up, weight, bias }: PathOf<T>| {
+            let width = weight.len() / bias.len();
+            let rank = down.len() / width;
+            let (wide, heads) = (up.len() / rank, bias.len());
+            let head_dim = wide / heads;
+            let root = T::of((head_dim as f64).sqrt().recip());
+            Ok::<_, Error>(PathOnDevice {
+                down: matrix(device, &down, rank, None)?,
+                up: matrix(device, &up, wide, None)?,
+                beta: matrix(device, &weight, heads, Some(&bias))?,
+                unit: buffer(device, &vec![root; head_dim])?,
+            })
+        };
         Ok(LayerTables {
             ropes: own,
             far: layer.far,
@@ -271,6 +292,7 @@ impl<T: Real, B: Backend> LayerTables<T, B> {
             gate: layer.gate.map(gate).transpose()?,
             turns: vector(layer.turns)?,
             angles: layer.angles.map(angles).transpose()?,
+            path: layer.path.map(path).transpose()?,
             pairs: vector(layer.pairs)?,
             counted: vector(layer.counted)?,
             bias: table(layer.bias)?,
@@ -282,6 +304,20 @@ impl<T: Real, B: Backend> LayerTables<T, B> {
             scale: layer.scale,
         })
     }
+}
+
+/// A weight `[outputs, …]` on the device, perhaps with a bias.
+fn matrix<T: Real, B: Backend>(
+    device: &B,
+    weight: &[T],
+    outputs: usize,
+    bias: Option<&[T]>,
+) -> Result<B::Matrix<T>> {
+    let matrix = device.matrix(outputs, weight.len() / outputs);
+    let mut matrix = matrix.map_err(Error::for_want_of("the position encoding"))?;
+    device.set_rows(&mut matrix, 0, weight)?;
+    bias.map_or(Ok(()), |bias| device.set_bias(&mut matrix, 0, bias))?;
+    Ok(matrix)
 }
 
 /// Numbers on the device.

@@ -7,8 +7,8 @@ use crate::blueprint::{Blueprint, HeadNorms};
 use crate::encoding::{AngleTerm, Encode, Sizes, Terms};
 use crate::error::Result;
 use crate::graph::{
-    Attend, Builder, Columns, Far, Init, Polar, PolarTerm, Rotation, SegmentTerm, TurnTerm, TurnedHeads,
-    Value,
+    Attend, Builder, Columns, Far, Init, PathTerm, Polar, PolarTerm, Rotation, SegmentTerm, TurnTerm,
+    TurnedHeads, Value,
 };
 use crate::ops::Real;
 
@@ -55,6 +55,13 @@ fn terms<T: Real>(
         builder.accumulate(gates, own.gate, sizes.length)
     });
     terms.turns = turns(encode, builder, read, layer, sizes).or(terms.turns);
+    terms.path = encode.path(builder, layer, sizes).map(|own| {
+        let (rank, wide) = (own.down.range().len() / sizes.width, sizes.key_heads * sizes.head_dim);
+        let low = builder.linear(read, own.down, None, rank);
+        let w = builder.linear(low, own.up, None, wide);
+        let w = builder.unit(w.reshaped(sizes.head_dim)).reshaped(wide);
+        PathTerm { w, z: builder.linear(read, own.weight, Some(own.bias), sizes.key_heads) }
+    });
     terms
 }
 

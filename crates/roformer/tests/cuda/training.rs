@@ -213,9 +213,18 @@ fn every_encoding() {
 #[test]
 fn an_encoding_for_cpus_says_so() {
     for gpu in gpus() {
-        for name in
-            ["fire", "forget", "contextual", "abacus", "coupled", "pope", "selective", "extend", "fope"]
-        {
+        for name in [
+            "fire",
+            "forget",
+            "contextual",
+            "path",
+            "abacus",
+            "coupled",
+            "pope",
+            "selective",
+            "extend",
+            "fope",
+        ] {
             let made = Learner::new(&Device::Cuda(gpu.clone()), &network(encoding(name)), [2, 5], 5);
             let said = made.err().unwrap().to_string();
             assert!(said.contains(name) && said.contains("use the CPU"), "{said}");

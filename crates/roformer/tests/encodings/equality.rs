@@ -312,6 +312,8 @@ fn biases_of_later_years_are_their_formulas() {
         "contextual",
         "contextual:positions=5",
         "contextual:positions=1",
+        "path",
+        "path:rank=2",
     ] {
         check_all(&Encoding::parse(label).unwrap(), 70);
     }
@@ -506,6 +508,29 @@ fn gates_that_are_open_count_tokens() {
     assert!(far < 1e-10, "{far:.1e}");
 }
 
+/// Maps with β = 0 change nothing; with β = 2 they reflect, and lengthen nothing over a long text.
+#[test]
+fn maps_of_tokens_leave_out_or_reflect() {
+    let with = |bias: f64, length: usize| {
+        let mut path = lay(&network(Encoding::parse("path").unwrap(), true), 1, length, length);
+        let range = path.graph.layout().find("position.path.0.beta.bias").unwrap().range();
+        path.graph.parameters_mut()[range].fill(bias);
+        path
+    };
+    let mut still = with(-1e4, 70);
+    let mut none = lay(&network(NONE, true), 1, 70, 70);
+    let batch_of = |length: usize| batch(still.network(), length, 4);
+    let (given, long) = (batch_of(70), batch_of(130));
+    let far = error(&hidden(&mut still, &given), &hidden(&mut none, &given));
+    assert!(far < 1e-12, "{far:.1e}");
+    let mut reflecting = with(1e4, 130);
+    let network = reflecting.network().clone();
+    let got = hidden(&mut reflecting, &long);
+    let far = error(&got, &naive::hidden(&reflecting, &network, &long, 130));
+    assert!(far <= 1e-10, "{far:.1e}");
+    assert!(error(&hidden(&mut with(-1e4, 130), &long), &got) > 1e-3);
+}
+
 #[test]
 fn every_parameter_of_an_encoding_matters() {
     for encoding in Encoding::all() {
@@ -517,13 +542,14 @@ fn every_parameter_of_an_encoding_matters() {
             if !entry.name.starts_with("position.") {
                 continue;
             }
-            let range = entry.range.clone();
-            laid.graph.parameters_mut()[range.clone()].iter_mut().for_each(|x| *x *= 1.1);
+            let numbers = laid.graph.parameters()[entry.range.clone()].to_vec();
+            // Not all by the same: of some a length means nothing.
+            let changed = &mut laid.graph.parameters_mut()[entry.range.clone()];
+            changed.iter_mut().enumerate().for_each(|(index, x)| *x *= [1.1, 0.93][index % 2]);
             let after = hidden(&mut laid, &batch);
             assert!(error(&after, &before) > 1e-6, "{} changes nothing", entry.name);
-            laid.graph.parameters_mut()[range].iter_mut().for_each(|x| *x /= 1.1);
+            laid.graph.parameters_mut()[entry.range.clone()].copy_from_slice(&numbers);
         }
-        net::fill(&mut laid, 5);
         assert!(error(&hidden(&mut laid, &batch), &before) == 0.0);
     }
 }

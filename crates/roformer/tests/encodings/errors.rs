@@ -83,6 +83,7 @@ fn encodings_refuse_what_they_cannot_be() {
         (parsed("abacus:places=0"), "0"),
         (parsed("coupled:places=1048576"), "1048593"),
         (parsed("contextual"), "without a causal mask"),
+        (parsed("path"), "without a causal mask"),
     ] {
         refused(&network(encoding, false), value);
     }
@@ -99,6 +100,8 @@ fn encodings_refuse_what_they_cannot_be() {
         ("fire:rate=0", "0"),
         ("fire:threshold=-1", "-1"),
         ("contextual:positions=0", "0"),
+        ("path:rank=0", "0"),
+        ("path:rank=1000000", "1000000"),
         ("contextual:positions=1000000", "1000000"),
     ] {
         refused(&network(parsed(label), true), value);
@@ -226,6 +229,7 @@ fn positions_are_refused_where_they_are_not_read() {
         "fire",
         "forget",
         "contextual",
+        "path",
         "abacus",
         "coupled",
         "selective",

@@ -385,6 +385,26 @@ pub fn score(laid: &Laid<f64>, network: &Network, rotation: Option<&Rotation>, p
             let part = place - place.floor();
             content / root + (1.0 - part) * at(place.floor()) + part * at(place.ceil())
         }
+        Encoding::Path(own) => {
+            let part = |name: &str| parameter(laid, &format!("position.path.0.{name}"));
+            let key_head = head / (network.blueprint.heads / network.blueprint.key_heads);
+            // H_(j+1)·…·H_i, one after the other.
+            let mut path: Vec<Vec<f64>> =
+                (0..d).map(|a| (0..d).map(|b| f64::from(a == b)).collect()).collect();
+            for x in pair.read.iter().skip(pair.j as usize + 1).take(distance.max(0) as usize) {
+                let w =
+                    product(row(part("up.weight"), d * own.rank, key_head), &product(part("down.weight"), x));
+                let length = dot(&w, &w).sqrt();
+                let w: Vec<f64> = w.iter().map(|w| w / length).collect();
+                let z = dot(row(part("beta.weight"), width, key_head), x) + part("beta.bias")[key_head];
+                let beta = 2.0 / (1.0 + (-z).exp());
+                let map = |a: usize, b: usize| f64::from(a == b) - beta * w[a] * w[b];
+                let times =
+                    |row: &Vec<f64>| (0..d).map(|b| (0..d).map(|a| row[a] * map(a, b)).sum()).collect();
+                path = path.iter().map(times).collect();
+            }
+            path.iter().zip(k).map(|(row, k)| k * dot(row, q)).sum::<f64>() / root
+        }
         Encoding::Pope(own) => {
             let size = |x: f64| x.exp().ln_1p();
             let group = network.blueprint.heads / network.blueprint.key_heads;

@@ -42,6 +42,7 @@ fn linear_attention_carries_what_it_can() {
         let others = [
             ("forget", "shrink token by token"),
             ("contextual", "by gates of each query and each key"),
+            ("path", "a map of every token"),
             ("pope", "features of its own"),
             ("layers", "through a window"),
             ("extend", "know how far each is"),
