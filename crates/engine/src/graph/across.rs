@@ -64,6 +64,7 @@ impl<T: Real> Crossing<T> {
                 reach: Reach::All,
                 window: None,
                 chunks: None,
+                beyond: None,
             },
             terms: attention::Terms { scale, ..attention::Terms::default() },
             dropout: (given.is_training && dropout > 0.0).then_some(Dropout {

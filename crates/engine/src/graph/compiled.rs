@@ -6,8 +6,8 @@
 
 use super::Operation;
 use super::{
-    across, angles, attend, dense, digits, fire, forget, linear, log_bias, lookup, loss, neighbours, pointwise,
-    polar, power_bias, receptive, rotate, rows, similarity, turns,
+    across, angles, attend, dense, digits, fire, forget, linear, log_bias, lookup, loss, neighbours,
+    pointwise, polar, power_bias, receptive, rotate, rows, similarity, turns,
 };
 
 /// A number type for which an operation is compiled here.
