@@ -52,17 +52,17 @@ fn seeds_are_added_where_something_is_undecided() {
     let folder = Folder::new("compare-added");
     let out = folder.path("out");
     let flags =
-        ["compare", "--out", &out, "--tasks", "repeat", "--encodings", "rotary", "none", "--steps", "8"];
-    let lengths = ["--train-length", "3", "--test-lengths", "2,3,4", "--budget", "8"];
+        ["compare", "--out", &out, "--tasks", "repeat", "--encodings", "rotary", "none", "--steps", "90"];
+    let lengths = ["--train-length", "3", "--test-lengths", "2,3,4", "--budget", "12"];
     let run = roformer(&[&flags[..], &lengths].concat(), b"");
     assert_eq!(run.code, 0, "{}", run.error);
-    let says = "2 encodings, 1 tasks, seeds added to the work of 8 of each, ";
+    let says = "2 encodings, 1 tasks, seeds added to the work of 12 of each, ";
     assert!(run.error.contains(says), "{}", run.error);
     let results = fs::read_to_string(folder.path("out/results.json")).unwrap();
     let results = &lines(&results.replace('\n', ""))[0];
-    assert_eq!(results["plan"]["budget"], 8);
+    assert_eq!(results["plan"]["budget"], 12);
     let runs = results["tasks"][0]["runs"].as_array().unwrap();
-    assert!(runs.len() > 3 * 5 && runs.len() <= 3 * 8, "{}", runs.len());
+    assert!(runs.len() > 3 * 5 && runs.len() <= 3 * 12, "{}", runs.len());
     assert!(run.out.lines().any(|line| line.contains(" 10 ") && line.contains("rotary")), "{}", run.out);
     let again = roformer(&["compare", "--replay", &out], b"");
     assert_eq!((again.code, &again.out), (0, &run.out));
