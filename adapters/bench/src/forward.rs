@@ -1,21 +1,17 @@
-//! The rotation of queries and keys: candle's own, ours into new memory and ours in place.
+//! The rotation of queries and keys in candle: its own, ours into new memory and ours in place.
 
+use crate::exact::{HEAD_DIM, HEADS, check, wave};
 use crate::{Job, Result, measure};
 use candle_core::{DType, Device, Tensor, WithDType};
-use rayon::prelude::*;
-use rope::{Pairing, Rope, bf16, reference};
+use rope::{Pairing, Rope, bf16};
 use rope_candle::{Positions, RotaryEmbedding, Rows};
-
-const HEADS: [usize; 2] = [32, 8];
-const HEAD_DIM: usize = 128;
-const PAIRS: usize = HEAD_DIM / 2;
 
 /// candle-nn's functions and ours take x, cos and sin.
 type Function = fn(&Tensor, &Tensor, &Tensor) -> candle_core::Result<Tensor>;
 
 pub fn run(length: usize) -> Result<()> {
     println!(
-        "q [1, {}, {length}, {HEAD_DIM}] and k [1, {}, {length}, {HEAD_DIM}], {} threads; medians of {} alternating rounds, ms\n",
+        "\ncandle: q [1, {}, {length}, {HEAD_DIM}] and k [1, {}, {length}, {HEAD_DIM}], {} threads; medians of {} alternating rounds, ms\n",
         HEADS[0],
         HEADS[1],
         rayon::current_num_threads(),
@@ -42,15 +38,6 @@ fn line(dtype: &str, pairing: Pairing, axes: &str, [theirs, new, in_place]: [f64
         theirs / new,
         theirs / in_place
     );
-}
-
-/// Numbers between −1 and 1 that differ.
-fn wave(count: usize, seed: u32) -> Vec<f32> {
-    let value = |index: u32| {
-        let mixed = (index + seed).wrapping_mul(0x9E37_79B9) ^ (index >> 7);
-        f64::from(mixed >> 8) as f32 / (1 << 23) as f32 - 1.0
-    };
-    (0..count as u32).map(value).collect()
 }
 
 fn candle<T: WithDType>(
@@ -108,42 +95,4 @@ fn candle<T: WithDType>(
     let axes = if thd { "blhd" } else { "bhld" };
     line(T::DTYPE.as_str(), pairing, axes, [times[0], times[1], times[2]]);
     Ok(())
-}
-
-/// Every number beside the reference in f64: within `bound(position, θ)` of the length of its pair. `length` is given where tokens stand
-/// side by side; else heads do.
-fn check(
-    before: &[f32],
-    after: &[f32],
-    pairing: Pairing,
-    length: Option<usize>,
-    heads: usize,
-    bound: impl Fn(f64, f64) -> f64 + Sync,
-) -> Result<()> {
-    let frequencies = Rope::builder(HEAD_DIM).pairing(pairing).build()?.frequencies(None);
-    let theta = frequencies.inv_freq();
-    if before.len() != after.len() {
-        return Err("another number of numbers".into());
-    }
-    let vectors = before.par_chunks(HEAD_DIM).zip(after.par_chunks(HEAD_DIM)).enumerate();
-    vectors.try_for_each(|(vector, (before, after))| {
-        let token = length.map_or(vector / heads, |length| vector % length);
-        let x: Vec<f64> = before.iter().map(|&x| x.into()).collect();
-        let exact = reference::rotate(&x, token as f64, theta, 1.0, pairing);
-        for (pair, &theta) in theta.iter().enumerate() {
-            let (a, b) = pairing.features(pair, PAIRS);
-            let bound = bound(token as f64, theta) * x[a].hypot(x[b]);
-            for feature in [a, b] {
-                let got = f64::from(after[feature]);
-                // True for NaN, too.
-                if !((got - exact[feature]).abs() <= bound) {
-                    let exact = exact[feature];
-                    return Err(
-                        format!("token {token}, feature {feature}: {got} where {exact} is right").into()
-                    );
-                }
-            }
-        }
-        Ok(())
-    })
 }

@@ -1,10 +1,12 @@
-//! rope inside candle beside candle's own rotations, on this machine, in one run.
+//! rope inside burn and candle beside their own rotations, on this machine, in one run.
 //!
-//!     cargo run --release -p rope-adapters-bench [-- --short]
+//!     cargo run --release -p rope-adapters-bench [-- [--short] [burn|candle]]
 //!
-//! First the rotation of q and k of Llama-3-8B's shape, then a training step of a small Llama in candle. Everything that is timed is
+//! The rotation of q and k of Llama-3-8B's shape in both, then a training step of a small Llama in candle. Everything that is timed is
 //! checked in the same run. `--short` takes shorter sequences, to see that it runs.
 
+mod exact;
+mod flex;
 mod forward;
 mod llama;
 mod training;
@@ -20,13 +22,23 @@ const WARM_UP: usize = 2;
 
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let short = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => false,
-        ["--short"] => true,
-        _ => return Err("usage: rope-adapters-bench [--short]".into()),
-    };
-    forward::run(if short { 256 } else { 8192 })?;
-    training::run(if short { 32 } else { 512 })
+    let (mut short, mut only) = (false, None);
+    for word in &words {
+        match word.as_str() {
+            "--short" => short = true,
+            "burn" | "candle" => only = Some(word.as_str()),
+            _ => return Err("usage: rope-adapters-bench [--short] [burn|candle]".into()),
+        }
+    }
+    let length = if short { 256 } else { 8192 };
+    if only != Some("candle") {
+        flex::run(length)?;
+    }
+    if only != Some("burn") {
+        forward::run(length)?;
+        training::run(if short { 32 } else { 512 })?;
+    }
+    Ok(())
 }
 
 /// What is timed, with its name.

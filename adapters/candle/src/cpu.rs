@@ -1,45 +1,13 @@
 //! candle's CPU memory as rope sees it: views of its storage, rotated by rope's kernels.
 
-use crate::{Order, pages, refused};
+use crate::{Order, refused};
 use candle_core::{CpuStorage, Layout, Result, bail};
-use half::vec::HalfBitsVecExt;
-use half::{bf16, f16};
 use rope::{Element, Rows, Turn, View, ViewMut};
 
 /// Rows of cosines and sines in the precision of the data: `f64` for `f64`, else `f32`.
 pub(crate) enum AnyRows<'a> {
     Single(Rows<'a, f32>),
     Double(Rows<'a, f64>),
-}
-
-/// A type that a tensor's numbers may have.
-trait Number: Element {
-    /// So many zeros. Large memory comes zeroed from the system, so nothing is written yet.
-    fn zeros(count: usize) -> Vec<Self>;
-}
-
-impl Number for f32 {
-    fn zeros(count: usize) -> Vec<Self> {
-        vec![0.0; count]
-    }
-}
-
-impl Number for f64 {
-    fn zeros(count: usize) -> Vec<Self> {
-        vec![0.0; count]
-    }
-}
-
-impl Number for f16 {
-    fn zeros(count: usize) -> Vec<Self> {
-        vec![0u16; count].reinterpret_into()
-    }
-}
-
-impl Number for bf16 {
-    fn zeros(count: usize) -> Vec<Self> {
-        vec![0u16; count].reinterpret_into()
-    }
 }
 
 /// Rotates a tensor into new memory, contiguous in the order of its axes. Its features are next to each other.
@@ -88,7 +56,7 @@ fn unsupported<T>() -> Result<T> {
     bail!("rope: a tensor of whole or packed numbers cannot be rotated; expected f32, f64, f16 or bf16")
 }
 
-fn fresh<T: Number>(
+fn fresh<T: Element>(
     x: &[T],
     layout: &Layout,
     order: Order,
@@ -108,7 +76,7 @@ fn fresh<T: Number>(
     Ok(y)
 }
 
-fn inplace<T: Number>(
+fn inplace<T: Element>(
     x: &mut [T],
     layout: &Layout,
     order: Order,
@@ -122,11 +90,12 @@ fn inplace<T: Number>(
 }
 
 /// Memory for a result, or an error where there is none.
-fn room<T: Number>(shape: [usize; 4]) -> Result<Vec<T>> {
-    check_room(&shape, size_of::<T>())?;
-    let mut room = T::zeros(shape.iter().product());
-    pages::make_large(&mut room);
-    Ok(room)
+fn room<T: Element>(shape: [usize; 4]) -> Result<Vec<T>> {
+    let count = shape.iter().try_fold(1usize, |count, &size| count.checked_mul(size));
+    match count.and_then(rope::zeros) {
+        Some(room) => Ok(room),
+        None => no_room(&shape),
+    }
 }
 
 /// Refuses shapes that have no room in memory: a tensor that repeats a few numbers may have any, and to copy it would end the process.
@@ -136,8 +105,12 @@ pub(crate) fn check_room(shape: &[usize], size: usize) -> Result<()> {
     let fits = |&bytes: &usize| bytes < 1 << 30 || Vec::<u8>::new().try_reserve_exact(bytes).is_ok();
     match bytes.filter(fits) {
         Some(_) => Ok(()),
-        None => bail!("rope: a tensor of shape {shape:?} does not fit in memory"),
+        None => no_room(shape),
     }
+}
+
+fn no_room<T>(shape: &[usize]) -> Result<T> {
+    bail!("rope: a tensor of shape {shape:?} does not fit in memory")
 }
 
 /// `[batch, length, heads, head_dim]` of a tensor, and how far apart its neighbours along the first three are.

@@ -7,8 +7,6 @@ mod cpu;
 mod embedding;
 mod functions;
 mod op;
-#[allow(unsafe_code, reason = "a call of the system's")]
-mod pages;
 mod positions;
 
 pub use embedding::{RotaryEmbedding, Rows};
