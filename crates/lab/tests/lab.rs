@@ -118,7 +118,7 @@ fn a_comparison_that_was_stopped_goes_on_to_the_same_bytes() {
 #[test]
 fn seeds_are_added_the_same_whatever_happens() {
     let request = Request {
-        tasks: strings(&["majority", "repeat"]),
+        tasks: strings(&["majority"]),
         encodings: strings(&["none", "alibi", "rotary"]),
         train_length: Some(3),
         test_lengths: vec![2, 3, 4],
@@ -131,7 +131,7 @@ fn seeds_are_added_the_same_whatever_happens() {
     let results = go(&plan, &one.0, 1);
     go(&plan, &two.0, 2);
     assert_eq!(files(&one.0), files(&two.0));
-    for steps in [60, 200, 200] {
+    for steps in [60, 60, 60] {
         let store = Store::create(&broken.0, &plan).unwrap();
         let left = std::sync::atomic::AtomicI64::new(steps);
         let is_going = |_| left.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) > 0;
@@ -155,8 +155,9 @@ fn seeds_are_added_the_same_whatever_happens() {
         }
         runs += task.runs.len();
     }
-    assert!(runs > 2 * 4 * 5, "models of eight steps differ by chance alone, and some need more seeds");
-    assert!(runs <= 2 * 4 * 9, "{runs}");
+    assert!(runs > 4 * 5, "models of eight steps differ by chance alone, and some need more seeds");
+    // Runs of one task are as much work as each other.
+    assert!(runs <= 4 * 9, "{runs}");
     let most = results.tasks.iter().flat_map(|task| &task.runs).map(|run| run.seed).max();
     assert_eq!((results.plan.seeds.last().copied(), results.plan.budget), (most, Some(9)));
     // Parts of it cannot be made apart.
