@@ -26,7 +26,7 @@ pub struct Output<'a, T> {
     pub width: usize,
     /// Logits of a row.
     pub vocabulary: usize,
-    /// c: logits become c·tanh(z/c), see [`cap`](super::cap).
+    /// c: logits become c·tanh(z/c), see [`cap`].
     pub cap: Option<f64>,
 }
 
