@@ -114,8 +114,7 @@ impl Layer {
 
 fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args().nth(1);
-    let path =
-        path.unwrap_or(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/llama-3.1-8b.json").into());
+    let path = path.unwrap_or(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/llama-3.1-8b.json").into());
     let text = std::fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
     let config = RotaryEmbeddingConfig::from_hf(&text, CONTEXT)?;
     let device = Device::flex();

@@ -61,8 +61,9 @@ impl RotaryEmbeddingConfig {
         Self::of(config.ropes()?.only()?, max_sequence_length)
     }
 
-    /// The settings of a rope. One that these fields cannot hold (xPos, an odd number of rotary features) is refused: make its module by
-    /// [`RotaryEmbedding::new`](crate::RotaryEmbedding::new).
+    /// The settings of a rope. One with an odd number of rotary features, which these fields cannot hold, is refused: make its module by
+    /// [`RotaryEmbedding::new`](crate::RotaryEmbedding::new). So is one with xPos scaling, which no module here has, because it needs
+    /// other tables for keys than for queries.
     pub fn of(rope: &Rope, max_sequence_length: usize) -> rope::Result<Self> {
         let config = RotaryEmbeddingConfig::new(max_sequence_length, rope.head_dim())
             .with_base(rope.base())
@@ -75,11 +76,16 @@ impl RotaryEmbeddingConfig {
         if config.rope()? == *rope {
             return Ok(config);
         }
-        Err(Error::Argument {
-            name: "rope",
-            value: "one with xPos, or with an odd number of rotary features".into(),
-            expected: "one without: make its module by `RotaryEmbedding::new`".into(),
-        })
+        let (value, expected) = match rope.xpos() {
+            Some(_) => {
+                ("one with xPos scaling", "one without: keys and queries would need tables of their own")
+            }
+            None => (
+                "one with an odd number of rotary features",
+                "one without: make its module by `RotaryEmbedding::new`",
+            ),
+        };
+        Err(Error::Argument { name: "rope", value: value.into(), expected: expected.into() })
     }
 
     /// The rope that these settings are.

@@ -1,7 +1,8 @@
 //! Where the tokens of a tensor stand.
 
+use crate::cpu::check_room;
 use crate::{Error, Result};
-use burn::tensor::{Int, Tensor, TensorReadError};
+use burn::tensor::{DType, Int, Tensor, TensorReadError};
 
 /// The positions of the tokens of a `[batch, length]` input. Tensors are read to the CPU once, when rows are made of them.
 #[derive(Clone, Copy, Debug)]
@@ -37,25 +38,39 @@ pub(crate) enum Read {
 impl Positions<'_> {
     /// The positions, and those that need a table of their own: `[axes, rows]`.
     pub(crate) fn read(&self, axes: usize) -> Result<(Read, Option<Vec<f64>>)> {
-        let of_axes = |dims: &[usize], list: std::result::Result<Vec<f64>, TensorReadError>| {
-            if dims[0] != axes {
-                let expected = format!("{axes} axes: [{axes}, length] or [{axes}, batch, length]");
-                return Err(Error::Shape { what: "positions", got: format!("{dims:?}"), expected });
-            }
-            list.map(Some).map_err(unread)
-        };
         Ok(match self {
             Positions::From(start) => match i64::try_from(*start) {
                 Ok(start) => (Read::From(start), None),
                 Err(_) => return Err(wrong(start, "one that a table can have")),
             },
-            Positions::Ids(ids) => (Read::Ids(ids.try_to_vec_as().map_err(unread)?), None),
-            Positions::BatchIds(ids) => (Read::BatchIds(ids.try_to_vec_as().map_err(unread)?), None),
-            Positions::Packed(ends) => (Read::Packed(ends.try_to_vec_as().map_err(unread)?), None),
-            Positions::Axes(list) => (Read::Axes, of_axes(&list.dims(), list.try_to_vec_as())?),
-            Positions::BatchAxes(list) => (Read::BatchAxes, of_axes(&list.dims(), list.try_to_vec_as())?),
+            Positions::Ids(ids) => (Read::Ids(whole(ids)?), None),
+            Positions::BatchIds(ids) => (Read::BatchIds(whole(ids)?), None),
+            Positions::Packed(ends) => (Read::Packed(whole(ends)?), None),
+            Positions::Axes(list) => (Read::Axes, Some(of_axes(list, axes)?)),
+            Positions::BatchAxes(list) => (Read::BatchAxes, Some(of_axes(list, axes)?)),
         })
     }
+}
+
+/// Whole numbers of any type. burn panics on those of 64 bits that do not fit beside a sign.
+fn whole<const D: usize>(ids: &Tensor<D, Int>) -> Result<Vec<i64>> {
+    check_room::<i64>(&ids.dims())?;
+    if ids.dtype() != DType::U64 {
+        return ids.try_to_vec_as().map_err(unread);
+    }
+    let ids: Vec<u64> = ids.try_to_vec_as().map_err(unread)?;
+    let id = |id: u64| i64::try_from(id).map_err(|_| wrong(id, "one that a table can have"));
+    ids.into_iter().map(id).collect()
+}
+
+fn of_axes<const D: usize>(list: &Tensor<D>, axes: usize) -> Result<Vec<f64>> {
+    let dims = list.dims();
+    if dims[0] != axes {
+        let expected = format!("{axes} axes: [{axes}, length] or [{axes}, batch, length]");
+        return Err(Error::Shape { what: "positions", got: format!("{dims:?}"), expected });
+    }
+    check_room::<f64>(&dims)?;
+    list.try_to_vec_as().map_err(unread)
 }
 
 fn wrong(value: impl std::fmt::Display, expected: &str) -> Error {

@@ -3,7 +3,7 @@
 mod common;
 
 use burn::module::Module;
-use burn::tensor::{DType, Device, Int, Tensor};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use common::{PAIRINGS, Random, bound, devices, largest, numbers, oracle, rope};
 use rope::{Axes, Llama3, LongRope, Pairing, Rope, Schedule, Yarn};
 use rope_burn::rotary::Result;
@@ -144,7 +144,7 @@ fn ids_packed_and_axes() -> Result<()> {
 #[test]
 fn decoding_with_a_cache() -> Result<()> {
     let device = Device::flex();
-    let config = include_bytes!("../../../examples/llama-3.1-8b.json");
+    let config = include_bytes!("../examples/llama-3.1-8b.json");
     let embedding = RotaryEmbeddingConfig::from_hf(config, 64)?.init(&device)?;
     let k = Random(23).tensor([1, 8, 20, 128], (&device, DType::BF16));
     let (_, whole) = embedding.apply(k.clone(), k.clone(), 0)?;
@@ -175,7 +175,13 @@ fn configurations_of_models() -> Result<()> {
     says(of("{"), "not a configuration");
     says(of(r#"{"model_type": "bert"}"#), "expected a model with rotary embedding");
     let xpos = Rope::builder(8).xpos(rope::XPos::default()).build()?;
-    says(RotaryEmbeddingConfig::of(&xpos, 4), "RotaryEmbedding::new");
+    says(RotaryEmbeddingConfig::of(&xpos, 4), "keys and queries would need tables of their own");
+    // Half of 66 features: 33 in the exponents, of which a configuration has no field.
+    let odd =
+        r#"{"model_type": "phi", "hidden_size": 66, "num_attention_heads": 1, "partial_rotary_factor": 0.5}"#;
+    says(of(odd), "RotaryEmbedding::new");
+    let odd = Rope::from_hf(odd.as_bytes())?;
+    assert_eq!(RotaryEmbedding::new(odd.only()?, 4, &Device::flex())?.rope().rotary_dim(), 34);
     Ok(())
 }
 
@@ -236,6 +242,13 @@ fn errors_say_what_is_wrong() -> Result<()> {
     says(at(Positions::From(usize::MAX)), "expected one that a table can have");
     says(at(Positions::Ids(&ids(&[0, 1, 2, -1]))), "position -1 is not in the table");
     says(at(Positions::Ids(&ids(&[0, 1])))?.rotate(x.clone()), "position ids: got 2; expected 4");
+    // Ids that need all of 64 bits, and ones that repeat without end.
+    let large = TensorData::new(vec![0, u64::MAX], [2]);
+    let large = Tensor::<1, Int>::from_data(large, (&device, DType::U64));
+    says(at(Positions::Ids(&large)), "position is 18446744073709551615");
+    says(at(Positions::Ids(&ids(&[1]).expand([1usize << 60]))), "one that fits in memory");
+    let endless = Tensor::<2>::zeros([1, 1], &device).expand([1usize, 1 << 60]);
+    says(at(Positions::Axes(&endless)), "one that fits in memory");
     says(at(Positions::Packed(&ids(&[3, 2]))), "cumulative lengths that do not decrease");
     says(at(Positions::Axes(&Tensor::zeros([2, 4], &device))), "[1, length] or [1, batch, length]");
     says(at(Positions::Axes(&Tensor::full([1, 4], f32::NAN, &device))), "position is NaN");

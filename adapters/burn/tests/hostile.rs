@@ -4,9 +4,9 @@ mod common;
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use common::{PAIRINGS, Random, devices, largest, numbers, rounding};
-use rope::Rope;
+use rope::{Axes, Rope, Schedule, Yarn};
 use rope_burn::rotary::Result;
-use rope_burn::{Positions, RotaryEmbedding, RotaryEncodingConfig, Rows};
+use rope_burn::{Positions, RotaryEmbedding, RotaryEmbeddingConfig, RotaryEncodingConfig, Rows};
 
 /// A tensor of sizes 0 to 5 in any layout, its last axis mostly `head_dim`; rarely one that repeats itself into petabytes.
 fn tensor<const D: usize>(
@@ -253,5 +253,24 @@ fn settings() {
         let theta =
             [0.0, -1.0, f32::NAN, f32::INFINITY, f32::MIN_POSITIVE, f32::MAX, 1.0, 1e4][random.below(8)];
         let _ = RotaryEncodingConfig::new(length, d_model).with_theta(theta).try_init(&device);
+        let mut size = || sizes[random.below(10)];
+        let axes =
+            [Axes::Sections(vec![size(), size()]), Axes::Interleaved(vec![]), Axes::Axial { axes: size() }];
+        let (rotary, offset, trained) = (size(), size(), size() as u64);
+        let factor = f64::from(theta);
+        let schedules = [
+            Schedule::DynamicNtk { factor, trained_length: trained },
+            Schedule::Yarn(Yarn::new(factor, trained)),
+            Schedule::Proportional { fraction: factor, factor },
+            Schedule::Given(vec![factor; 4]),
+        ];
+        let config = RotaryEmbeddingConfig::new(length.min(9), d_model)
+            .with_base(1.0 / factor)
+            .with_rotary_dim(Some(rotary))
+            .with_rotary_offset(offset)
+            .with_sequence_length(Some(trained))
+            .with_schedule(schedules[random.below(4)].clone());
+        let _ = config.init(&device);
+        let _ = config.with_axes(axes[random.below(3)].clone()).init(&device);
     }
 }

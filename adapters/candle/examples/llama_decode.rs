@@ -51,8 +51,7 @@ impl Layer {
 
 fn main() -> Result<()> {
     let path = std::env::args().nth(1);
-    let path =
-        path.unwrap_or(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/llama-3.1-8b.json").into());
+    let path = path.unwrap_or(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/llama-3.1-8b.json").into());
     let config = std::fs::read(&path).map_err(|error| Error::msg(format!("{path}: {error}")))?;
     let rope = RotaryEmbedding::from_config(&config, CONTEXT)?;
     let head_dim = rope.rope().head_dim();

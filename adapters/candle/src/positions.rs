@@ -1,6 +1,6 @@
 //! Where the tokens of a tensor stand.
 
-use crate::functions::contiguous;
+use crate::cpu::check_room;
 use crate::refused;
 use candle_core::{DType, Result, Tensor, WithDType, bail};
 
@@ -54,7 +54,7 @@ impl Positions<'_> {
             },
             Positions::Axes(positions) => match (positions.dims(), positions.rank()) {
                 ([first, ..], 2 | 3) if *first == axes => {
-                    let list = list(&contiguous(positions)?.to_dtype(DType::F64)?)?;
+                    let list = list(positions)?;
                     Ok(if positions.rank() == 2 { Read::Axes(list) } else { Read::BatchAxes(list) })
                 }
                 _ => shape(positions, &format!("[{axes}, length] or [{axes}, batch, length]")),
@@ -66,16 +66,19 @@ impl Positions<'_> {
 /// Whole numbers of any type.
 fn whole(ids: &Tensor) -> Result<Vec<i64>> {
     match ids.dtype() {
-        DType::U8 | DType::U32 | DType::I16 | DType::I32 | DType::I64 => {
-            list(&contiguous(ids)?.to_dtype(DType::I64)?)
-        }
+        DType::U8 | DType::U32 | DType::I16 | DType::I32 | DType::I64 => list(ids),
         dtype => bail!("positions: ids are {dtype:?}; expected whole numbers: u8, u32, i16, i32 or i64"),
     }
 }
 
-/// All numbers. candle itself panics on some empty tensors.
+/// All numbers, in a type that is no smaller than theirs.
 fn list<T: WithDType>(x: &Tensor) -> Result<Vec<T>> {
-    if x.elem_count() == 0 { Ok(Vec::new()) } else { x.flatten_all()?.to_vec1() }
+    check_room(x.dims(), size_of::<T>())?;
+    // candle itself panics on some empty tensors.
+    match x.elem_count() {
+        0 => Ok(Vec::new()),
+        _ => x.contiguous()?.to_dtype(T::DTYPE)?.flatten_all()?.to_vec1(),
+    }
 }
 
 impl Read {

@@ -130,7 +130,7 @@ fn ids_packed_and_axes() -> Result<()> {
 /// A prompt and then one token at a time gives the bits of the whole sequence at once.
 #[test]
 fn decoding_with_a_cache() -> Result<()> {
-    let config = include_bytes!("../../../examples/llama-3.1-8b.json");
+    let config = include_bytes!("../examples/llama-3.1-8b.json");
     let embedding = RotaryEmbedding::from_config(config, 64)?;
     let k = Random(23).tensor((1, 8, 20, 128), DType::BF16)?;
     let (_, whole) = embedding.apply(&k, &k, 0)?;
@@ -166,6 +166,14 @@ fn errors_say_what_is_wrong() -> Result<()> {
     let variable = candle_core::Var::from_tensor(&x)?;
     says(at(Positions::From(0))?.rotate_inplace(&variable), "takes part in a gradient");
     says(at(Positions::From(0))?.rotate_inplace(&x.t()?), "call `contiguous` first");
+    // Tables in the memory that would change.
+    let shared = Random(25).tensor((1, 1, 8, 8), DType::F32)?;
+    let table = shared.reshape((16, 4))?;
+    says(rope_candle::rope_inplace(&shared, &table, &table), "shares storage");
+    let endless = Tensor::new(&[1u8], &CPU)?.broadcast_as(1 << 60)?;
+    says(at(Positions::Ids(&endless)).map(|_| ()), "does not fit in memory");
+    let xpos = Rope::builder(8).xpos(rope::XPos::default()).build().expect("a rope");
+    says(RotaryEmbedding::new(&xpos, 4).map(|_| ()), "one with xPos scaling");
     says(RotaryEmbedding::from_config(br#"{"head_dim": 8}"#, 4).map(|_| ()), "model_type");
     let (cos, sin) = embedding.cos_sin(&CPU)?;
     says(rope_candle::rope(&x, &cos, &sin.narrow(0, 0, 3)?).map(|_| ()), "sin is F32 of shape [3, 4]");
