@@ -5,6 +5,18 @@ use crate::{Error, Result};
 use burn::tensor::{DType, Int, Tensor, TensorReadError};
 
 /// The positions of the tokens of a `[batch, length]` input. Tensors are read to the CPU once, when rows are made of them.
+///
+/// ```
+/// use burn::tensor::{Device, Int, Tensor};
+/// use rope_burn::{Positions, RotaryEmbeddingConfig};
+///
+/// let device = Device::flex();
+/// let rope = RotaryEmbeddingConfig::new(128, 64).init(&device)?;
+/// let ids = Tensor::<2, Int>::from_ints([[0, 0, 1, 2], [0, 1, 2, 3]], &device); // the first sequence begins with padding
+/// let rows = rope.at(Positions::BatchIds(&ids))?;
+/// let q = rows.rotate(Tensor::<4>::zeros([2, 8, 4, 64], &device))?; // [batch, heads, length, head_dim]
+/// # Ok::<(), rope_burn::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Positions<'a> {
     /// Token i of every sequence stands at this position + i. With a KV cache: the number of cached tokens.

@@ -40,7 +40,19 @@ pub fn rope_thd(xs: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
 }
 
 /// As [`rope`], in the memory of `xs`: all tensors that share it change. For inference on the CPU; a tensor that takes part in
-/// a gradient is refused, because its gradient would be wrong.
+/// a gradient is refused, because its gradient would be wrong. So is one whose features are not side by side in memory, or that repeats
+/// numbers; nothing has changed then.
+///
+/// ```
+/// use candle_core::{Device, Tensor};
+///
+/// let device = Device::Cpu;
+/// let (cos, sin) = (Tensor::new(&[[0f32]], &device)?, Tensor::new(&[[1f32]], &device)?); // a quarter of a turn
+/// let x = Tensor::new(&[[[[3f32, 4.]]]], &device)?; // [batch, heads, length, head_dim]
+/// rope_candle::rope_inplace(&x, &cos, &sin)?;
+/// assert_eq!(x.flatten_all()?.to_vec1::<f32>()?, [-4., 3.]);
+/// # Ok::<(), candle_core::Error>(())
+/// ```
 pub fn rope_inplace(xs: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<()> {
     rotate_inplace(xs, cos, sin, Pairing::Half, Order::Bhld)
 }

@@ -5,6 +5,17 @@ use crate::refused;
 use candle_core::{DType, Result, Tensor, WithDType, bail};
 
 /// The positions of the tokens of a `[batch, length]` input.
+///
+/// ```
+/// use candle_core::{DType, Device, Tensor};
+/// use rope_candle::{Positions, RotaryEmbedding};
+///
+/// let rope = RotaryEmbedding::from_config(br#"{"model_type": "llama", "head_dim": 64}"#, 128)?;
+/// let ids = Tensor::new(&[[0u32, 0, 1, 2], [0, 1, 2, 3]], &Device::Cpu)?; // the first sequence begins with padding
+/// let rows = rope.at(Positions::Ids(&ids))?;
+/// let q = rows.rotate(&Tensor::zeros((2, 8, 4, 64), DType::F16, &Device::Cpu)?)?; // [batch, heads, length, head_dim]
+/// # Ok::<(), candle_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Positions<'a> {
     /// Token i of every sequence stands at this position + i. With a KV cache: the number of cached tokens.

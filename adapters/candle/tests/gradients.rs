@@ -7,6 +7,9 @@ use common::{CPU, FLOATS, Random, largest, numbers, rope, rounding};
 use rope::{Pairing, Positions as At, Schedule, Turn, ViewMut, Yarn};
 use rope_candle::{Positions, RotaryEmbedding};
 
+/// Takes x, cos and sin.
+type Function = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
+
 /// d Σ(weights·f(x)) / dx by central differences: exact for what is linear in x, but for roundings.
 fn differences(x: &Tensor, weights: &Tensor, f: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Vec<f64>> {
     let list = numbers(x)?;
@@ -33,8 +36,7 @@ fn gradient(y: &Tensor, weights: &Tensor, x: &Var) -> Result<Vec<f64>> {
 #[test]
 fn functions_by_central_differences() -> Result<()> {
     let mut random = Random(11);
-    let functions: [fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>; 3] =
-        [rope_candle::rope, rope_candle::rope_i, rope_candle::rope_thd];
+    let functions: [Function; 3] = [rope_candle::rope, rope_candle::rope_i, rope_candle::rope_thd];
     for function in functions {
         for batched in [false, true] {
             let table = if batched { vec![2, 4, 3] } else { vec![4, 3] };
@@ -129,7 +131,6 @@ fn attention_as_candles_slow_functions() -> Result<()> {
     let (cos, sin) = embedding.cos_sin(&CPU)?;
     let q = Var::from_tensor(&random.tensor((1, 2, 6, 8), DType::F32)?)?;
     let k = Var::from_tensor(&random.tensor((1, 2, 6, 8), DType::F32)?)?;
-    type Function = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
     let gradients = |rope: Function| -> Result<[Vec<f64>; 2]> {
         let scores = rope(&q, &cos, &sin)?.matmul(&rope(&k, &cos, &sin)?.t()?)?;
         let gradients = candle_nn::ops::softmax(&scores, 3)?.sqr()?.sum_all()?.backward()?;
