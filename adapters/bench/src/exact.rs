@@ -43,8 +43,8 @@ pub fn check(
             let bound = bound(token as f64, theta) * x[a].hypot(x[b]);
             for feature in [a, b] {
                 let got = f64::from(after[feature]);
-                // True for NaN, too.
-                if !((got - exact[feature]).abs() <= bound) {
+                let off = (got - exact[feature]).abs();
+                if off.is_nan() || off > bound {
                     let exact = exact[feature];
                     return Err(
                         format!("token {token}, feature {feature}: {got} where {exact} is right").into()

@@ -29,17 +29,17 @@ pub fn rope(xs: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
     rotate(xs, cos, sin, Pairing::Half, Order::Bhld)
 }
 
-/// As [`rope`], where features 2j and 2j + 1 form a pair: RoFormer, GPT-J, GLM, Cohere.
+/// As [`rope`](rope()), where features 2j and 2j + 1 form a pair: RoFormer, GPT-J, GLM, Cohere.
 pub fn rope_i(xs: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
     rotate(xs, cos, sin, Pairing::Interleaved, Order::Bhld)
 }
 
-/// As [`rope`], with `xs` as `[batch, length, heads, head_dim]`.
+/// As [`rope`](rope()), with `xs` as `[batch, length, heads, head_dim]`.
 pub fn rope_thd(xs: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
     rotate(xs, cos, sin, Pairing::Half, Order::Blhd)
 }
 
-/// As [`rope`], in the memory of `xs`: all tensors that share it change. For inference on the CPU; a tensor that takes part in
+/// As [`rope`](rope()), in the memory of `xs`: all tensors that share it change. For inference on the CPU; a tensor that takes part in
 /// a gradient is refused, because its gradient would be wrong. So is one whose features are not side by side in memory, or that repeats
 /// numbers; nothing has changed then.
 ///
