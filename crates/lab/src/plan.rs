@@ -22,8 +22,15 @@ mod tests;
 /// The most that is taken of any list.
 const MOST: usize = 64;
 
-/// The learning rates that each encoding chooses from, on each task.
+/// The learning rates that each encoding chooses from, on each task, in models of width 64 and narrower ones.
 pub(super) const RATES: [f64; 3] = [1e-3, 3e-3, 6e-3];
+
+/// Those of models of this size: lower by as much as they are wider, as sums over more summands ask for (Yang et al. 2022, arXiv
+/// 2203.03466). With the rates of width 64, all but the lowest are of no use in wider models.
+fn rates(size: Size) -> [f64; RATES.len()] {
+    let narrow = Size::SMALLEST.width();
+    RATES.map(|rate| rate * narrow as f64 / size.width().max(narrow) as f64)
+}
 
 /// The seed of the runs that choose a learning rate. Seeds that are compared are 1, 2, 3 and so on.
 const SEARCH_SEED: u64 = 1_000_001;
@@ -315,7 +322,7 @@ impl Plan {
     /// The runs that say whether models of a size learn a task, one a rate.
     pub(super) fn pilots_of(&self, task: &PlannedTask, size: Size) -> [Settings; RATES.len()] {
         let (label, seed) = PILOT;
-        RATES.map(|rate| self.settings(task, label, rate, seed, Purpose::Pilot).of(size))
+        rates(size).map(|rate| self.settings(task, label, rate, seed, Purpose::Pilot).of(size))
     }
 
     /// Those of all tasks and of these sizes.
@@ -329,7 +336,7 @@ impl Plan {
 
     /// The runs that choose a learning rate for an encoding on a task, one a rate.
     pub fn searches_of(&self, task: &PlannedTask, label: &str) -> [Settings; RATES.len()] {
-        RATES.map(|rate| self.settings(task, label, rate, SEARCH_SEED, Purpose::Search))
+        rates(task.size).map(|rate| self.settings(task, label, rate, SEARCH_SEED, Purpose::Search))
     }
 
     /// Those of all tasks and encodings.
@@ -455,7 +462,7 @@ impl Plan {
                 Seeds::Fixed(_) => None,
                 Seeds::Added { budget } => Some(budget),
             },
-            rates: RATES.into(),
+            rates: rates(first).into(),
             width: first.width(),
             layers: first.layers(),
             heads: first.heads(),

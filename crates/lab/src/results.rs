@@ -36,7 +36,7 @@ pub struct Plan {
     /// Where seeds were added as long as something was undecided: the work of so many of each was the most that was done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<usize>,
-    /// The learning rates that each encoding chose from.
+    /// The learning rates that each encoding chose from; where a pilot chose sizes, in the smallest models.
     #[serde(deserialize_with = "numbers")]
     pub rates: Vec<f64>,
     /// Width, layers and heads of every model; where a pilot chose by task, of the smallest.

@@ -286,6 +286,8 @@ fn a_pilot_chooses_the_same_whatever_happens() {
         for (pilot, wanted) in task.pilots.iter().zip(&ladder) {
             assert_eq!(pilot.size, *wanted);
             let reached = [0.001, 0.003, 0.006].map(|rate| {
+                // A model twice as wide takes half the rate.
+                let rate = rate * 64.0 / wanted.width() as f64;
                 let name = format!("pilot.{}.{wanted}.rate-{rate}.json", task.name);
                 let run: serde_json::Value = serde_json::from_slice(&runs[&name]).unwrap();
                 assert_eq!(run["settings"]["encoding"], "rotary");

@@ -170,7 +170,17 @@ pub(super) fn settings(language: Language, results: &Results, timings: &Timings)
             },
         ),
         (language.of("texts of a batch", "每批文本数").into(), plan.batch.to_string()),
-        (language.of("learning rates to choose from", "可选的学习率").into(), numbers(&plan.rates)),
+        (
+            language.of("learning rates to choose from", "可选的学习率").into(),
+            numbers(&plan.rates)
+                + match plan.sizes.is_empty() {
+                    true => "",
+                    false => language.of(
+                        "; in wider models less, by as much as they are wider",
+                        "；模型宽几倍，学习率就小几倍",
+                    ),
+                },
+        ),
     ];
     for task in &results.tasks {
         let lengths: Vec<String> = task.test_lengths.iter().map(usize::to_string).collect();
