@@ -24,7 +24,7 @@ impl Task for State {
     fn defaults(&self, is_quick: bool) -> Defaults {
         match is_quick {
             true => Defaults { train_length: 6, test_lengths: vec![2, 4, 6, 7, 8, 12], steps: 2000 },
-            false => Defaults { train_length: 8, test_lengths: vec![2, 4, 6, 8, 9, 10, 12, 16], steps: 5000 },
+            false => Defaults { train_length: 6, test_lengths: vec![2, 4, 6, 7, 8, 12, 16], steps: 5000 },
         }
     }
 
