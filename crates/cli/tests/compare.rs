@@ -203,7 +203,7 @@ fn what_cannot_be_compared_is_refused() {
     fs::create_dir(folder.path("spoilt")).unwrap();
     fs::write(folder.path("spoilt/results.json"), "{\"version\": 3}").unwrap();
     let spoilt = folder.path("spoilt");
-    let cases: [(&[&str], &str); 21] = [
+    let cases: [(&[&str], &str); 24] = [
         (&["--tasks", "copi"], "one of copy, repeat"),
         (&["--tasks", ""], "one of copy"),
         (&["--encodings", "rotary"], "at least two"),
@@ -218,6 +218,9 @@ fn what_cannot_be_compared_is_refused() {
         (&["--train-length", "0"], "the train length is 0"),
         (&["--test-lengths", "9,x"], "x"),
         (&["--test-lengths", "99999999999"], "a length to test is 99999999999"),
+        (&["--size", "3x100"], "expected LAYERSxWIDTH such as 3x128"),
+        (&["--size", "large"], "or auto"),
+        (&["--replay", &missing, "--size", "auto"], "--size"),
         (&["--attention", "hard"], "hard"),
         (&["--features", "favor"], "--features is favor"),
         (&["--data", &missing, "--tasks", "language"], "missing"),

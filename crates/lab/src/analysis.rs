@@ -2,6 +2,7 @@
 
 use super::plan::{Plan, PlannedTask};
 use super::results::{Accuracy, Comparison, Measure, Place, Ranking, RunResult, Swap, Swept, TaskResult};
+use super::size::Sizes;
 use super::statistics::{Chances, Looks, Paired, Verdict, holm, ranks};
 use super::store::Finished;
 
@@ -35,6 +36,8 @@ pub(super) fn analyse(
         test_lengths: planned.test_lengths.clone(),
         steps: planned.steps,
         tokens_per_step,
+        size: (plan.sizes == Sizes::Pilot).then_some(planned.size),
+        pilots: planned.pilots.clone(),
         runs: finished.into_iter().map(|run| run.result).collect(),
         comparisons: Vec::new(),
         rankings: Vec::new(),

@@ -1,9 +1,10 @@
-//! From a plan to its results: first each encoding chooses its learning rate on each task, then a sweep its parameters where
+//! From a plan to its results: first a pilot chooses sizes where they are not given, then each encoding chooses its learning rate on each task, then a sweep its parameters where
 //! there is one, then all that is compared is run, in rounds where seeds are added. With a number of seeds nothing of a task and
 //! an encoding depends on another: a [`Shard`] makes its part of the runs alone, and [`merge`] concludes from those of all.
 
 use super::analysis::analyse;
 use super::grid::{Grid, one_thread};
+use super::pilot::sized;
 use super::plan::{Plan, PlannedTask, purposes};
 use super::results::{Comparison, Results, RunResult, Swept, TaskResult, Timings};
 use super::run::{Purpose, Settings, train};
@@ -23,6 +24,8 @@ pub struct Progress {
     pub finished: usize,
     /// Runs in all, as far as is known: where seeds are added there may come more.
     pub runs: usize,
+    /// Whether these are the runs that choose sizes, of which there may be fewer; those that are compared come after them.
+    pub is_pilot: bool,
 }
 
 /// Makes the comparison of a plan in its folder; runs that are finished there already are not made again. `on_progress` is
@@ -33,7 +36,9 @@ pub fn compare(
     threads: usize,
     on_progress: &(dyn Fn(Progress) -> bool + Sync),
 ) -> Result<Option<(Results, Timings)>> {
-    conclude(&Grid::new(plan, store, threads, None, on_progress))
+    let pilots = Grid::of_pilots(plan, store, threads, on_progress);
+    let Some((plan, _)) = sized(&pilots)? else { return pilots.stop() };
+    conclude(&Grid::new(&plan, store, threads, None, on_progress))
 }
 
 /// Makes one part of a comparison in a folder of its own; the number of its runs that are compared. `None` where
@@ -47,6 +52,10 @@ pub fn compare_shard(
 ) -> Result<Option<usize>> {
     check_parts(plan)?;
     store.begin_shard(shard)?;
+    // Every shard makes every pilot: how the work is divided depends on the sizes of all tasks.
+    let pilots = Grid::of_pilots(plan, store, threads, on_progress);
+    let Some((plan, piloted)) = sized(&pilots)? else { return pilots.stop() };
+    let plan = &plan;
     let share = plan.share(shard);
     let grid = Grid::new(plan, store, threads, Some(&plan.runs_of(&share)), on_progress);
     let begun = share.iter().map(|part| Cell::begin(plan, part.task, part.encoding)).collect();
@@ -58,7 +67,7 @@ pub fn compare_shard(
     let runs: Vec<Settings> =
         cells.iter().zip(share.iter().map(|part| &part.places[..])).flat_map(runs).collect();
     let count = runs.len();
-    made.extend(runs.iter().cloned());
+    made.extend(piloted.into_iter().chain(runs.iter().cloned()));
     let Some(_) = grid.run(runs)? else { return grid.stop() };
     grid.keep_timings()?;
     store.finish_shard(shard, &made)?;
@@ -69,7 +78,10 @@ pub fn compare_shard(
 pub fn merge(plan: &Plan, shards: &Shards, store: &Store) -> Result<(Results, Timings)> {
     check_parts(plan)?;
     shards.copy_to(store)?;
-    let concluded = conclude(&Grid::of_finished(plan, store, shards.threads(), &|_| true))?;
+    let (threads, on_progress) = (shards.threads(), &|_| true);
+    let piloted = sized(&Grid::of_pilots(plan, store, threads, on_progress).of_finished())?;
+    let (plan, _) = piloted.expect("nothing said to stop");
+    let concluded = conclude(&Grid::new(&plan, store, threads, None, on_progress).of_finished())?;
     Ok(concluded.expect("nothing said to stop"))
 }
 
@@ -214,12 +226,13 @@ fn choose<'a>(grid: &Grid<'a>, begun: Vec<Cell<'a>>) -> Result<Option<(Vec<Cell<
 const SHARED: f64 = 6.0;
 
 /// About how many seconds a comparison takes from its beginning, or a shard of it: the first steps of the first run are timed,
-/// and the rest is taken to be as fast.
+/// and the rest is taken to be as fast. Where a pilot chooses sizes, with the smallest.
 pub fn estimate(plan: &Plan, shard: Option<Shard>, threads: usize) -> Result<f64> {
-    let all = match shard {
+    let runs = match shard {
         Some(shard) => plan.runs_of(&plan.share(shard)),
         None => plan.every_run(plan.seeds.mean()),
     };
+    let all = [plan.pilots(&[plan.sizes.first()]), runs].concat();
     let Some(first) = all.first().map(|first| Settings { steps: 20, ..first.clone() }) else {
         return Ok(0.0);
     };
@@ -286,8 +299,8 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// What a sweep judges by: the mean over all lengths of exact answers, or of the loss of a language model.
-fn overall(result: &RunResult, task: &dyn Task) -> f64 {
+/// What a sweep and a pilot judge by: the mean over all lengths of exact answers, or of the loss of a language model.
+pub(super) fn overall(result: &RunResult, task: &dyn Task) -> f64 {
     let value = |at: &super::results::Accuracy| if task.is_language() { at.loss } else { at.exact };
     result.accuracy.iter().map(value).sum::<f64>() / result.accuracy.len() as f64
 }

@@ -39,6 +39,7 @@ pub(super) struct Grid<'a> {
     total: f64,
     /// Runs in all, and those that have been listed: more than were known of where seeds are added.
     runs: Mutex<(usize, usize)>,
+    is_pilot: bool,
     is_stopped: AtomicBool,
     timings: Mutex<Timings>,
 }
@@ -68,19 +69,26 @@ impl<'a> Grid<'a> {
             work: Mutex::new((0.0, 0)),
             total,
             runs: Mutex::new((runs, 0)),
+            is_pilot: false,
             is_stopped: AtomicBool::new(false),
             timings: Mutex::new(timings),
         }
     }
 
-    /// For all runs of a plan, which must be finished: one that is not is an error. `threads` are those that made them.
-    pub fn of_finished(
+    /// For the runs that choose sizes, at most those of every size.
+    pub fn of_pilots(
         plan: &'a Plan,
         store: &'a Store,
         threads: usize,
         on_progress: &'a (dyn Fn(Progress) -> bool + Sync),
     ) -> Self {
-        Grid { may_train: false, ..Grid::new(plan, store, threads, None, on_progress) }
+        let all = plan.pilots(&plan.sizes.all(&plan.device));
+        Grid { is_pilot: true, ..Grid::new(plan, store, threads, Some(&all), on_progress) }
+    }
+
+    /// The same for runs that must be finished: one that is not is an error.
+    pub fn of_finished(self) -> Self {
+        Grid { may_train: false, ..self }
     }
 
     /// Makes runs, the longest first; gives them in the order in which they were listed, or `None` where it was told to stop.
@@ -125,8 +133,8 @@ impl<'a> Grid<'a> {
         let seconds = start.elapsed().as_secs_f64();
 
         let is_whole = matches!(settings.purpose, Purpose::Run | Purpose::Again);
-        let is_tested =
-            |length: &&usize| settings.purpose != Purpose::Search || **length <= settings.train_length;
+        let is_to_choose = matches!(settings.purpose, Purpose::Pilot | Purpose::Search);
+        let is_tested = |length: &&usize| !is_to_choose || **length <= settings.train_length;
         let lengths = settings.test_lengths.iter().filter(is_tested);
         let accuracy =
             lengths.map(|&length| measure::accuracy(&trained, &trained.network, settings, task, length));
@@ -165,7 +173,8 @@ impl<'a> Grid<'a> {
             *shared
         };
         let runs = lock(&self.runs).0;
-        let progress = Progress { part: (done / self.total).min(1.0), finished, runs };
+        let progress =
+            Progress { part: (done / self.total).min(1.0), finished, runs, is_pilot: self.is_pilot };
         if !(self.on_progress)(progress) {
             self.halt();
         }

@@ -20,10 +20,12 @@
 //! ```text
 //! tasks/         what is learned: one file per task
 //! encodings.rs   lists of encodings, and what a sweep tries
+//! size.rs        how large models are
 //! plan.rs        what is to be done: presets, lengths, seeds, the runs
 //! run.rs         one model, trained
 //! measure/       what it can do then
 //! compare.rs     from the runs of a plan to its results
+//! pilot.rs       which size each task needs
 //! grid.rs        runs, several at a time
 //! seeds.rs       how many seeds, and which comparisons get more
 //! shard.rs       parts of a comparison that several machines make, and how they are put together
@@ -43,6 +45,7 @@ mod compare;
 pub mod encodings;
 mod grid;
 pub mod measure;
+mod pilot;
 mod plan;
 pub mod report;
 pub mod results;
@@ -51,6 +54,7 @@ mod seeds;
 mod shard;
 #[cfg(test)]
 mod simulation;
+mod size;
 pub mod statistics;
 mod store;
 pub mod tasks;
@@ -60,4 +64,5 @@ pub use compare::{Progress, compare, compare_shard, estimate, merge};
 pub use plan::{Plan, PlannedTask, Preset, Request, Share};
 pub use seeds::Seeds;
 pub use shard::{Shard, Shards};
+pub use size::{Size, Sizes};
 pub use store::{Finished, OTHER_FOLDER, Store, replay};

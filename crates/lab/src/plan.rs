@@ -1,10 +1,11 @@
 //! What a comparison is to do: what was asked for, checked, with all that was left open filled in.
 
 use super::encodings;
-use super::results::{self, EncodingPlan, LeftOut};
-use super::run::{HEAD_DIM, Purpose, Settings};
+use super::results::{self, EncodingPlan, LeftOut, Piloted};
+use super::run::{Purpose, Settings};
 use super::seeds::Seeds;
 use super::shard::Shard;
+use super::size::{Size, Sizes};
 use super::tasks::{self, Defaults, Task};
 use roformer::Device;
 use roformer::blueprint::Features;
@@ -13,6 +14,7 @@ use roformer::graph::mix;
 use roformer::train::Data;
 use roformer::{Error, Result};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 #[cfg(test)]
 mod tests;
@@ -20,11 +22,21 @@ mod tests;
 /// The most that is taken of any list.
 const MOST: usize = 64;
 
-/// The learning rates that each encoding chooses from, on each task.
-const RATES: [f64; 3] = [1e-3, 3e-3, 6e-3];
+/// The learning rates that each encoding chooses from, on each task, in models of width 64 and narrower ones.
+pub(super) const RATES: [f64; 3] = [1e-3, 3e-3, 6e-3];
+
+/// Those of models of this size: lower by as much as they are wider, as sums over more summands ask for (Yang et al. 2022, arXiv
+/// 2203.03466). With the rates of width 64, all but the lowest are of no use in wider models.
+fn rates(size: Size) -> [f64; RATES.len()] {
+    let narrow = Size::SMALLEST.width();
+    RATES.map(|rate| rate * narrow as f64 / size.width().max(narrow) as f64)
+}
 
 /// The seed of the runs that choose a learning rate. Seeds that are compared are 1, 2, 3 and so on.
 const SEARCH_SEED: u64 = 1_000_001;
+
+/// The encoding of the runs that choose a size, and their seed.
+const PILOT: (&str, u64) = ("rotary", 3_000_001);
 
 /// Where seeds are added and nothing is said of it: the work of so many of each is the most that is done.
 const BUDGET: usize = 10;
@@ -48,6 +60,14 @@ impl Preset {
         match self {
             Preset::Quick => "quick",
             Preset::Full => "full",
+        }
+    }
+
+    /// How large models are.
+    fn sizes(self) -> Sizes {
+        match self {
+            Preset::Quick => Sizes::One(Size::SMALLEST),
+            Preset::Full => Sizes::Pilot,
         }
     }
 
@@ -88,6 +108,8 @@ pub struct Request {
     pub test_lengths: Vec<usize>,
     /// Steps of training, for every task.
     pub steps: Option<u64>,
+    /// How large models are.
+    pub sizes: Option<Sizes>,
     /// Whether attention is linear.
     pub is_linear: bool,
     /// The feature maps of linear attention.
@@ -101,18 +123,24 @@ pub struct Request {
 }
 
 /// A task, with what it is trained and tested on.
+#[derive(Clone)]
 pub struct PlannedTask {
     /// The task.
-    pub task: Box<dyn Task>,
+    pub task: Arc<dyn Task>,
     /// The longest length that is trained on.
     pub train_length: usize,
     /// The lengths that are tested, rising.
     pub test_lengths: Vec<usize>,
     /// Steps of training.
     pub steps: u64,
+    /// How large its models are: the smallest that they may be, until a pilot has chosen.
+    pub size: Size,
+    /// What the pilot reached, where there was one.
+    pub pilots: Vec<Piloted>,
 }
 
 /// A checked plan.
+#[derive(Clone)]
 pub struct Plan {
     /// The preset.
     pub preset: Preset,
@@ -124,6 +152,8 @@ pub struct Plan {
     pub left_out: Vec<LeftOut>,
     /// How many seeds.
     pub seeds: Seeds,
+    /// How large models are.
+    pub sizes: Sizes,
     /// Whether attention is linear.
     pub is_linear: bool,
     /// The feature maps of linear attention.
@@ -181,7 +211,9 @@ impl Plan {
             return Err(Error::input("features", features.name(), expected));
         }
         let device = request.device.clone();
-        let plan = Plan { preset, tasks, encodings, left_out, seeds, is_linear, features, is_sweep, device };
+        let sizes = request.sizes();
+        let plan =
+            Plan { preset, tasks, encodings, left_out, seeds, sizes, is_linear, features, is_sweep, device };
         plan.check()?;
         Ok(plan)
     }
@@ -198,21 +230,23 @@ impl Plan {
             };
             return Err(Error::input("the list of encodings", value, expected));
         }
-        for task in &self.tasks {
-            for (label, encoding) in &self.encodings {
-                for label in self.candidates(label) {
-                    let encoding = if self.is_sweep { &self.encoding(label)? } else { encoding };
-                    let settings = self.settings(task, label, RATES[0], 1, Purpose::Run);
-                    let network = settings.network(&*task.task, encoding);
-                    let built = network.build::<f32>(1, 1, settings.longest(&*task.task));
-                    built.map_err(|error| match error {
-                        error if error.is_of_the_machine() => error,
-                        other => Error::input(
-                            "an encoding",
-                            format!("`{label}`"),
-                            format!("one that fits: {other}"),
-                        ),
-                    })?;
+        for size in self.sizes.all(&self.device) {
+            for task in &self.tasks {
+                for (label, encoding) in &self.encodings {
+                    for label in self.candidates(label) {
+                        let encoding = if self.is_sweep { &self.encoding(label)? } else { encoding };
+                        let settings = self.settings(task, label, RATES[0], 1, Purpose::Run).of(size);
+                        let network = settings.network(&*task.task, encoding);
+                        let built = network.build::<f32>(1, 1, settings.longest(&*task.task));
+                        built.map_err(|error| match error {
+                            error if error.is_of_the_machine() => error,
+                            other => Error::input(
+                                "an encoding",
+                                format!("`{label}`"),
+                                format!("one that fits models of {size}: {other}"),
+                            ),
+                        })?;
+                    }
                 }
             }
         }
@@ -261,8 +295,8 @@ impl Plan {
             content: self.content(encoding),
             is_linear: self.is_linear,
             features: self.features,
-            width: 2 * HEAD_DIM,
-            layers: 2,
+            width: planned.size.width(),
+            layers: planned.size.layers(),
             batch: 32,
             train_length: planned.train_length,
             test_lengths: planned.test_lengths.clone(),
@@ -279,9 +313,30 @@ impl Plan {
         }
     }
 
+    /// The tasks whose size a pilot chooses, by their places: those with a line to reach.
+    pub(super) fn piloted(&self) -> Vec<usize> {
+        let is_piloted = |index: &usize| self.sizes == Sizes::Pilot && !self.tasks[*index].task.is_language();
+        (0..self.tasks.len()).filter(is_piloted).collect()
+    }
+
+    /// The runs that say whether models of a size learn a task, one a rate.
+    pub(super) fn pilots_of(&self, task: &PlannedTask, size: Size) -> [Settings; RATES.len()] {
+        let (label, seed) = PILOT;
+        rates(size).map(|rate| self.settings(task, label, rate, seed, Purpose::Pilot).of(size))
+    }
+
+    /// Those of all tasks and of these sizes.
+    pub(super) fn pilots(&self, sizes: &[Size]) -> Vec<Settings> {
+        let of = |size: &Size| {
+            let tasks = self.piloted().into_iter();
+            tasks.flat_map(|index| self.pilots_of(&self.tasks[index], *size)).collect::<Vec<_>>()
+        };
+        sizes.iter().flat_map(of).collect()
+    }
+
     /// The runs that choose a learning rate for an encoding on a task, one a rate.
     pub fn searches_of(&self, task: &PlannedTask, label: &str) -> [Settings; RATES.len()] {
-        RATES.map(|rate| self.settings(task, label, rate, SEARCH_SEED, Purpose::Search))
+        rates(task.size).map(|rate| self.settings(task, label, rate, SEARCH_SEED, Purpose::Search))
     }
 
     /// Those of all tasks and encodings.
@@ -386,6 +441,7 @@ impl Plan {
     pub fn shown(&self) -> results::Plan {
         let (label, _) = &self.encodings[0];
         let settings = self.settings(&self.tasks[0], label, RATES[0], 1, Purpose::Run);
+        let first = self.sizes.first();
         let show = |(label, encoding): &(String, Encoding)| EncodingPlan {
             label: label.clone(),
             name: encoding.name().into(),
@@ -406,10 +462,14 @@ impl Plan {
                 Seeds::Fixed(_) => None,
                 Seeds::Added { budget } => Some(budget),
             },
-            rates: RATES.into(),
-            width: settings.width,
-            layers: settings.layers,
-            heads: settings.width / HEAD_DIM,
+            rates: rates(first).into(),
+            width: first.width(),
+            layers: first.layers(),
+            heads: first.heads(),
+            sizes: match self.sizes {
+                Sizes::One(_) => Vec::new(),
+                Sizes::Pilot => self.sizes.all(&self.device),
+            },
             batch: settings.batch,
             left_out: self.left_out.clone(),
         }
@@ -433,6 +493,7 @@ impl Plan {
                         Seeds::Added { budget } => format!("added to the work of {budget} of each"),
                     },
                 ),
+                ("size", self.sizes.to_string()),
                 ("sweep", self.is_sweep.to_string()),
                 ("device", self.device.name()),
             ]
@@ -452,17 +513,25 @@ impl Plan {
         all
     }
 
-    /// A number that is another for another plan or version, in hexadecimal.
+    /// A number that is another for another plan or version, in hexadecimal; the same before a pilot and after it.
     pub fn hash(&self) -> String {
         let label = &self.encodings[0].0;
         let tasks = self.tasks.iter();
-        let tasks = tasks.map(|task| self.settings(task, label, RATES[0], 1, Purpose::Run));
+        let first = self.sizes.first();
+        let tasks = tasks.map(|task| self.settings(task, label, RATES[0], 1, Purpose::Run).of(first));
         let tasks = tasks.collect::<Vec<_>>();
         let files: String = self.encodings.iter().map(|(label, _)| self.content(label)).collect();
         match files.is_empty() {
             true => hash(&(self.shown(), self.is_sweep, tasks)),
             false => hash(&(self.shown(), self.is_sweep, tasks, files)),
         }
+    }
+}
+
+impl Request {
+    /// How large models are.
+    fn sizes(&self) -> Sizes {
+        self.sizes.unwrap_or(self.preset.sizes())
     }
 }
 
@@ -518,7 +587,7 @@ fn check_list(name: &'static str, list: &[String]) -> Result<()> {
 
 /// A task with its lengths and steps.
 fn planned(name: &str, request: &Request) -> Result<PlannedTask> {
-    let task = tasks::find(name, request.text.as_ref())?;
+    let task: Arc<dyn Task> = tasks::find(name, request.text.as_ref())?.into();
     let defaults = task.defaults(request.preset == Preset::Quick);
     let Defaults { train_length, mut test_lengths, steps } = defaults;
     if let Some(asked) = request.train_length {
@@ -556,5 +625,6 @@ fn planned(name: &str, request: &Request) -> Result<PlannedTask> {
     if !(1..=1_000_000).contains(&steps) {
         return Err(Error::input("the number of steps", steps, "from 1 to 1000000"));
     }
-    Ok(PlannedTask { task, train_length, test_lengths, steps })
+    let size = request.sizes().first();
+    Ok(PlannedTask { task, train_length, test_lengths, steps, size, pilots: Vec::new() })
 }

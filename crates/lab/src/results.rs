@@ -5,6 +5,7 @@
 //! JSON has no NaN and no infinity. They are written as `null`, and `null` is read as NaN: a run that diverged can be read
 //! again.
 
+use crate::size::Size;
 use crate::statistics::Verdict;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -35,15 +36,18 @@ pub struct Plan {
     /// Where seeds were added as long as something was undecided: the work of so many of each was the most that was done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<usize>,
-    /// The learning rates that each encoding chose from.
+    /// The learning rates that each encoding chose from; where a pilot chose sizes, in the smallest models.
     #[serde(deserialize_with = "numbers")]
     pub rates: Vec<f64>,
-    /// Width, layers, heads, features of a head, batch: of every model.
+    /// Width, layers and heads of every model; where a pilot chose by task, of the smallest.
     pub width: usize,
     /// Layers.
     pub layers: usize,
     /// Attention heads.
     pub heads: usize,
+    /// What a pilot chose from, by task; empty where all models are of one size.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<Size>,
     /// Texts of a batch.
     pub batch: usize,
     /// What the attention could not carry, and why.
@@ -87,6 +91,12 @@ pub struct TaskResult {
     pub steps: u64,
     /// Tokens of a step.
     pub tokens_per_step: u64,
+    /// How large its models are, where a pilot chose by task; otherwise the plan says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<Size>,
+    /// What the pilot reached with each size that it tried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pilots: Vec<Piloted>,
     /// One for each encoding and seed, and the baseline again with another order of data (`is_again`).
     pub runs: Vec<RunResult>,
     /// Each encoding against the first, by what was measured.
@@ -98,6 +108,19 @@ pub struct TaskResult {
     pub swaps: Vec<Swap>,
     /// The settings that a sweep tried, if there was one.
     pub sweep: Vec<Swept>,
+}
+
+/// What models of one size reached in a pilot, with the best of the learning rates.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Piloted {
+    /// The size.
+    pub size: Size,
+    /// Exact answers within the trained lengths.
+    #[serde(deserialize_with = "number")]
+    pub reached: f64,
+    /// The learning rate.
+    #[serde(deserialize_with = "number")]
+    pub rate: f64,
 }
 
 /// One model, trained and measured.

@@ -1,6 +1,7 @@
 //! One model, trained: what its batches are, and how its loss fell.
 
 use super::results::CurvePoint;
+use super::size::Size;
 use super::tasks::{Draws, Example, PAD, Part, Task};
 use roformer::Device;
 use roformer::Result;
@@ -31,6 +32,8 @@ const POINTS: u64 = 50;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Purpose {
+    /// To choose the size of a task's models.
+    Pilot,
     /// To choose a learning rate.
     Search,
     /// To choose parameters of an encoding.
@@ -84,6 +87,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The same with models of this size.
+    pub fn of(self, size: Size) -> Self {
+        Settings { width: size.width(), layers: size.layers(), ..self }
+    }
+
     /// The model, with this encoding.
     pub fn network(&self, task: &dyn Task, encoding: &Encoding) -> Network {
         let (vocabulary, width, layers) = (task.vocabulary(), self.width, self.layers);

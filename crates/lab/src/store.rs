@@ -203,11 +203,12 @@ fn differences(before: &BTreeMap<String, String>, now: &BTreeMap<String, String>
 
 /// The file of a run, by what it is of. Its settings decide whether it fits.
 pub(super) fn name(settings: &Settings) -> String {
-    let Settings { task, encoding, rate, seed, .. } = settings;
+    let Settings { task, encoding, rate, seed, layers, width, .. } = settings;
     // As file systems everywhere have it.
     let encoding: String =
         encoding.chars().map(|char| if matches!(char, ':' | '|') { '_' } else { char }).collect();
     match settings.purpose {
+        Purpose::Pilot => format!("runs/pilot.{task}.{layers}x{width}.rate-{rate}.json"),
         Purpose::Search => format!("runs/search.{task}.{encoding}.rate-{rate}.json"),
         Purpose::Sweep => format!("runs/sweep.{task}.{encoding}.seed-{seed}.json"),
         Purpose::Run => format!("runs/{task}.{encoding}.seed-{seed}.json"),

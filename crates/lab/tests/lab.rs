@@ -3,7 +3,10 @@
 use lab::results::{Results, Rule};
 use lab::run::{Purpose, Settings, Trained, train};
 use lab::tasks::{self, Draws, Part, Task};
-use lab::{Plan, Request, Shard, Shards, Store, compare, compare_shard, encodings, measure, merge, replay};
+use lab::{
+    LEARNED, Plan, Request, Shard, Shards, Sizes, Store, compare, compare_shard, encodings, measure, merge,
+    replay,
+};
 use roformer::Device;
 use roformer::encoding::{Encoding, Given, Rotary};
 use roformer::graph::{Batch, IGNORE};
@@ -237,6 +240,85 @@ fn shards_of_a_sweep_choose_the_same() {
     }
     assert_eq!(put_together(&plan, &folders, &merged.0).unwrap(), results);
     assert_eq!(files(&whole.0), files(&merged.0));
+}
+
+/// A pilot takes the smallest size that learns a task, or the best: on one thread and on two, with breaks and in parts, the same
+/// ones and the same bytes.
+#[test]
+fn a_pilot_chooses_the_same_whatever_happens() {
+    let request = Request {
+        tasks: strings(&["majority", "copy", "language"]),
+        encodings: strings(&["none", "alibi"]),
+        seeds: Some(2),
+        train_length: Some(2),
+        test_lengths: vec![1, 2, 3],
+        steps: Some(25),
+        sizes: Some(Sizes::Pilot),
+        ..Request::default()
+    };
+    let plan = Plan::new(&request).unwrap();
+    let [one, broken, parts, merged] =
+        ["sized-one", "sized-broken", "sized-parts", "sized-merged"].map(Folder::new);
+    let results = go(&plan, &one.0, 1);
+    for steps in [10, 60] {
+        let store = Store::create(&broken.0, &plan).unwrap();
+        let left = std::sync::atomic::AtomicI64::new(steps);
+        let is_going = |_| left.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) > 0;
+        assert!(compare(&plan, &store, 2, &is_going).unwrap().is_none());
+    }
+    go(&plan, &broken.0, 2);
+    assert_eq!(files(&one.0), files(&broken.0));
+    let folders = ["1", "2", "3"].map(|number| parts.0.join(number));
+    for (index, folder) in folders.iter().enumerate() {
+        assert!(make(&plan, folder, &format!("{}/3", index + 1), i64::MAX));
+    }
+    assert_eq!(put_together(&plan, &folders, &merged.0).unwrap(), results);
+    assert_eq!(files(&one.0), files(&merged.0));
+    assert_eq!(replay(&one.0).unwrap().0, results);
+
+    let ladder = plan.sizes.all(&plan.device);
+    assert_eq!(results.plan.sizes, ladder);
+    let mut tried = Vec::new();
+    for task in &results.tasks {
+        let size = task.size.unwrap();
+        let runs = files(&one.0);
+        // What is told is the best of its three runs, and a size is tried where those before it fell short.
+        for (pilot, wanted) in task.pilots.iter().zip(&ladder) {
+            assert_eq!(pilot.size, *wanted);
+            let reached = [0.001, 0.003, 0.006].map(|rate| {
+                // A model twice as wide takes half the rate.
+                let rate = rate * 64.0 / wanted.width() as f64;
+                let name = format!("pilot.{}.{wanted}.rate-{rate}.json", task.name);
+                let run: serde_json::Value = serde_json::from_slice(&runs[&name]).unwrap();
+                assert_eq!(run["settings"]["encoding"], "rotary");
+                let lengths = run["result"]["accuracy"].as_array().unwrap();
+                assert_eq!(lengths.len(), 2, "those within training");
+                lengths.iter().map(|at| at["exact"].as_f64().unwrap()).sum::<f64>() / 2.0
+            });
+            assert_eq!(pilot.reached, reached.into_iter().fold(0.0, f64::max));
+        }
+        let (last, before) = match &task.pilots[..] {
+            [before @ .., last] => (last, before),
+            [] => {
+                assert!(task.is_language && size == ladder[0]);
+                continue;
+            }
+        };
+        assert!(before.iter().all(|pilot| pilot.reached < LEARNED));
+        assert!(last.reached >= LEARNED || last.size == ladder[2]);
+        let best = task.pilots.iter().map(|pilot| pilot.reached).fold(0.0, f64::max);
+        let first = task.pilots.iter().find(|pilot| pilot.reached == best).unwrap();
+        assert_eq!(size, first.size);
+        tried.push(task.pilots.len());
+        // Every run that is compared is of that size.
+        let name = format!("{}.alibi.seed-2.json", task.name);
+        let run: serde_json::Value = serde_json::from_slice(&runs[&name]).unwrap();
+        assert_eq!(
+            (&run["settings"]["width"], &run["settings"]["layers"]),
+            (&size.width().into(), &size.layers().into())
+        );
+    }
+    assert!(tried.contains(&3) && tried.iter().any(|&count| count < 3), "{tried:?} tells little");
 }
 
 #[test]
@@ -681,6 +763,28 @@ fn an_encoding_of_a_file_is_what_its_numbers_say() {
         let error = Plan::new(&request).err().unwrap().to_string();
         assert!(error.contains(says), "{error}");
     };
+    // A table is for models of one width: of another, or of several, it is refused by name.
+    let given = serde_json::json!({"name": "mine", "table": vec![vec![0.0; 64]; 200]});
+    for (size, says) in [("2x64", None), ("3x128", Some("3x128")), ("auto", Some("3x128"))] {
+        let request = Request {
+            tasks: vec!["copy".into()],
+            encodings: vec!["none".into()],
+            added: vec![Given::read(given.to_string().as_bytes()).unwrap()],
+            sizes: size.parse().ok(),
+            ..Request::default()
+        };
+        let said = Plan::new(&request).map(drop).map_err(|error| error.to_string());
+        match says {
+            None => said.unwrap(),
+            Some(says) => {
+                let said = said.unwrap_err();
+                assert!(
+                    said.contains("`mine`") && said.contains(says) && said.contains("[200][64]"),
+                    "{said}"
+                );
+            }
+        }
+    }
     refused(serde_json::json!({"name": "mine", "bias": [[0.0], [1.0], [2.0]]}), "3");
     refused(serde_json::json!({"name": "mine", "frequencies": vec![1.0; 17]}), "17");
     refused(serde_json::json!({"name": "mine", "table": vec![vec![0.0; 64]]}), "[1][64]");

@@ -20,7 +20,7 @@ pub(crate) fn compare(
         let results = roformer_cli::library::compare(&flags, &|progress| teller.tell(progress))?;
         Ok(results.as_ref().map_or(Value::Null, object))
     };
-    let told = |Progress { part, finished, runs }| match &progress {
+    let told = |Progress { part, finished, runs, .. }| match &progress {
         Some(progress) => progress.call1((part, finished, runs)).map(drop),
         None => Ok(()),
     };

@@ -8,7 +8,7 @@ use crate::language::LanguageOption;
 use crate::long::stopper;
 use clap::{Args, ValueEnum};
 use lab::results::Results;
-use lab::{self, Plan, Preset, Progress, Request, Shard, Shards, Store, encodings, report};
+use lab::{self, Plan, Preset, Progress, Request, Shard, Shards, Sizes, Store, encodings, report};
 use roformer::blueprint::Features;
 use roformer::encoding::Given;
 use roformer::language::Language;
@@ -43,7 +43,7 @@ use std::sync::atomic::Ordering;
 #[command(
     after_help = "Examples:\n  roformer compare\n  roformer compare --tasks copy reverse --encodings rotary rotary:base=500 t5 \
     --out bases\n  roformer compare --attention linear --out linear\n  roformer compare --tasks language --data play.txt --out \
-    play\n  roformer compare --shard 3/7 --out part-3\n  roformer compare --merge part-* --out comparison\n\nTasks: copy, repeat, reverse, sort, majority (the control), mqar, index, addition, passkey, language\nEncodings: \
+    play\n  roformer compare --shard 3/7 --out part-3\n  roformer compare --merge part-* --out comparison\n\nTasks: copy, repeat, reverse, sort, majority (the control), mqar, index, indirect, addition, state, passkey, language\nEncodings: \
     rotary, none, sinusoidal, learned, alibi, t5, receptive, hierarchical, abacus, coupled, shaw, xlnet, deberta, kerple, sandwich, fire, forget, \
     contextual, path, xpos, high, clipped, fope, pope, selective, extend, randomised, pose, layers"
 )]
@@ -76,6 +76,10 @@ pub struct Arguments {
     /// Steps of training, for every task [default: by task]
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
+    /// How large the models are: LAYERSxWIDTH such as 3x128, with heads of 32, or auto, for each task the smallest in which rotary
+    /// learns it in a pilot [default: 2x64; auto with --preset full]
+    #[arg(long, value_name = "SIZE")]
+    size: Option<Sizes>,
     /// The attention; encodings that linear attention cannot carry are left out, with the reason
     #[arg(long, value_enum, default_value_t = Attention::Softmax)]
     attention: Attention,
@@ -96,7 +100,7 @@ pub struct Arguments {
     overwrite: bool,
     /// Draw the report of a finished comparison again, without training
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "tasks", "encodings", "add", "seeds", "budget", "train_length", "test_lengths", "steps", "sweep", "data", "out", "overwrite", "threads", "device",
+        "tasks", "encodings", "add", "seeds", "budget", "train_length", "test_lengths", "steps", "size", "sweep", "data", "out", "overwrite", "threads", "device",
         "dtype"
     ])]
     replay: Option<PathBuf>,
@@ -267,6 +271,7 @@ impl Grid {
             train_length: arguments.train_length,
             test_lengths: arguments.test_lengths,
             steps: arguments.steps,
+            sizes: arguments.size,
             is_linear: arguments.attention == Attention::Linear,
             features: match arguments.features {
                 FeaturesName::Elu => Features::Elu,

@@ -5,7 +5,7 @@ use crate::tasks::show::{pad, width};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::results::{Comparison, Measure, Results, RunResult, TaskResult};
 use lab::statistics::Verdict;
-use lab::{LEARNED, Plan, Progress, Seeds, Shard, Shards, mean, report};
+use lab::{LEARNED, Plan, Progress, Seeds, Shard, Shards, Sizes, mean, report};
 use roformer::language::Language;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -29,7 +29,11 @@ impl Show {
     /// Says what begins, and about how long it takes.
     pub fn new(language: Language, plan: &Plan, shard: Option<Shard>, seconds: f64, threads: usize) -> Self {
         let (tasks, encodings) = (plan.tasks.len(), plan.encodings.len());
-        let about = time(seconds);
+        let mut about = time(seconds);
+        if plan.sizes == Sizes::Pilot {
+            about +=
+                language.of(", and more where a pilot chooses larger models", "，若试训选了更大的模型则更久");
+        }
         let seeds = match plan.seeds {
             Seeds::Fixed(count) => language.of(format!("{count} seeds"), format!("{count} 个种子")),
             Seeds::Added { budget } => language.of(
@@ -69,21 +73,33 @@ impl Show {
 
     /// Shows how far it has come.
     pub fn progress(&self, progress: Progress) {
-        let Progress { part, finished, runs } = progress;
+        let Progress { part, finished, runs, is_pilot } = progress;
         self.runs.store(runs, Ordering::Relaxed);
         let before = self.finished.swap(finished, Ordering::Relaxed);
         if let Some(bar) = &self.bar {
             let left = self.start.elapsed().as_secs_f64() * (1.0 - part) / part.max(1e-9);
             let left = time(left);
-            bar.set_message(self.language.of(
-                format!("{finished} of {runs} runs, {left} left"),
-                format!("已训练 {finished} 个，共 {runs} 个，还需 {left}"),
-            ));
+            bar.set_message(match is_pilot {
+                true => self.language.of(
+                    format!("{finished} of at most {runs} runs that choose sizes"),
+                    format!("试训：已训练 {finished} 个，至多 {runs} 个"),
+                ),
+                false => self.language.of(
+                    format!("{finished} of {runs} runs, {left} left"),
+                    format!("已训练 {finished} 个，共 {runs} 个，还需 {left}"),
+                ),
+            });
             bar.set_position((part * PARTS) as u64);
         } else if finished > before && (finished == runs || finished.is_multiple_of((runs / 10).max(1))) {
-            say(&self
-                .language
-                .of(format!("{finished} of {runs} runs"), format!("已训练 {finished} 个，共 {runs} 个")));
+            say(&match is_pilot {
+                true => self.language.of(
+                    format!("{finished} of at most {runs} runs that choose sizes"),
+                    format!("试训：已训练 {finished} 个，至多 {runs} 个"),
+                ),
+                false => self
+                    .language
+                    .of(format!("{finished} of {runs} runs"), format!("已训练 {finished} 个，共 {runs} 个")),
+            });
         }
     }
 
@@ -154,11 +170,17 @@ pub fn table(language: Language, results: &Results, out: &Path) -> io::Result<()
             true => language.of("loss", "损失"),
             false => language.of("exact answers", "完全正确率"),
         };
+        let size = task.size.map_or_else(String::new, |size| {
+            let (layers, width) = (size.layers(), size.width());
+            language.of(format!(", {layers} layers of width {width}"), format!("，{layers} 层，宽度 {width}"))
+        });
         let about = language.of(
             format!(
-                "{name}{control}: {measured}, trained to length {trained}, tested to {longest}, {steps} steps"
+                "{name}{control}: {measured}, trained to length {trained}, tested to {longest}, {steps} steps{size}"
             ),
-            format!("{name}{control}：{measured}，训练长度不超过 {trained}，测试到 {longest}，{steps} 步"),
+            format!(
+                "{name}{control}：{measured}，训练长度不超过 {trained}，测试到 {longest}，{steps} 步{size}"
+            ),
         );
         writeln!(stdout, "{about}")?;
         let [in_range, beyond, seeds, rate] = language

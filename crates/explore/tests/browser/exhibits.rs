@@ -111,6 +111,8 @@ fn made_up() -> Results {
         test_lengths: (2..=16).collect(),
         steps: 200,
         tokens_per_step: 64,
+        size: None,
+        pilots: Vec::new(),
         runs: ["rotary", "alibi"]
             .iter()
             .flat_map(|&encoding| [1, 2, 3].map(|seed| run(encoding, seed)))
@@ -134,6 +136,7 @@ fn made_up() -> Results {
             width: 32,
             layers: 1,
             heads: 2,
+            sizes: Vec::new(),
             batch: 8,
             left_out: Vec::new(),
         },

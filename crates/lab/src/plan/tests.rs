@@ -24,6 +24,8 @@ fn the_hash_is_another_for_another_plan() {
         Request { train_length: Some(6), ..base() },
         Request { test_lengths: vec![2, 9], ..base() },
         Request { steps: Some(10), ..base() },
+        Request { sizes: Some(Sizes::Pilot), ..base() },
+        Request { sizes: "3x128".parse().ok(), ..base() },
         Request { is_linear: true, ..base() },
         Request { is_sweep: true, ..base() },
         Request { preset: Preset::Full, ..base() },

@@ -8,6 +8,7 @@ mod digest;
 mod figures;
 mod notes;
 mod page;
+mod sizes;
 mod tables;
 mod verdict;
 mod words;

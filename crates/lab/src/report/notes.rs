@@ -1,6 +1,7 @@
 //! What a reader must know to judge the numbers: what was run, how, what was not, and where it is.
 
 use super::digest::{baseline, groups};
+use super::sizes;
 use super::tables::number_whole;
 use super::words::{list, quoted, stored};
 use crate::LEARNED;
@@ -16,21 +17,19 @@ pub(super) fn lead(language: Language, results: &Results) -> String {
         |count: usize, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
     language.of(
         format!(
-            "{}, {} and {}, each trained from the same start on the same batches: {} of width {}, {} attention.",
+            "{}, {} and {}, each trained from the same start on the same batches: {}, {} attention.",
             count(plan.encodings.len(), "encoding", "encodings"),
             seeds(language, results),
             count(results.tasks.len(), "task", "tasks"),
-            count(plan.layers, "layer", "layers"),
-            plan.width,
+            sizes::said(language, results),
             plan.attention
         ),
         format!(
-            "{} 种位置编码、{}、{} 个任务，都从同样的起点、按同样的批次训练：{} 层，宽度 {}，{}。",
+            "{} 种位置编码、{}、{} 个任务，都从同样的起点、按同样的批次训练：{}，{}。",
             plan.encodings.len(),
             seeds(language, results),
             results.tasks.len(),
-            plan.layers,
-            plan.width,
+            sizes::said(language, results),
             attention(language, &plan.attention)
         ),
     )
@@ -157,16 +156,31 @@ pub(super) fn settings(language: Language, results: &Results, timings: &Timings)
         (language.of("seeds", "随机种子").into(), seeds.join(", ")),
         (
             language.of("model", "模型").into(),
-            language.of(
-                format!(
-                    "causal, norms first; {} layers, width {}, {} heads",
-                    plan.layers, plan.width, plan.heads
+            match plan.sizes.is_empty() {
+                true => language.of(
+                    format!(
+                        "causal, norms first; {} layers, width {}, {} heads",
+                        plan.layers, plan.width, plan.heads
+                    ),
+                    format!("因果，归一化在前；{} 层，宽度 {}，{} 个头", plan.layers, plan.width, plan.heads),
                 ),
-                format!("因果，归一化在前；{} 层，宽度 {}，{} 个头", plan.layers, plan.width, plan.heads),
-            ),
+                false => language
+                    .of("causal, norms first; its size by task", "因果，归一化在前；规模因任务而异")
+                    .into(),
+            },
         ),
         (language.of("texts of a batch", "每批文本数").into(), plan.batch.to_string()),
-        (language.of("learning rates to choose from", "可选的学习率").into(), numbers(&plan.rates)),
+        (
+            language.of("learning rates to choose from", "可选的学习率").into(),
+            numbers(&plan.rates)
+                + match plan.sizes.is_empty() {
+                    true => "",
+                    false => language.of(
+                        "; in wider models less, by as much as they are wider",
+                        "；模型宽几倍，学习率就小几倍",
+                    ),
+                },
+        ),
     ];
     for task in &results.tasks {
         let lengths: Vec<String> = task.test_lengths.iter().map(usize::to_string).collect();
@@ -176,7 +190,14 @@ pub(super) fn settings(language: Language, results: &Results, timings: &Timings)
             format!("trained up to length {trained}, tested at {lengths}; {steps} steps of {tokens} tokens"),
             format!("训练长度不超过 {trained}，测试长度 {lengths}；{steps} 步，每步 {tokens} 个 token"),
         );
-        rows.push((task.name.clone(), text));
+        let size = task.size.map(|_| {
+            let [layers, width, heads] = sizes::of_task(results, task);
+            language.of(
+                format!("; {layers} layers, width {width}, {heads} heads"),
+                format!("；{layers} 层，宽度 {width}，{heads} 个头"),
+            )
+        });
+        rows.push((task.name.clone(), text + &size.unwrap_or_default()));
     }
     if timings.seconds > 0.0 {
         let (seconds, threads) = (number(timings.seconds), timings.threads);
@@ -194,15 +215,10 @@ pub(super) fn settings(language: Language, results: &Results, timings: &Timings)
 /// What these results say nothing about.
 pub(super) fn untested(language: Language, results: &Results) -> String {
     let plan = &results.plan;
+    let sizes = list(language, &sizes::listed(language, results));
     let mut out = vec![language.of(
-        format!(
-            "Other sizes than {} layers of width {} with {} heads. What holds here need not hold for large models.",
-            plan.layers, plan.width, plan.heads
-        ),
-        format!(
-            "{} 层、宽度 {}、{} 个头以外的规模。这里成立的，对大模型未必成立。",
-            plan.layers, plan.width, plan.heads
-        ),
+        format!("Other sizes than {sizes}. What holds here need not hold for large models."),
+        format!("{sizes}以外的规模。这里成立的，对大模型未必成立。"),
     )];
     let longest = results.tasks.iter().filter_map(|task| {
         let (longest, name) = (task.test_lengths.iter().max()?, &task.name);

@@ -3,7 +3,7 @@
 use super::digest::{self, groups, labels};
 use super::figures::{self, Against};
 use super::words::stored;
-use super::{description, notes, tables, verdict};
+use super::{description, notes, sizes, tables, verdict};
 use crate::chart::{self, Figure, escape};
 use crate::results::{Results, TaskResult, Timings};
 use roformer::language::Language;
@@ -344,6 +344,11 @@ impl<'a> Page<'a> {
     /// Fairness, settings, what was not tested, and where the numbers are.
     fn end(&mut self) {
         let (language, results, timings) = (self.language, self.results, self.timings);
+        let pilots = sizes::pilots(language, results);
+        if !pilots.is_empty() {
+            self.heading("sizes", language.of("How large the models are", "模型的规模"), "");
+            self.say(pilots);
+        }
         let ledger = tables::ledger(language, results, timings);
         if !ledger.is_empty() {
             self.heading("fairness", language.of("The fairness ledger", "公平性账目"), "");

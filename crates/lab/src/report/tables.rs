@@ -10,7 +10,7 @@ use roformer::language::Language;
 use std::fmt::Write;
 
 /// A table that scrolls by itself where it is too wide.
-fn table(caption: &str, head: &[&str], body: &str) -> String {
+pub(super) fn table(caption: &str, head: &[&str], body: &str) -> String {
     let caption = escape(caption);
     let head: String = head.iter().map(|title| format!("<th scope=\"col\">{}</th>", escape(title))).collect();
     format!(

@@ -61,6 +61,8 @@ fn task(name: &str, runs: Vec<RunResult>, comparisons: Vec<Comparison>) -> TaskR
         test_lengths: vec![10, 20, 40],
         steps: 500,
         tokens_per_step: 100,
+        size: None,
+        pilots: Vec::new(),
         runs,
         comparisons,
         rankings: vec![],
@@ -82,6 +84,7 @@ fn results(tasks: Vec<TaskResult>) -> Results {
         width: 64,
         layers: 2,
         heads: 2,
+        sizes: Vec::new(),
         batch: 32,
         left_out: vec![],
     };

@@ -23,7 +23,7 @@ impl Task for Index {
     fn defaults(&self, is_quick: bool) -> Defaults {
         match is_quick {
             true => Defaults { train_length: 6, test_lengths: vec![2, 4, 6, 8, 12], steps: 4000 },
-            false => Defaults { train_length: 6, test_lengths: vec![2, 4, 6, 8, 12, 16], steps: 8000 },
+            false => Defaults { train_length: 6, test_lengths: vec![2, 4, 6, 8, 12, 16], steps: 12_000 },
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::made_up::made_up;
 use crate::{files, folder};
 use lab::report::{self, stored};
-use lab::results::{LeftOut, Results, Timings};
+use lab::results::{LeftOut, Piloted, Results, Timings};
 use lab::statistics::Verdict;
 use lab::tasks;
 use roformer::encoding::Encoding;
@@ -87,6 +87,20 @@ fn variants() -> Vec<(&'static str, Results, Timings)> {
     add("no-plan", &timings, |results| results.plan.encodings.clear());
     add("one-task", &timings, |results| results.tasks.truncate(1));
     add("language-alone", &timings, |results| drop(results.tasks.drain(..3)));
+    add("sized", &timings, |results| {
+        let sizes = ["2x64", "3x128", "4x128"].map(|size| size.parse().unwrap());
+        results.plan.sizes = sizes.to_vec();
+        for (task, size) in results.tasks.iter_mut().zip([0, 1, 2, 0]) {
+            task.size = Some(sizes[size]);
+            let reached = |(place, &size): (usize, _)| Piloted {
+                size,
+                reached: 0.3 + 0.35 * place as f64,
+                rate: 0.003,
+            };
+            let tried = if task.is_language { 0 } else { size + 1 };
+            task.pilots = sizes[..tried].iter().enumerate().map(reached).collect();
+        }
+    });
     add("linear", &timings, |results| results.plan.attention = "linear (favor)".into());
     add("one-seed", &timings, |results| {
         for run in &mut results.tasks {

@@ -98,6 +98,7 @@ pub fn made_up() -> (Results, Timings) {
         width: 64,
         layers: 2,
         heads: 2,
+        sizes: Vec::new(),
         batch: 32,
         left_out: vec![LeftOut { label: "xlnet".into(), reason: "its tables do not fit the batch".into() }],
     };
@@ -114,6 +115,8 @@ fn task(site: u64, name: &str, isolates: &str, train_length: usize, test_lengths
         test_lengths: test_lengths.to_vec(),
         steps: 1200,
         tokens_per_step: 1344,
+        size: None,
+        pilots: Vec::new(),
         runs: Vec::new(),
         comparisons: Vec::new(),
         rankings: Vec::new(),

@@ -1,0 +1,162 @@
+//! How large models are: one size for all tasks, or for each task the smallest of a few that a pilot finds large enough.
+
+use super::run::HEAD_DIM;
+use roformer::Device;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// The most layers, and the widest.
+const MOST: [usize; 2] = [24, 1024];
+
+/// What a pilot chooses from, the smallest first. Each is several times the work of the one before it.
+const LADDER: [Size; 4] = [Size::SMALLEST, Size::of(3, 128), Size::of(4, 128), Size::of(6, 256)];
+
+/// Layers and width, such as `3x128`. Heads have 32 features, whatever the width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Size {
+    layers: usize,
+    width: usize,
+}
+
+impl Size {
+    /// The one of the quick preset, and the first that a pilot tries.
+    pub const SMALLEST: Size = Size::of(2, 2 * HEAD_DIM);
+
+    const fn of(layers: usize, width: usize) -> Self {
+        Size { layers, width }
+    }
+
+    /// Layers.
+    pub fn layers(self) -> usize {
+        self.layers
+    }
+
+    /// Width.
+    pub fn width(self) -> usize {
+        self.width
+    }
+
+    /// Attention heads.
+    pub fn heads(self) -> usize {
+        self.width / HEAD_DIM
+    }
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = text
+            .split_once('x')
+            .and_then(|(layers, width)| Some(Size::of(layers.parse().ok()?, width.parse().ok()?)));
+        let [layers, width] = MOST;
+        let is_right = |size: &Size| {
+            (1..=layers).contains(&size.layers)
+                && (HEAD_DIM..=width).contains(&size.width)
+                && size.width.is_multiple_of(HEAD_DIM)
+        };
+        let expected = || {
+            format!(
+                "expected LAYERSxWIDTH such as 3x128, of 1 to {layers} layers and a width that is a multiple of {HEAD_DIM} up to {width}"
+            )
+        };
+        parsed.filter(is_right).ok_or_else(expected)
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        write!(out, "{}x{}", self.layers, self.width)
+    }
+}
+
+impl TryFrom<String> for Size {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Size> for String {
+    fn from(size: Size) -> String {
+        size.to_string()
+    }
+}
+
+/// Which size the models of a task have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sizes {
+    /// This one, on every task.
+    One(Size),
+    /// For each task the smallest that a pilot finds large enough.
+    Pilot,
+}
+
+impl Sizes {
+    /// Those that there may be, the smallest first. The largest of a pilot takes a GPU.
+    pub fn all(self, device: &Device) -> Vec<Size> {
+        match (self, device) {
+            (Sizes::One(size), _) => vec![size],
+            (Sizes::Pilot, Device::Cpu(_)) => LADDER[..3].into(),
+            #[cfg(feature = "cuda")]
+            (Sizes::Pilot, Device::Cuda(_)) => LADDER.into(),
+        }
+    }
+
+    /// The first of them.
+    pub fn first(self) -> Size {
+        match self {
+            Sizes::One(size) => size,
+            Sizes::Pilot => LADDER[0],
+        }
+    }
+}
+
+impl FromStr for Sizes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Sizes::Pilot),
+            _ => text.parse().map(Sizes::One).map_err(|error: String| format!("{error}; or auto")),
+        }
+    }
+}
+
+impl fmt::Display for Sizes {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Sizes::One(size) => size.fmt(out),
+            Sizes::Pilot => "auto".fmt(out),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_they_are_written() {
+        for size in LADDER {
+            assert_eq!(size.to_string().parse(), Ok(size));
+            assert_eq!(size.to_string().parse(), Ok(Sizes::One(size)));
+            let text = serde_json::to_string(&size).unwrap();
+            assert_eq!(serde_json::from_str::<Size>(&text).unwrap(), size);
+        }
+        assert_eq!("auto".parse(), Ok(Sizes::Pilot));
+        assert_eq!(("6x256".parse::<Size>().unwrap().heads(), Size::SMALLEST.heads()), (8, 2));
+        for text in
+            ["", "x", "3", "3x", "x64", "0x64", "25x64", "2x0", "2x33", "2x1056", "2x64x2", "-2x64", "2X64"]
+        {
+            assert!(text.parse::<Sizes>().unwrap_err().contains("such as 3x128"), "{text}");
+            assert!(serde_json::from_str::<Size>(&format!("\"{text}\"")).is_err(), "{text}");
+        }
+        assert!(
+            LADDER.windows(2).all(|pair| pair[0].layers < pair[1].layers && pair[0].width <= pair[1].width)
+        );
+    }
+}
