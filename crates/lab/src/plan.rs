@@ -6,21 +6,21 @@ use super::run::{Purpose, Settings};
 use super::seeds::Seeds;
 use super::shard::Shard;
 use super::size::{Size, Sizes};
-use super::tasks::{self, Defaults, Task};
+use super::tasks::Task;
 use roformer::Device;
 use roformer::blueprint::Features;
-use roformer::encoding::{Encoding, Given};
+use roformer::encoding::Encoding;
 use roformer::graph::mix;
-use roformer::train::Data;
 use roformer::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+mod request;
 #[cfg(test)]
 mod tests;
 
-/// The most that is taken of any list.
-const MOST: usize = 64;
+pub use request::{Preset, Request};
+use request::{check_list, planned, seeds};
 
 /// The learning rates that each encoding chooses from, on each task, in models of width 64 and narrower ones.
 pub(super) const RATES: [f64; 3] = [1e-3, 3e-3, 6e-3];
@@ -38,89 +38,8 @@ const SEARCH_SEED: u64 = 1_000_001;
 /// The encoding of the runs that choose a size, and their seed.
 const PILOT: (&str, u64) = ("rotary", 3_000_001);
 
-/// Where seeds are added and nothing is said of it: the work of so many of each is the most that is done.
-const BUDGET: usize = 10;
-
 /// The seeds of a sweep.
 const SWEEP_SEEDS: [u64; 2] = [2_000_001, 2_000_002];
-
-/// How much is done where nothing else is said.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Preset {
-    /// Minutes.
-    #[default]
-    Quick,
-    /// Everything, with five seeds: hours.
-    Full,
-}
-
-impl Preset {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Preset::Quick => "quick",
-            Preset::Full => "full",
-        }
-    }
-
-    /// How large models are.
-    fn sizes(self) -> Sizes {
-        match self {
-            Preset::Quick => Sizes::One(Size::SMALLEST),
-            Preset::Full => Sizes::Pilot,
-        }
-    }
-
-    fn tasks(self) -> Vec<String> {
-        match self {
-            Preset::Quick => ["copy", "repeat", "majority"].map(String::from).into(),
-            Preset::Full => tasks::NAMES.map(String::from).into(),
-        }
-    }
-
-    fn encodings(self) -> Vec<String> {
-        let quick = ["rotary", "none", "sinusoidal", "learned", "alibi", "t5", "receptive"];
-        let all = Encoding::all();
-        let names = all.iter().map(Encoding::name);
-        let rest = names.filter(|name| !quick.contains(name) && self == Preset::Full);
-        quick.into_iter().chain(rest).map(String::from).collect()
-    }
-}
-
-/// What is asked for. What is empty or `None` is the preset's.
-#[derive(Default)]
-pub struct Request {
-    /// How much is done where nothing else is said.
-    pub preset: Preset,
-    /// Names of tasks.
-    pub tasks: Vec<String>,
-    /// Encodings, such as `rotary:base=500`. The first is what the others are compared with.
-    pub encodings: Vec<String>,
-    /// Encodings of files of somebody's own, compared after those.
-    pub added: Vec<Given>,
-    /// How many seeds of each, judged once; `None` to add seeds where something is undecided.
-    pub seeds: Option<usize>,
-    /// Where seeds are added: the work of so many of each is the most that is done.
-    pub budget: Option<usize>,
-    /// The longest length that is trained on, for every task.
-    pub train_length: Option<usize>,
-    /// The lengths that are tested, for every task.
-    pub test_lengths: Vec<usize>,
-    /// Steps of training, for every task.
-    pub steps: Option<u64>,
-    /// How large models are.
-    pub sizes: Option<Sizes>,
-    /// Whether attention is linear.
-    pub is_linear: bool,
-    /// The feature maps of linear attention.
-    pub features: Features,
-    /// Whether a small grid of parameters is tried for each encoding first.
-    pub is_sweep: bool,
-    /// The text of the language model.
-    pub text: Option<Data>,
-    /// Where models are trained. On a GPU many are at a time.
-    pub device: Device,
-}
 
 /// A task, with what it is trained and tested on.
 #[derive(Clone)]
@@ -528,40 +447,9 @@ impl Plan {
     }
 }
 
-impl Request {
-    /// How large models are.
-    fn sizes(&self) -> Sizes {
-        self.sizes.unwrap_or(self.preset.sizes())
-    }
-}
-
 /// What the runs of an encoding that are compared are for.
 pub(super) fn purposes(is_baseline: bool) -> &'static [Purpose] {
     if is_baseline { &[Purpose::Run, Purpose::Again] } else { &[Purpose::Run] }
-}
-
-/// How many seeds are asked for.
-fn seeds(request: &Request) -> Result<Seeds> {
-    match (request.seeds, request.budget) {
-        (Some(_), Some(_)) => {
-            let expected = "one of the two: so many of each, or as much work as so many of each";
-            Err(Error::input("the number of seeds", "given, and their budget too", expected))
-        }
-        (Some(count), None) if !(2..=1000).contains(&count) => {
-            let expected = "from 2 to 1000: one alone says nothing of chance";
-            Err(Error::input("the number of seeds", count, expected))
-        }
-        (Some(count), None) => Ok(Seeds::Fixed(count)),
-        (None, budget) => {
-            let budget = budget.unwrap_or(BUDGET);
-            let least = Seeds::Added { budget }.first();
-            if !(least..=1000).contains(&budget) {
-                let expected = format!("from {least}, which each has at first, to 1000");
-                return Err(Error::input("the budget of seeds", budget, expected));
-            }
-            Ok(Seeds::Added { budget })
-        }
-    }
 }
 
 /// A number that is another for another value or version, in hexadecimal.
@@ -569,62 +457,4 @@ pub(super) fn hash(value: &impl serde::Serialize) -> String {
     let text = serde_json::to_string(value).unwrap_or_default() + env!("CARGO_PKG_VERSION");
     let hash = text.bytes().fold(mix(text.len() as u64), |hash, byte| mix(hash ^ u64::from(byte)));
     format!("{hash:016x}")
-}
-
-/// Refuses lists that are absurdly long or name something twice.
-fn check_list(name: &'static str, list: &[String]) -> Result<()> {
-    if list.len() > MOST {
-        return Err(Error::input(name, format!("{} of them", list.len()), format!("at most {MOST}")));
-    }
-    match (1..list.len()).find(|&index| list[..index].contains(&list[index])) {
-        Some(twice) => {
-            let value = format!("`{}` twice", roformer::weights::brief(&list[twice]));
-            Err(Error::input(name, value, "each once"))
-        }
-        None => Ok(()),
-    }
-}
-
-/// A task with its lengths and steps.
-fn planned(name: &str, request: &Request) -> Result<PlannedTask> {
-    let task: Arc<dyn Task> = tasks::find(name, request.text.as_ref())?.into();
-    let defaults = task.defaults(request.preset == Preset::Quick);
-    let Defaults { train_length, mut test_lengths, steps } = defaults;
-    if let Some(asked) = request.train_length {
-        // Lengths to test follow, in the same proportions.
-        let scaled = test_lengths.iter().map(|length| (length * asked).div_ceil(train_length));
-        let scaled = scaled.map(|length| length.clamp(*task.lengths().start(), *task.lengths().end()));
-        test_lengths = scaled.collect();
-    }
-    let train_length = request.train_length.unwrap_or(train_length);
-    if !request.test_lengths.is_empty() {
-        test_lengths = request.test_lengths.clone();
-    }
-    test_lengths.sort_unstable();
-    test_lengths.dedup();
-    if test_lengths.len() > MOST {
-        let value = format!("{} of them", test_lengths.len());
-        return Err(Error::input("the lengths to test", value, format!("at most {MOST}")));
-    }
-    let (shortest, longest) = task.lengths().into_inner();
-    for (what, length) in [("the train length", train_length)]
-        .into_iter()
-        .chain(test_lengths.iter().map(|&length| ("a length to test", length)))
-    {
-        if !task.lengths().contains(&length) {
-            let expected = format!("from {shortest} to {longest} for {name}");
-            return Err(Error::input(what, length, expected));
-        }
-    }
-    if test_lengths.iter().all(|&length| length > train_length) {
-        let value = format!("{} and longer", test_lengths.first().copied().unwrap_or_default());
-        let expected = format!("at least one within the train length, {train_length}, for {name}");
-        return Err(Error::input("the shortest length to test", value, expected));
-    }
-    let steps = request.steps.unwrap_or(steps);
-    if !(1..=1_000_000).contains(&steps) {
-        return Err(Error::input("the number of steps", steps, "from 1 to 1000000"));
-    }
-    let size = request.sizes().first();
-    Ok(PlannedTask { task, train_length, test_lengths, steps, size, pilots: Vec::new() })
 }

@@ -1,6 +1,7 @@
 //! Plans that can be made, and those that cannot.
 
 use super::*;
+use roformer::train::Data;
 
 fn strings(list: &[&str]) -> Vec<String> {
     list.iter().map(|item| item.to_string()).collect()
