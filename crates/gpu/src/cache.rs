@@ -1,4 +1,4 @@
-//! Compiled kernels on disk: a file for each source, and for each way of compiling it.
+//! What is kept on disk: compiled kernels, a file for each source and each way of compiling it, and what was chosen by measuring.
 
 use std::path::{Path, PathBuf};
 
@@ -59,8 +59,36 @@ pub(crate) fn write(path: &Path, image: &[u8]) -> std::io::Result<()> {
     written
 }
 
+/// What was chosen under a name.
+pub fn chosen(name: &str) -> Option<Vec<u8>> {
+    read(&folder()?.join(name))
+}
+
+/// Keeps a choice under a name, unless another is kept there already: the choice that holds from now on, for every process; `None`
+/// where none can be kept.
+pub fn choose(name: &str, choice: &[u8]) -> Option<Vec<u8>> {
+    keep(&folder()?.join(name), choice)
+}
+
+fn keep(path: &Path, choice: &[u8]) -> Option<Vec<u8>> {
+    let own = path.with_extension(format!("{}.own", std::process::id()));
+    write(&own, choice).ok()?;
+    // Of several processes, the first makes the name.
+    let is_first = std::fs::hard_link(&own, path);
+    let _ = std::fs::remove_file(&own);
+    match is_first {
+        Ok(()) => Some(choice.to_vec()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => match read(path) {
+            Some(kept) => Some(kept),
+            // A damaged one is nobody's.
+            None => write(path, choice).ok().map(|()| choice.to_vec()),
+        },
+        Err(_) => None,
+    }
+}
+
 /// FNV-1a of 64 bits, as `make-ptx` has it: tells sources apart that nobody made alike on purpose.
-pub(crate) fn fnv(data: &[u8]) -> u64 {
+pub fn fnv(data: &[u8]) -> u64 {
     data.iter()
         .fold(0xCBF2_9CE4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3))
 }
@@ -99,5 +127,20 @@ mod tests {
             assert_eq!(read(&path), None, "{damaged:?}");
         }
         std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn the_first_choice_is_everyones() {
+        let folder = std::env::temp_dir().join(format!("rope-gpu-choice-{}", std::process::id()));
+        let path = folder.join("one.choice");
+        assert_eq!(keep(&path, b"first").as_deref(), Some(&b"first"[..]));
+        assert_eq!(keep(&path, b"second").as_deref(), Some(&b"first"[..]));
+        std::fs::write(&path, b"damaged, and longer than a hash").unwrap();
+        assert_eq!(keep(&path, b"third").as_deref(), Some(&b"third"[..]));
+        assert_eq!(read(&path).as_deref(), Some(&b"third"[..]));
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+        std::fs::remove_dir_all(folder).unwrap();
+        // Where nothing can be kept, nothing is chosen.
+        assert_eq!(keep(Path::new("/dev/null/one.choice"), b"first"), None);
     }
 }

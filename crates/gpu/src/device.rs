@@ -26,6 +26,7 @@ struct Inner {
     name: String,
     multiprocessors: usize,
     l2_bytes: usize,
+    shared_bytes: usize,
     /// 90 is compute capability 9.0.
     chip: i32,
     /// The CUDA version of the driver: 12040 is 12.4.
@@ -119,6 +120,8 @@ impl Device {
         let minor = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
         let multiprocessors = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let l2_bytes = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
+        let shared_bytes =
+            attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         let mut text = [0u8; 128];
         // SAFETY: the buffer has this many bytes, of which the last stays 0.
         let result = unsafe { sys::cuDeviceGetName(text.as_mut_ptr().cast(), text.len() as i32 - 1, raw) };
@@ -141,6 +144,7 @@ impl Device {
             name,
             multiprocessors,
             l2_bytes,
+            shared_bytes: shared_bytes as usize,
             chip: 10 * major + minor,
             driver: version,
         })))
@@ -173,6 +177,11 @@ impl Device {
     /// Bytes of the second-level cache.
     pub fn l2_bytes(&self) -> usize {
         self.0.l2_bytes
+    }
+
+    /// Bytes of shared memory that a block may have where it asks for them.
+    pub fn shared_bytes(&self) -> usize {
+        self.0.shared_bytes
     }
 
     /// Bytes of memory that are free, and of all.
@@ -231,8 +240,13 @@ impl Device {
         self.0.context.raw == context.raw
     }
 
+    /// The chip: 90 is compute capability 9.0.
+    pub fn chip(&self) -> i32 {
+        self.0.chip
+    }
+
     /// The chip (90 is compute capability 9.0) and the driver's version (12040 is 12.4).
-    pub(crate) fn versions(&self) -> (i32, i32) {
+    pub fn versions(&self) -> (i32, i32) {
         (self.0.chip, self.0.driver)
     }
 

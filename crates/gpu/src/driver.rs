@@ -2,11 +2,18 @@
 
 use crate::error::{Error, Result};
 use cudarc::driver::sys::{self, CUresult};
+use libloading::Library;
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
 /// The oldest CUDA version that a driver may support: what the kernels' PTX is written in.
 const OLDEST: i32 = 12000;
+
+/// The names of the driver's library, which cudarc looks for too.
+#[cfg(not(windows))]
+const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
+#[cfg(windows)]
+const NAMES: [&str; 1] = ["nvcuda.dll"];
 
 /// Looks for the driver once: its library, its version, whether it starts. The CUDA version it supports, as 12040.
 pub(crate) fn driver() -> Result<i32> {
@@ -14,9 +21,17 @@ pub(crate) fn driver() -> Result<i32> {
     FOUND.get_or_init(find).clone().map_err(Error::NoDevice)
 }
 
-fn find() -> std::result::Result<i32, String> {
+/// The driver's library, where it is installed: a call of one that is not there would end the process, and cudarc can tell only in programs
+/// that do not link to it.
+pub(crate) fn library() -> Option<&'static Library> {
+    static OPEN: OnceLock<Option<Library>> = OnceLock::new();
     // SAFETY: opens a library by the name of the driver's, which runs what the driver runs when it is loaded.
-    if !unsafe { sys::is_culib_present() } {
+    let open = || NAMES.iter().find_map(|name| unsafe { Library::new(*name) }.ok());
+    OPEN.get_or_init(open).as_ref()
+}
+
+fn find() -> std::result::Result<i32, String> {
+    if library().is_none() {
         return Err("the driver's library (libcuda.so.1, nvcuda.dll) is not installed".into());
     }
     let mut version = 0;

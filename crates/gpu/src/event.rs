@@ -1,7 +1,7 @@
 //! Points in the work of a stream, with their times.
 
 use crate::device::Device;
-use crate::driver::check;
+use crate::driver::{check, library};
 use crate::error::{Error, Result};
 use cudarc::driver::sys::{self, CUevent, CUresult};
 
@@ -35,20 +35,26 @@ impl Event {
         self.raw
     }
 
+    /// Waits until the GPU has reached it; not for what the stream was given after it.
+    pub(crate) fn wait(&self) -> Result<()> {
+        let _current = self.device.enter()?;
+        // SAFETY: the event lives.
+        check("waiting for an event", unsafe { sys::cuEventSynchronize(self.raw) })
+    }
+
     /// Milliseconds from an earlier event to this one; waits until the GPU has reached it.
     pub fn milliseconds_since(&self, earlier: &Event) -> Result<f32> {
         self.device.same(&earlier.device, "an event")?;
+        self.wait()?;
         let _current = self.device.enter()?;
-        // SAFETY: the event lives.
-        check("waiting for an event", unsafe { sys::cuEventSynchronize(self.raw) })?;
         type Elapsed = unsafe extern "C" fn(*mut f32, CUevent, CUevent) -> CUresult;
         let mut milliseconds = 0.0;
         // The name that all drivers have: the bindings know its successor alone.
         // SAFETY: the function has had this form since CUDA 2.2, and both events live.
         let result = unsafe {
-            let elapsed = sys::culib().get::<Elapsed>(b"cuEventElapsedTime");
-            let elapsed =
-                elapsed.map_err(|error| Error::Driver { what: "timing", message: error.to_string() })?;
+            let elapsed = library().and_then(|driver| driver.get::<Elapsed>(b"cuEventElapsedTime").ok());
+            let message = || "the driver has no cuEventElapsedTime".into();
+            let elapsed = elapsed.ok_or_else(|| Error::Driver { what: "timing", message: message() })?;
             elapsed(&mut milliseconds, earlier.raw, self.raw)
         };
         check("timing", result)?;

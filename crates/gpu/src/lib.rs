@@ -13,7 +13,7 @@
 //! queue.rs, block.rs   memory in the order of one stream: given out and taken back without waiting
 //! pinned.rs            memory of the CPU's that the GPU reaches
 //! module.rs, nvrtc.rs  kernels: compiled for the chip, or from PTX
-//! cache.rs             compiled kernels on disk
+//! cache.rs             compiled kernels on disk, and what was chosen by measuring
 //! launch.rs            how a kernel is launched
 //! testing.rs           what GPU tests do where there is no GPU
 //! ```
@@ -67,6 +67,7 @@ pub mod testing;
 
 pub use block::{Block, Span};
 pub use buffer::{Buffer, Elements, Slice, SliceMut};
+pub use cache::{choose, chosen, fnv};
 pub use device::{Current, Device};
 pub use error::{Error, Result};
 pub use event::Event;

@@ -4,6 +4,7 @@ use crate::block::{Block, Span};
 use crate::device::Current;
 use crate::driver::check;
 use crate::error::Result;
+use crate::event::Event;
 use crate::queue::Queue;
 use cudarc::driver::sys;
 use std::sync::Arc;
@@ -81,6 +82,8 @@ pub struct Landing {
     queue: Arc<Queue>,
     pointer: *mut u8,
     bytes: usize,
+    /// The end of the latest copy, once there has been one.
+    end: Option<Event>,
 }
 
 // SAFETY: the memory is the owner's alone, whatever the thread.
@@ -89,10 +92,11 @@ unsafe impl Send for Landing {}
 impl Landing {
     /// Nothing yet.
     pub fn new(queue: &Arc<Queue>) -> Landing {
-        Landing { queue: queue.clone(), pointer: std::ptr::null_mut(), bytes: 0 }
+        Landing { queue: queue.clone(), pointer: std::ptr::null_mut(), bytes: 0, end: None }
     }
 
-    /// Copies a span of a block from the GPU, once the stream's work so far is done.
+    /// Copies a span of a block from the GPU, once the stream's work so far is done. What other threads give to the stream meanwhile is
+    /// not waited for.
     pub fn download(&mut self, block: &Block, from: Span) -> Result<&[u8]> {
         let bytes = from.bytes();
         block.check_on(&self.queue, "download", from, bytes)?;
@@ -104,12 +108,17 @@ impl Landing {
             self.free();
             (self.pointer, self.bytes) = (allocate(&self.queue, bytes)?, bytes);
         }
+        let end = match self.end.take() {
+            Some(end) => end,
+            None => Event::new(self.queue.device())?,
+        };
         let stream = self.queue.stream();
         // SAFETY: both have this many bytes, and the copy is waited for.
         let result =
             unsafe { sys::cuMemcpyDtoHAsync_v2(self.pointer.cast(), from.address(), bytes, stream.raw()) };
         check("copying from the GPU", result)?;
-        stream.synchronise()?;
+        stream.record(&end)?;
+        self.end.insert(end).wait()?;
         // SAFETY: as many bytes, all written, that nobody else has.
         Ok(unsafe { std::slice::from_raw_parts(self.pointer, bytes) })
     }
