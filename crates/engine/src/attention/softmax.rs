@@ -9,8 +9,9 @@ pub use super::mask::{Chunks, Mask, Reach};
 use super::panels::{self, KEY_BLOCK, Panels, Vectors};
 use super::rows::{Rows, Running, exponentials};
 use crate::ops::gemm::{Level, Target};
+use crate::ops::share::share;
 use crate::ops::{Memory, Precision, Real};
-use rayon::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Sizes of an attention.
@@ -116,29 +117,34 @@ pub fn attend<T: Real>(
     let parts = (2 * rayon::current_num_threads()).div_ceil(batch * heads).min(blocks);
     let part = blocks.div_ceil(parts) * QUERY_BLOCK;
     let parts = queries.div_ceil(part);
-    (0..batch * heads * parts).into_par_iter().with_max_len(1).all(|index| {
-        let (sequence, head, begin) = (index / parts / heads, index / parts % heads, index % parts * part);
-        let slot = rayon::current_thread_index().unwrap_or(0) % workspace.0.len();
-        let mut scratch = workspace.0[slot].lock().unwrap_or_else(PoisonError::into_inner);
-        let key_head = head / (heads / key_heads);
-        let keys = Vectors { data: k.head(shape, sequence, key_head), step: k.token };
-        let values = Vectors { data: v.head(shape, sequence, key_head), step: v.token };
-        if !scratch.panels.pack(shape, keys, values) {
-            return false;
-        }
-        for first in (begin..queries.min(begin + part)).step_by(QUERY_BLOCK) {
-            let count = QUERY_BLOCK.min(queries - first);
-            let at = (sequence * queries + first) * heads * head_dim + head * head_dim;
-            // SAFETY: `count` rows of this sequence, from this head's first column on: within `out`, whose size was
-            // checked. No other piece of work has these rows and columns.
-            unsafe {
-                let out = panels::Target { out: target.pointer().add(at), step: heads * head_dim, count };
-                let q = Vectors { data: &q.head(shape, sequence, head)[first * q.token..], step: q.token };
-                Piece { sequence, first, out }.attend(shape, q, (mask, scale), &mut scratch);
+    let has_memory = AtomicBool::new(true);
+    share(batch * heads * parts, |indices| {
+        for index in indices {
+            let (sequence, head, begin) =
+                (index / parts / heads, index / parts % heads, index % parts * part);
+            let slot = rayon::current_thread_index().unwrap_or(0) % workspace.0.len();
+            let mut scratch = workspace.0[slot].lock().unwrap_or_else(PoisonError::into_inner);
+            let key_head = head / (heads / key_heads);
+            let keys = Vectors { data: k.head(shape, sequence, key_head), step: k.token };
+            let values = Vectors { data: v.head(shape, sequence, key_head), step: v.token };
+            if !scratch.panels.pack(shape, keys, values) {
+                return has_memory.store(false, Ordering::Relaxed);
+            }
+            for first in (begin..queries.min(begin + part)).step_by(QUERY_BLOCK) {
+                let count = QUERY_BLOCK.min(queries - first);
+                let at = (sequence * queries + first) * heads * head_dim + head * head_dim;
+                // SAFETY: `count` rows of this sequence, from this head's first column on: within `out`, whose size was
+                // checked. No other piece of work has these rows and columns.
+                unsafe {
+                    let out = panels::Target { out: target.pointer().add(at), step: heads * head_dim, count };
+                    let q =
+                        Vectors { data: &q.head(shape, sequence, head)[first * q.token..], step: q.token };
+                    Piece { sequence, first, out }.attend(shape, q, (mask, scale), &mut scratch);
+                }
             }
         }
-        true
-    })
+    });
+    has_memory.into_inner()
 }
 
 /// Numbers that a thread holds for the head it works on: panels of its keys and values, and scores of a block of queries against

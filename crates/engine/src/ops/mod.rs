@@ -30,6 +30,7 @@ pub mod real;
 #[allow(unsafe_code, reason = "threads write apart")]
 pub(crate) mod reduce;
 pub mod rotate;
+pub(crate) mod share;
 pub mod similarity;
 pub mod watched;
 pub mod weight;

@@ -2,8 +2,8 @@
 //!
 //! A weight `[outputs, inputs]` is stored in panels of some outputs each, input by input, so that the inner loop reads it
 //! in the order of memory and never again packs it. Rows of x are read where they stand. A tile of rows × one panel is
-//! accumulated in registers over all inputs: no partial sum is ever stored, and the order of additions does not depend on
-//! the number of rows or threads.
+//! accumulated in registers, input after input; a sum that is stored on the way is taken up again as it was. So the order of
+//! additions does not depend on the number of rows or threads.
 
 #[cfg(target_arch = "x86_64")]
 mod lanes;
@@ -14,8 +14,9 @@ mod x86;
 use super::activation::Activation;
 use super::memory::Memory;
 use super::real::Real;
-use rayon::prelude::*;
+use super::share::share_blocks;
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// The instruction sets that the loops are written for.
@@ -307,62 +308,73 @@ impl<T: Real> Matrix<T> {
         let panels = outputs.div_ceil(width);
         let target = Target(out.as_mut_ptr());
         // As many rows as stay in a core's own cache while panel after panel passes by, beside the panel that is read and the one that is
-        // fetched meanwhile; all rows, where those would be so few that panels are read too often for it. Panels next to each other
-        // go to one thread, so that memory is read in order, and a few pieces to each thread, to all as many. Where there are fewer
-        // panels than that the rows are divided more. Rows are divided evenly, at multiples of what a tile has.
-        let threads = rayon::current_num_threads();
-        let wanted = threads * 4;
-        let fits = MANY_ROWS * inputs * size_of::<T>() <= BLOCK_BYTES;
-        let least = if fits { rows.div_ceil(MANY_ROWS) } else { 1 };
-        let row_blocks = wanted.div_ceil(panels).min(rows.div_ceil(LEAST_ROWS)).max(least);
+        // fetched meanwhile; of long rows, one part of their inputs after the other. Where there are few panels the rows are divided
+        // more, so that there is work for all threads. Rows are divided evenly, at multiples of what a tile has.
+        let wanted = (rayon::current_num_threads() * 4).div_ceil(panels).min(rows.div_ceil(LEAST_ROWS));
+        let row_blocks = rows.div_ceil(MANY_ROWS).max(wanted);
         let block = rows.div_ceil(row_blocks).next_multiple_of(T::tile_rows(self.level, width));
-        let row_blocks = rows.div_ceil(block);
-        let each = wanted.div_ceil(row_blocks).next_multiple_of(threads);
-        let piece = panels.div_ceil(each.min(panels));
-        let pieces = panels.div_ceil(piece);
-        let tasks = pieces * row_blocks;
-        (0..tasks).into_par_iter().with_max_len(1).for_each(|task| {
-            let (row_block, piece_index) = (task / pieces, task % pieces);
-            let first_row = row_block * block;
-            let count = block.min(rows - first_row);
-            for panel in piece_index * piece..panels.min((piece_index + 1) * piece) {
-                let columns = width.min(outputs - panel * width);
-                let at = panel * inputs * width;
-                let (data, rest) = self.panels[at..].split_at(inputs * width);
-                let next = &rest[..rest.len().min(inputs * width)];
-                let run = Run {
-                    x: x[first_row * inputs..].as_ptr(),
-                    x_step: inputs,
-                    x_column: 1,
-                    rows: count,
-                    inputs,
-                    panel: data.as_ptr(),
-                    width,
-                    // SAFETY: row and column are within `out`, whose size was checked.
-                    out: unsafe { target.pointer().add(first_row * outputs + panel * width) },
-                    out_step: outputs,
-                    columns,
-                    start: Start::Bias(self.bias[panel * width..][..columns].as_ptr()),
-                    plus: None,
-                    next: Some((next.as_ptr(), next.len())),
-                };
-                // SAFETY: the slices above have the sizes that a run asks for; each task has rows and columns of `out`
-                // for itself; the level is the one that the weight was packed for.
-                unsafe { T::run(self.level, &run) };
-            }
+        let depth = inputs.div_ceil((block * inputs * size_of::<T>()).div_ceil(BLOCK_BYTES).max(1)).max(1);
+        share_blocks(rows.div_ceil(block), panels, |row_block, panels| {
+            let rows = row_block * block..rows.min((row_block + 1) * block);
+            let columns = panels.start * width..outputs.min(panels.end * width);
+            self.apply_some(x, rows.clone(), panels, depth, &target);
             if activation != Activation::Identity {
                 // All columns at once: they are still in the second-level cache, and few numbers at a time are not worth its while.
-                let first = piece_index * piece * width;
-                let columns = (piece * width).min(outputs - first);
-                for row in first_row..first_row + count {
-                    // SAFETY: the columns that this task has just written.
-                    let line = unsafe {
-                        std::slice::from_raw_parts_mut(target.pointer().add(row * outputs + first), columns)
-                    };
+                for row in rows {
+                    let at = row * outputs + columns.start;
+                    // SAFETY: the columns that this thread has just written.
+                    let line =
+                        unsafe { std::slice::from_raw_parts_mut(target.pointer().add(at), columns.len()) };
                     activation.apply(line);
                 }
             }
         });
+    }
+
+    /// The product of some rows with some panels, `depth` inputs at a time. No other thread has these rows and columns of the target.
+    fn apply_some(
+        &self,
+        x: &[T],
+        rows: Range<usize>,
+        panels: Range<usize>,
+        depth: usize,
+        target: &Target<T>,
+    ) {
+        let (inputs, outputs, width) = (self.inputs, self.outputs, self.width);
+        for input in (0..inputs.max(1)).step_by(depth) {
+            let deep = depth.min(inputs - input);
+            // This part of a panel: nothing, behind the last one.
+            let part = |panel: usize| {
+                let from = ((panel * inputs + input) * width).min(self.panels.len());
+                &self.panels[from..self.panels.len().min(from + deep * width)]
+            };
+            for panel in panels.clone() {
+                let columns = width.min(outputs - panel * width);
+                let next = part(panel + 1);
+                let run = Run {
+                    x: x[rows.start * inputs + input..].as_ptr(),
+                    x_step: inputs,
+                    x_column: 1,
+                    rows: rows.len(),
+                    inputs: deep,
+                    panel: part(panel).as_ptr(),
+                    width,
+                    // SAFETY: row and column are within the target, whose size was checked.
+                    out: unsafe { target.pointer().add(rows.start * outputs + panel * width) },
+                    out_step: outputs,
+                    columns,
+                    start: match input {
+                        0 => Start::Bias(self.bias[panel * width..][..columns].as_ptr()),
+                        _ => Start::Target,
+                    },
+                    plus: None,
+                    next: Some((next.as_ptr(), next.len())),
+                };
+                // SAFETY: the slices above have the sizes that a run asks for; rows and columns of the target are this thread's;
+                // the level is the one that the weight was packed for.
+                unsafe { T::run(self.level, &run) };
+            }
+        }
     }
 }
 

@@ -43,8 +43,8 @@ const FETCHED: usize = 4 * LINE;
 /// Numbers of a cache line.
 const LINE: usize = 16;
 
-/// Adds to the sums what one input gives: number `at` of each line times one row of the panel. A function, because what a closure
-/// does is not compiled for the instruction set of the function around it.
+/// Adds to the sums what one input gives: number `at` of each line times one row of the panel, while the row at `ahead` is fetched.
+/// A function, because what a closure does is not compiled for the instruction set of the function around it.
 ///
 /// # Safety
 ///
@@ -54,6 +54,7 @@ unsafe fn step<L: Lanes, const ROWS: usize, const VECTORS: usize>(
     lines: &[*const f32; ROWS],
     at: usize,
     panel: *const f32,
+    ahead: *const f32,
     sums: &mut [[L; VECTORS]; ROWS],
 ) {
     // SAFETY: the caller's promise. Prefetching touches nothing.
@@ -62,8 +63,7 @@ unsafe fn step<L: Lanes, const ROWS: usize, const VECTORS: usize>(
         for (vector, weight) in weights.iter_mut().enumerate() {
             *weight = L::load(panel.add(vector * L::COUNT));
             if (vector * L::COUNT).is_multiple_of(LINE) {
-                let ahead = panel.wrapping_add(AHEAD * VECTORS * L::COUNT + vector * L::COUNT);
-                _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+                _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(vector * L::COUNT).cast());
             }
         }
         for row in 0..ROWS {
@@ -132,15 +132,18 @@ unsafe fn tile<L: Lanes, const ROWS: usize, const VECTORS: usize, const IS_DENSE
                     _mm_prefetch::<_MM_HINT_T1>(line.wrapping_add(ROWS * run.x_step + input).cast());
                 }
             }
-            for ahead in 0..STEPS {
-                let panel = panel.add(ahead * VECTORS * L::COUNT);
-                step(&lines, (input + ahead) * column, panel, &mut sums);
+            // Behind the panel's end comes its beginning, which the next tile reads first.
+            let coming = if input + AHEAD < run.inputs { input + AHEAD } else { input + AHEAD - run.inputs };
+            let coming = run.panel.wrapping_add(coming * VECTORS * L::COUNT);
+            for index in 0..STEPS {
+                let row = index * VECTORS * L::COUNT;
+                step(&lines, (input + index) * column, panel.add(row), coming.wrapping_add(row), &mut sums);
             }
             panel = panel.add(STEPS * VECTORS * L::COUNT);
             input += STEPS;
         }
         while input < run.inputs {
-            step(&lines, input * column, panel, &mut sums);
+            step(&lines, input * column, panel, panel, &mut sums);
             panel = panel.add(VECTORS * L::COUNT);
             input += 1;
         }

@@ -37,6 +37,7 @@ pub(crate) use pack::{pack_columns, pack_rows};
 use super::activation::Activation;
 use super::gemm::{Start, Target};
 use super::memory::{Memory, Plain};
+use super::share::share_blocks;
 use rayon::prelude::*;
 use std::cell::Cell;
 use std::thread::LocalKey;
@@ -251,22 +252,15 @@ impl<N: Narrow> NarrowMatrix<N> {
         let rows = out.len() / outputs;
         let panels = outputs.div_ceil(width);
         let target = Target(out.as_mut_ptr());
-        // Rows that stay in a core's own cache while panel after panel passes by; panels next to each other go to one thread, and
-        // a few pieces to each, to all as many.
+        // Rows that stay in a core's own cache while panel after panel passes by.
         let cached = (level.cached_bytes() / (depth * size_of::<N>()).max(1)).max(1);
         let row_blocks = rows.div_ceil(cached.next_multiple_of(BLOCK_ROWS));
         let block = rows.div_ceil(row_blocks).next_multiple_of(BLOCK_ROWS);
-        let row_blocks = rows.div_ceil(block);
-        let threads = rayon::current_num_threads();
-        let wanted = (threads * 4).div_ceil(row_blocks).next_multiple_of(threads);
-        let piece = panels.div_ceil(wanted.min(panels));
-        let pieces = panels.div_ceil(piece);
-        (0..row_blocks * pieces).into_par_iter().with_max_len(1).for_each(|task| {
-            let (row_block, piece_index) = (task / pieces, task % pieces);
+        share_blocks(rows.div_ceil(block), panels, |row_block, panels| {
             let first_row = row_block * block;
             let count = block.min(rows - first_row);
-            let first = piece_index * piece * width;
-            let columns = (piece * width).min(outputs - first);
+            let first = panels.start * width;
+            let columns = outputs.min(panels.end * width) - first;
             let run = Run {
                 x: x[first_row * depth..][..count.next_multiple_of(TILE_ROWS) * depth].as_ptr(),
                 depth,
@@ -281,12 +275,12 @@ impl<N: Narrow> NarrowMatrix<N> {
                 start: Start::Bias(self.bias[first..][..columns].as_ptr()),
                 scales: (scales[first_row..][..count].as_ptr(), self.scales[first..][..columns].as_ptr()),
             };
-            // SAFETY: the slices above have the sizes that a run asks for; each task has rows and columns of `out` for
+            // SAFETY: the slices above have the sizes that a run asks for; each run has rows and columns of `out` for
             // itself; the level is the one that the weight was packed for.
             unsafe { N::run(level, &run) };
             if activation != Activation::Identity {
                 for row in 0..count {
-                    // SAFETY: the columns that this task has just written.
+                    // SAFETY: the columns that this thread has just written.
                     let line = unsafe { std::slice::from_raw_parts_mut(run.out.add(row * outputs), columns) };
                     activation.apply(line);
                 }
