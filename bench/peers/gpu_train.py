@@ -5,7 +5,7 @@ PyTorch's fused one, by cuDNN or FlashAttention in bf16 and by the memory-effici
 the whole step, with a fused AdamW, is captured as one CUDA graph. One line for each shape, precision and attention, eager
 submission and captured; take the fastest. A backend that does not take a shape is reported with what it said.
 
-    python3 gpu_train.py [small] [base]
+    python3 gpu_train.py [small] [base] [long]
 """
 import sys
 import time
@@ -20,11 +20,23 @@ from common import report
 torch.backends.cuda.matmul.allow_tf32 = True
 
 # vocabulary, batch, length, width, layers, features of a head
-SHAPES = {"small": (64, 256, 40, 256, 4, 32), "base": (12000, 32, 512, 768, 12, 64)}
+SHAPES = {
+    "small": (64, 256, 40, 256, 4, 32),
+    "base": (12000, 32, 512, 768, 12, 64),
+    "long": (12000, 2, 8192, 768, 12, 64),
+}
 ATTENTION = {
     "cudnn": (SDPBackend.CUDNN_ATTENTION, True),
     "flash": (SDPBackend.FLASH_ATTENTION, True),
     "efficient": (SDPBackend.EFFICIENT_ATTENTION, False),
+}
+
+
+VERSIONS = {
+    "torch": torch.__version__,
+    "cuda": torch.version.cuda,
+    "cudnn": torch.backends.cudnn.version(),
+    "gpu": torch.cuda.get_device_name(),
 }
 
 
@@ -117,7 +129,7 @@ def measure(name, attention):
         seconds = median(run, renew)
         report(what="train step", peer=f"torch.compile, {way}", attention=attention, shape=name, bf16=is_bf16,
                batch=batch, length=length, width=width, layers=layers, vocab=vocabulary, ms=seconds * 1e3,
-               tokens_s=batch * length / seconds, torch=torch.__version__, cudnn=torch.backends.cudnn.version())
+               tokens_s=batch * length / seconds, **VERSIONS)
 
 
 for shape in sys.argv[1:] or SHAPES:
@@ -125,4 +137,4 @@ for shape in sys.argv[1:] or SHAPES:
         try:
             measure(shape, attention)
         except Exception as error:
-            report(what="train step", attention=attention, shape=shape, error=str(error)[:200])
+            report(what="train step", attention=attention, shape=shape, error=str(error)[:200], **VERSIONS)

@@ -113,6 +113,9 @@ fn training_on_the_processor_is_in_f32() {
         }
     }
     refused(&["bench", "train", "--device", "auto"], &["--device is auto", "cpu, cuda or cuda:N"]);
+    for size in ["--batch", "--length", "--width", "--layers", "--vocab"] {
+        refused(&["bench", "train", size, "64"], &[size, "are for a GPU", "--device cuda"]);
+    }
     assert_eq!(folder.names(), ["text.txt"]);
 }
 

@@ -5,7 +5,7 @@
 //! is generic over `f32`, which runs, and `f64`, which checks it.
 
 use super::memory::{filled, is_available};
-use super::{Activation, Real};
+use super::{Activation, Real, Span};
 use crate::attention::softmax::{Mask, Shape};
 use crate::error::{Error, Result, WORK};
 use crate::graph::{Angles, Gate, LinearForm, Polar, TurnedHeads};
@@ -300,6 +300,9 @@ pub trait Backend: Send + Sync {
 
     /// out `[batch, width]` = the mean over the tokens of x `[batch, tokens, width]`.
     fn mean<T: Real>(&self, x: &Self::Buffer<T>, size: [usize; 3], out: &mut Self::Buffer<T>) -> Result<()>;
+
+    /// Copies back what [`pool`](crate::ops::pool::pool) makes of spans of the rows of x `[…, width]`, `[spans, width]`, and no row itself.
+    fn pool<T: Real>(&self, x: &Self::Buffer<T>, width: usize, spans: &[Span]) -> Result<Vec<T>>;
 }
 
 /// The terms of an attention, on a device: those of [`attention::Terms`](crate::attention::Terms). The default has none.

@@ -3,7 +3,7 @@
 use super::backend::{Accumulate, Backend, HeadRows, LinearWork, Part, TermRows, Terms};
 use super::embedding;
 use super::memory::filled;
-use super::{Activation, Memory, Precision, Real, Weight, Words};
+use super::{Activation, Memory, Precision, Real, Span, Weight, Words, pool};
 use crate::attention::linear::Carried;
 use crate::attention::softmax::{self, Heads, Mask, Shape};
 use crate::attention::{self, Attention, Bias, Path, merge};
@@ -411,6 +411,10 @@ impl<D: OnCpu> Backend for D {
     ) -> Result<()> {
         embedding::gather(rows, named, width, &mut x[..named.len() * width], true);
         Ok(())
+    }
+
+    fn pool<T: Real>(&self, x: &Memory<T>, width: usize, spans: &[Span]) -> Result<Vec<T>> {
+        pool::pool(x, width, spans).ok_or(MEMORY)
     }
 
     fn mean<T: Real>(

@@ -25,6 +25,7 @@ pub mod narrow;
 pub mod norm;
 pub mod optimizer;
 pub mod pass;
+pub mod pool;
 pub mod prenorm;
 pub mod real;
 #[allow(unsafe_code, reason = "threads write apart")]
@@ -45,6 +46,7 @@ pub use gemm::Matrix;
 pub use memory::Memory;
 pub use narrow::Precision;
 pub use norm::{layer_norm, rms_norm};
+pub use pool::{Pool, Span};
 pub use real::Real;
 pub use watched::{AttentionWeights, Watched};
 pub use weight::Weight;

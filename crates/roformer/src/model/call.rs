@@ -3,7 +3,7 @@
 use super::cache::Cache;
 use super::heads::{Logits, Scores};
 use crate::error::{Error, Result};
-use crate::ops::{Backend, Cpu, Real};
+use crate::ops::{Backend, Cpu, Real, Span};
 use std::sync::{Mutex, PoisonError};
 
 /// Token ids of a batch of texts, `[batch, length]`.
@@ -39,23 +39,40 @@ pub struct Call<'a, T: Real = f32, B: Backend = Cpu> {
     pub prefix: Option<&'a [usize]>,
     /// The tokens that a language model scores.
     pub scores: Scores<'a>,
+    /// What is copied back of the hidden states.
+    pub states: States<'a>,
+}
+
+/// What a call copies back of the hidden states. All of them are much, and on a GPU they take as long as the model itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum States<'a> {
+    /// All of them.
+    #[default]
+    All,
+    /// What these spans of their rows come to, each within one text, where token t of text b is row b · length + t; and no more.
+    Pooled(&'a [Span]),
 }
 
 impl<T: Real, B: Backend> Default for Call<'_, T, B> {
     fn default() -> Self {
-        Call { encoded: None, cache: None, prefix: None, scores: Scores::All }
+        Call { encoded: None, cache: None, prefix: None, scores: Scores::All, states: States::All }
     }
 }
 
 /// What a forward pass gives.
 #[derive(Clone, Debug)]
 pub struct Output<T> {
-    /// `[batch, length, hidden]`
+    /// `[batch, length, hidden]`; where spans of them were asked for, `[spans, hidden]`.
     pub last_hidden_state: Vec<T>,
     /// `[batch, hidden]`: RoFormer-Sim's vector of each text, where there is a pooler and no cache.
     pub pooled: Option<Vec<T>>,
     /// The head's scores, where there is one.
     pub logits: Option<Logits<T>>,
+}
+
+impl States<'_> {
+    /// Nothing: the scores are what is asked for.
+    pub const NONE: States<'static> = States::Pooled(&[]);
 }
 
 /// Checks an input against a vocabulary and a number of segments; returns batch and length.
@@ -88,6 +105,7 @@ pub(super) fn check_input(input: &Input, vocabulary: usize, kinds: usize) -> Res
 pub(super) fn check_call(
     prefix: Option<&[usize]>,
     scores: Scores,
+    states: States,
     has_cache: bool,
     batch: usize,
     length: usize,
@@ -100,6 +118,16 @@ pub(super) fn check_call(
             let expected = format!("for each of {batch} texts a number up to {length}");
             return Err(Error::input("the prefix", format!("{prefix:?}"), expected));
         }
+    }
+    if let States::Pooled(spans) = states
+        && let Some(span) = spans.iter().find(|span| span.end().is_none_or(|end| end > batch * length))
+    {
+        let value = format!("{} rows from row {} on", span.rows, span.first);
+        return Err(Error::input(
+            "a span of hidden states",
+            value,
+            format!("within {batch} × {length} rows"),
+        ));
     }
     if let Scores::At(places) = scores
         && let Some(place) = places.iter().find(|&&place| place >= batch * length)

@@ -27,7 +27,7 @@ mod products;
 
 pub use crate::blueprint::{HeadKind, Problem};
 pub use cache::Cache;
-pub use call::{Call, Encoded, Input, Output};
+pub use call::{Call, Encoded, Input, Output, States};
 pub use heads::{Logits, Scores};
 pub use model::Model;
 pub use parameters::{Hashed, Parameters};

@@ -1,7 +1,7 @@
 //! A model: loading it and running it.
 
 use super::cache::Cache;
-use super::call::{Call, Encoded, Input, Output, Pool, check_call, check_input};
+use super::call::{Call, Encoded, Input, Output, Pool, States, check_call, check_input};
 use super::convolve::Convolve;
 use super::embed::{Before, Embeddings};
 use super::heads::{Head, Hidden, Pooler, Scores};
@@ -153,12 +153,17 @@ impl<T: Real, B: Backend> Model<T, B> {
     /// # Ok::<(), roformer::Error>(())
     /// ```
     pub fn encode(&self, input: &Input) -> Result<Output<T>> {
+        self.encode_to(input, States::All)
+    }
+
+    /// [`encode`](Model::encode) with a choice of what is copied back.
+    pub fn encode_to(&self, input: &Input, states: States) -> Result<Output<T>> {
         let (Some(blueprint), Some(parts)) = (&self.blueprint.encoder, &self.encoder) else {
             let expected = "one that comes with an encoder, such as T5";
             return Err(Error::input("the model", "without an encoder of its own", expected));
         };
         let Model { device, buffers, .. } = self;
-        Stack { device, blueprint, parts, buffers }.call(input, Call::default())
+        Stack { device, blueprint, parts, buffers }.call(input, Call { states, ..Call::default() })
     }
 
     /// A cache for `batch` texts of at most `capacity` tokens.
@@ -223,10 +228,10 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
 
     /// The same for the beginning of a text of at least `whole` tokens.
     fn call_within(&self, input: &Input, call: Call<T, B>, whole: usize) -> Result<Output<T>> {
-        let Call { encoded, mut cache, prefix, scores } = call;
+        let Call { encoded, mut cache, prefix, scores, states: wanted } = call;
         let Stack { device, blueprint, parts, .. } = *self;
         let (batch, length) = self.check(input, encoded.as_ref())?;
-        check_call(prefix, scores, cache.is_some(), batch, length)?;
+        check_call(prefix, scores, wanted, cache.is_some(), batch, length)?;
         if prefix.is_some() && blueprint.mixing != Mixing::Softmax {
             return Err(Error::input("the prefix", "given with linear attention", "none"));
         }
@@ -318,7 +323,10 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
             Some(pooler) if cache.is_none() => Some(pooler.forward(device, &hidden, blueprint.width)?),
             _ => None,
         };
-        let list = device.list(states, batch * length * blueprint.width);
+        let list = match wanted {
+            States::All => device.list(states, batch * length * blueprint.width),
+            States::Pooled(spans) => device.pool(states, blueprint.width, spans),
+        };
         let last_hidden_state = list.map_err(Error::for_want_of("the output"))?;
         // Last, so that a step that fails leaves the cache as it was.
         if let Some(cache) = cache {
@@ -334,7 +342,7 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
         let ((ids, kinds), mask) = (cache.ids_and_kinds(), cache.mask_of(cache.length));
         let input = Input { ids: &ids, batch: cache.batch, token_types: Some(&kinds), mask: Some(&mask) };
         let scores = Scores::At(&[]);
-        let call = Call { encoded, cache: Some(&mut fresh), scores, ..Call::default() };
+        let call = Call { encoded, cache: Some(&mut fresh), scores, states: States::NONE, ..Call::default() };
         self.call_within(&input, call, whole)?;
         cache.replace(fresh);
         Ok(())

@@ -1,14 +1,16 @@
 //! Many texts through the model: sorted by length, in batches, the results in the order of the texts.
 
+use super::reader::Wanted;
 use super::{Pending, Pipeline};
-use crate::error::Result;
-use crate::model::{Call, Input, Output, Scores};
-use crate::ops::Backend;
+use crate::error::{Error, Result};
+use crate::model::{Call, Input, Output, Scores, States};
+use crate::ops::pool::pool;
+use crate::ops::{Backend, Span};
 
 /// What the model gave for one text.
 pub struct Row<'a> {
-    /// `[length, hidden]`
-    pub hidden: &'a [f32],
+    /// `[length, hidden]`, or of what was asked for in their place: `[spans, hidden]`.
+    pub states: &'a [f32],
     /// `[hidden]`, where there is a pooler.
     pub pooled: Option<&'a [f32]>,
     /// The head's scores: of a language model `[places, vocabulary]`, else `[labels]` or `[length, labels]`.
@@ -55,19 +57,24 @@ impl<B: Backend> Pipeline<B> {
     /// Runs one batch. If it fails, each of its texts alone: one that is too long spoils no other.
     fn batch<T: 'static>(&self, texts: Vec<Pending<T>>) -> Vec<Result<T>> {
         let length = texts.iter().map(Pending::tokens).max().unwrap_or(0);
-        let output = match self.forward(&texts, length) {
+        // Where one of the texts needs all of its states, those of all are copied back.
+        let spans = spans_of(&texts, length);
+        let wanted = spans.as_deref().map_or(States::All, States::Pooled);
+        let output = match self.forward(&texts, length, wanted) {
             Ok(output) => output,
             Err(error) if texts.len() == 1 => return vec![Err(error)],
             Err(_) => return texts.into_iter().flat_map(|text| self.batch(vec![text])).collect(),
         };
         let reader = self.reader();
         let hidden = self.model.blueprint().width;
+        let states = &output.last_hidden_state;
+        let mut taken = 0;
         let logits = output.logits.as_ref();
         let is_placed = logits.is_some_and(|logits| reader.is_language_model() && logits.shape.len() == 2);
         let mut at = 0;
         let count = texts.len();
         let rows = texts.into_iter().enumerate().map(|(index, text)| {
-            let Pending { encoding, places, finish } = text;
+            let Pending { encoding, places, states: wanted, finish } = text;
             let scores = match logits {
                 None => &[][..],
                 Some(logits) if is_placed => {
@@ -83,8 +90,21 @@ impl<B: Backend> Pipeline<B> {
                     &logits.scores[index * each..][..len]
                 }
             };
+            let own = || &states[index * length * hidden..][..encoding.len() * hidden];
+            let pooled_here;
+            let states = match (wanted, &spans) {
+                (Wanted::All, _) => own(),
+                (Wanted::Pooled(asked), Some(_)) => {
+                    taken += asked.len();
+                    &states[(taken - asked.len()) * hidden..taken * hidden]
+                }
+                (Wanted::Pooled(asked), None) => {
+                    pooled_here = pool(own(), hidden, &asked).ok_or(Error::memory("the vectors"))?;
+                    &pooled_here
+                }
+            };
             let row = Row {
-                hidden: &output.last_hidden_state[index * length * hidden..][..encoding.len() * hidden],
+                states,
                 pooled: output.pooled.as_ref().map(|pooled| &pooled[index * hidden..][..hidden]),
                 scores,
             };
@@ -94,7 +114,7 @@ impl<B: Backend> Pipeline<B> {
     }
 
     /// Runs texts of at most `length` tokens, the shorter ones padded.
-    fn forward<T>(&self, texts: &[Pending<T>], length: usize) -> Result<Output<f32>> {
+    fn forward<T>(&self, texts: &[Pending<T>], length: usize, states: States) -> Result<Output<f32>> {
         let pad = self.tokenizer.pad_id().unwrap_or(0);
         let mut ids = Vec::with_capacity(texts.len() * length);
         let mut types = Vec::with_capacity(texts.len() * length);
@@ -120,11 +140,21 @@ impl<B: Backend> Pipeline<B> {
             .collect();
         if self.model.blueprint().encoder.is_some() {
             // What reads a text is the encoder; the decoder writes one.
-            return self.model.encode(&input);
+            return self.model.encode_to(&input, states);
         }
         let scores = if self.reader().is_language_model() { Scores::At(&places) } else { Scores::All };
-        self.model.call(&input, Call { scores, ..Call::default() })
+        self.model.call(&input, Call { scores, states, ..Call::default() })
     }
+}
+
+/// The spans of all texts of a batch, `length` rows each; `None` where one of them needs all of its states.
+fn spans_of<T>(texts: &[Pending<T>], length: usize) -> Option<Vec<Span>> {
+    let mut all = Vec::new();
+    for (index, text) in texts.iter().enumerate() {
+        let Wanted::Pooled(spans) = &text.states else { return None };
+        all.extend(spans.iter().map(|span| Span { first: index * length + span.first, ..*span }));
+    }
+    Some(all)
 }
 
 /// How many of the next texts, from the longest on, run as one batch: at most `most` tokens, and no text that would be padded by

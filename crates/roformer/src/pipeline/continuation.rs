@@ -4,7 +4,7 @@ use super::Pipeline;
 use super::generate::{Generate, Prompt};
 use super::sample::choose;
 use crate::error::{Error, Result};
-use crate::model::{Cache, Call, Encoded, Input, Scores};
+use crate::model::{Cache, Call, Encoded, Input, Scores, States};
 use crate::ops::Backend;
 use std::ops::ControlFlow;
 
@@ -101,7 +101,13 @@ impl<B: Backend> Pipeline<B> {
         cache: &mut Cache<f32, B>,
         places: &[usize],
     ) -> Result<Vec<f32>> {
-        let call = Call { encoded, cache: Some(cache), scores: Scores::At(places), ..Call::default() };
+        let call = Call {
+            encoded,
+            cache: Some(cache),
+            scores: Scores::At(places),
+            states: States::NONE,
+            ..Call::default()
+        };
         let logits = self.model.call(input, call)?.logits;
         logits.map(|logits| logits.scores).ok_or(Error::input(
             "the model",

@@ -1,6 +1,7 @@
 //! Vectors of texts, made as the model's folder says.
 
 use super::batch::Row;
+use super::reader::Wanted;
 use super::{Pending, Pipeline, Reader, only};
 use crate::error::{Error, Result};
 use crate::ops::Backend;
@@ -124,7 +125,7 @@ impl<'p> Reader<'p> {
         };
         let plan = Arc::new(plan);
         let encodings = self.encode_prompted(texts, prompt);
-        encodings.into_iter().map(|encoding| Ok(vector_of(encoding?, plan.clone()))).collect()
+        encodings.into_iter().map(|encoding| self.vector_of(encoding?, plan.clone())).collect()
     }
 
     /// The vectors of many texts that are tokens already, special ones included. No prompt stands before them.
@@ -138,7 +139,7 @@ impl<'p> Reader<'p> {
             return texts.iter().filter_map(|_| self.plan(&options).err()).map(Err).collect();
         };
         let plan = Arc::new(plan);
-        texts.iter().map(|ids| Ok(vector_of(self.take_ids(ids.as_ref())?, plan.clone()))).collect()
+        texts.iter().map(|ids| self.vector_of(self.take_ids(ids.as_ref())?, plan.clone())).collect()
     }
 
     /// The vectors of all tokens of many texts, special ones included.
@@ -152,8 +153,9 @@ impl<'p> Reader<'p> {
         };
         let rows = |encoding| {
             Pending::new(encoding, Vec::new(), |reader: Reader, _, row: Row| {
-                Ok(row.hidden.chunks_exact(reader.blueprint.width).map(<[f32]>::to_vec).collect())
+                Ok(row.states.chunks_exact(reader.blueprint.width).map(<[f32]>::to_vec).collect())
             })
+            .of(Wanted::All)
         };
         self.encode_prompted(texts, prompt).into_iter().map(|encoding| encoding.map(rows)).collect()
     }
@@ -243,14 +245,27 @@ impl<'p> Reader<'p> {
         Ok(width)
     }
 
+    /// A text whose vector is asked for.
+    fn vector_of(&self, encoding: Encoding, plan: Arc<Plan>) -> Result<Pending<Vec<f32>>> {
+        let tokens = encoding.len();
+        let of_tokens = plan.poolings.iter().filter(|&&pooling| !self.is_made_by_model(pooling));
+        let spans = of_tokens.map(|pooling| pooling.span(tokens, plan.skipped)).collect::<Result<_>>()?;
+        let finish = move |reader: Reader, _: &Encoding, row: Row| reader.vector(&plan, row);
+        Ok(Pending::new(encoding, Vec::new(), finish).of(Wanted::Pooled(spans)))
+    }
+
+    /// Whether a pooling is the model's own, and not of its tokens.
+    fn is_made_by_model(&self, pooling: Pooling) -> bool {
+        pooling == Pooling::Pooler && self.blueprint.pooler.is_some()
+    }
+
     /// The vector of a text, from what the model made of it.
     fn vector(&self, plan: &Plan, row: Row) -> Result<Vec<f32>> {
         let mut vector = Vec::new();
+        let mut of_tokens = row.states.chunks_exact(self.blueprint.width);
         for &pooling in &plan.poolings {
-            match (pooling, row.pooled) {
-                (Pooling::Pooler, Some(pooled)) => vector.extend_from_slice(pooled),
-                _ => vector.extend(pooling.pool(row.hidden, self.blueprint.width, plan.skipped)?),
-            }
+            let own = row.pooled.filter(|_| self.is_made_by_model(pooling));
+            vector.extend_from_slice(own.or_else(|| of_tokens.next()).unwrap_or_default());
         }
         for layer in self.layers {
             match layer {
@@ -265,11 +280,6 @@ impl<'p> Reader<'p> {
         }
         Ok(vector)
     }
-}
-
-/// A text whose vector is asked for.
-fn vector_of(encoding: Encoding, plan: Arc<Plan>) -> Pending<Vec<f32>> {
-    Pending::new(encoding, Vec::new(), move |reader, _, row| reader.vector(&plan, row))
 }
 
 /// Scales a vector to length 1, unless it is zero.

@@ -6,7 +6,7 @@ use super::{MAX_TOKENS, Pipeline};
 use crate::blueprint::Blueprint;
 use crate::error::{Error, Result};
 use crate::model::HeadKind;
-use crate::ops::Backend;
+use crate::ops::{Backend, Span};
 use crate::sentence::Recipe;
 use crate::tokenizer::{Encoding, Tokenizer, Unknown};
 use rayon::prelude::*;
@@ -39,7 +39,17 @@ pub struct Pending<T> {
     pub(super) encoding: Encoding,
     /// The tokens that a language model scores.
     pub(super) places: Vec<usize>,
+    /// What is read of the hidden states.
+    pub(super) states: Wanted,
     pub(super) finish: Finish<T>,
+}
+
+/// What an answer is made of, of the hidden states of a text.
+pub(super) enum Wanted {
+    /// All of them.
+    All,
+    /// What these spans of its tokens come to; none where the answer is made of scores.
+    Pooled(Vec<Span>),
 }
 
 /// What makes an answer. It is handed a reader, and does not hold one, so that it can wait in a queue for any copy of its model.
@@ -51,7 +61,12 @@ impl<T: 'static> Pending<T> {
         places: Vec<usize>,
         finish: impl FnOnce(Reader, &Encoding, Row) -> Result<T> + Send + 'static,
     ) -> Self {
-        Pending { encoding, places, finish: Box::new(finish) }
+        Pending { encoding, places, states: Wanted::Pooled(Vec::new()), finish: Box::new(finish) }
+    }
+
+    /// The same with an answer that is made of hidden states.
+    pub(super) fn of(self, states: Wanted) -> Self {
+        Pending { states, ..self }
     }
 
     /// How many tokens the model will read.
@@ -61,8 +76,9 @@ impl<T: 'static> Pending<T> {
 
     /// The same with something else made of the answer, right after the model.
     pub fn map<U: 'static>(self, change: impl FnOnce(T) -> U + Send + 'static) -> Pending<U> {
-        let Pending { encoding, places, finish } = self;
+        let Pending { encoding, places, states, finish } = self;
         Pending::new(encoding, places, move |reader, encoding, row| finish(reader, encoding, row).map(change))
+            .of(states)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::CONFIG;
 use super::fields::Fields;
 use crate::error::{Error, Result};
+use crate::ops::{Pool, Span};
 use serde_json::Value;
 use std::path::Path;
 
@@ -50,50 +51,32 @@ impl Pooling {
         }
     }
 
-    /// The vector of a text from those of its tokens, `[tokens, width]`, of which the first `skipped` are not pooled. Sums are
-    /// in f64. A pooler is the model's own: asked for here, there is none.
-    pub(crate) fn pool(self, tokens: &[f32], width: usize, skipped: usize) -> Result<Vec<f32>> {
-        let count = tokens.len() / width;
-        let skipped = skipped.min(count);
-        let kept = tokens[skipped * width..].chunks_exact(width);
-        let left = count - skipped;
-        let sum = |weight: &dyn Fn(usize) -> f64| {
-            let mut total = vec![0.0f64; width];
-            for (place, token) in kept.clone().enumerate() {
-                let weight = weight(place);
-                total.iter_mut().zip(token).for_each(|(total, &x)| *total += weight * f64::from(x));
-            }
-            total
-        };
+    /// What becomes the vector of a text of so many tokens, of which the first `skipped` are not pooled. A pooler is the model's own:
+    /// asked for here, there is none.
+    pub(crate) fn span(self, tokens: usize, skipped: usize) -> Result<Span> {
+        let skipped = skipped.min(tokens);
+        let left = tokens - skipped;
+        let one = |first| Span { first, rows: 1, kind: Pool::Sum { over: 1.0 } };
+        let all = |kind| Span { first: skipped, rows: left, kind };
         // What is divided by nothing is nothing.
-        let over = |total: Vec<f64>, by: f64| {
-            total.into_iter().map(|total| (total / by.max(1e-9)) as f32).collect::<Vec<f32>>()
-        };
+        let over = |by: f64| by.max(1e-9);
         Ok(match self {
             // Where nothing is left, the first of all tokens: so it is in sentence-transformers.
-            Pooling::Cls => kept.clone().next().unwrap_or(&tokens[..width]).to_vec(),
-            Pooling::Last => kept.clone().next_back().map_or(vec![0.0; width], <[f32]>::to_vec),
-            Pooling::Mean => over(sum(&|_| 1.0), left as f64),
-            Pooling::MeanSqrt => over(sum(&|_| 1.0), (left as f64).sqrt()),
+            Pooling::Cls => one(if left > 0 { skipped } else { 0 }),
+            Pooling::Last if left > 0 => one(tokens - 1),
+            Pooling::Last => all(Pool::Sum { over: 1.0 }),
+            Pooling::Mean => all(Pool::Sum { over: over(left as f64) }),
+            Pooling::MeanSqrt => all(Pool::Sum { over: over((left as f64).sqrt()) }),
             Pooling::Weighted => {
                 // Tokens keep the places that they have behind the prompt.
-                let weight = |place: usize| (skipped + place + 1) as f64;
-                over(sum(&weight), (0..left).map(weight).sum())
+                let total = (skipped + 1..=tokens).map(|place| place as f64).sum();
+                all(Pool::Places { first: skipped + 1, over: over(total) })
             }
-            Pooling::Max => {
-                let Some(first) = kept.clone().next() else {
-                    let expected =
-                        "a text of its own: its tokens are pooled, and those of the prompt are not";
-                    return Err(Error::input("the text", "without tokens after the prompt", expected));
-                };
-                let mut most = first.to_vec();
-                for token in kept {
-                    let larger =
-                        |most: &mut f32, x: f32| *most = if *most < x || x.is_nan() { x } else { *most };
-                    most.iter_mut().zip(token).for_each(|(most, &x)| larger(most, x));
-                }
-                most
+            Pooling::Max if left == 0 => {
+                let expected = "a text of its own: its tokens are pooled, and those of the prompt are not";
+                return Err(Error::input("the text", "without tokens after the prompt", expected));
             }
+            Pooling::Max => all(Pool::Largest),
             Pooling::Pooler => {
                 let expected = "cls or mean: this model has no pooler (RoFormer-Sim has one)";
                 return Err(Error::input("the pooling", "pooler", expected));
@@ -140,7 +123,7 @@ mod tests {
     const TOKENS: [f32; 8] = [1.0, -1.0, 2.0, -5.0, 6.0, -3.0, 0.0, f32::MIN];
 
     fn pool(pooling: Pooling, tokens: usize, skipped: usize) -> Vec<f32> {
-        pooling.pool(&TOKENS[..2 * tokens], 2, skipped).unwrap()
+        crate::ops::pool::pool(&TOKENS[..2 * tokens], 2, &[pooling.span(tokens, skipped).unwrap()]).unwrap()
     }
 
     #[test]
@@ -169,14 +152,7 @@ mod tests {
             assert_eq!(pool(pooling, 2, 9), [0.0, 0.0]);
         }
         assert_eq!(pool(Pooling::Cls, 2, 2), [1.0, -1.0]);
-        let refused = Pooling::Max.pool(&TOKENS, 2, 4).unwrap_err().to_string();
+        let refused = Pooling::Max.span(4, 4).unwrap_err().to_string();
         assert!(refused.contains("without tokens after the prompt"), "{refused}");
-    }
-
-    #[test]
-    fn what_is_not_a_number_stays() {
-        for tokens in [[1.0, f32::NAN, 3.0], [1.0, 3.0, f32::NAN], [f32::NAN, 1.0, 3.0]] {
-            assert!(Pooling::Max.pool(&tokens, 1, 0).unwrap()[0].is_nan());
-        }
     }
 }

@@ -1,8 +1,8 @@
-//! Attention over odd sizes, masks and grouped heads; in bf16 on tensor cores and, where rows are not aligned, without them.
+//! Attention over odd sizes, masks and grouped heads; in bf16 and TF32 on tensor cores and, where rows are not aligned, without them.
 
 use crate::common::{compare, download, gpus, numbers, upload};
 use roformer::attention::softmax::{Mask, Reach, Shape};
-use roformer::ops::{Backend, Cuda, Part, Terms};
+use roformer::ops::{Arithmetic, Backend, Cuda, Part, Terms};
 
 /// Queries, keys and values of one buffer each, with `extra` numbers between tokens.
 fn check(gpu: &Cuda, [batch, queries, keys, heads, key_heads, head_dim]: [usize; 6], extra: usize) {
@@ -15,6 +15,8 @@ fn check(gpu: &Cuda, [batch, queries, keys, heads, key_heads, head_dim]: [usize;
     let nothing = vec![false; batch * keys];
     let prefixes: Vec<usize> = (0..batch).map(|b| 2 + 50 * b).collect();
     let len = batch * queries * heads * head_dim;
+    // TF32 stores numbers of 24 bits, and rounds factors to 11.
+    let units = if gpu.arithmetic() == Arithmetic::Tf32 { 2f32.powi(24 - 11) * 32.0 } else { 32.0 };
     for (index, keys_there) in [None, Some(&there[..]), Some(&nothing[..])].into_iter().enumerate() {
         for reach in [Reach::All, Reach::Causal, Reach::Prefix(&prefixes)] {
             let window = [None, Some(1), Some(40), Some(70), Some(1000)][(index + extra + heads) % 5];
@@ -22,7 +24,7 @@ fn check(gpu: &Cuda, [batch, queries, keys, heads, key_heads, head_dim]: [usize;
             compare!(
                 &format!("{shape:?} mask {index} extra {extra} window {window:?}"),
                 gpu,
-                32.0,
+                units,
                 |device| {
                     let [q, k, v] = [&q, &k, &v].map(|list| upload(device, list));
                     let part = |buffer, token, tokens| Part {

@@ -1,7 +1,7 @@
 //! Every operation but attention.
 
 use crate::common::{compare, download, gpus, numbers, upload};
-use roformer::ops::{Activation, Arithmetic, Backend, Cuda, HeadRows, Part};
+use roformer::ops::{Activation, Arithmetic, Backend, Cpu, Cuda, HeadRows, Part, Pool, Span};
 use rope::{Pairing, Rope};
 
 /// Rounding of sums of `inputs` products, in units: of a result alone, or of factors of 11 bits too.
@@ -191,6 +191,24 @@ fn means(gpu: &Cuda, size: [usize; 3]) {
     });
 }
 
+/// Rows that become one have the CPU's bits: both sum in `f64`, in the same order.
+fn pooled(gpu: &Cuda, rows: usize, width: usize) {
+    let x = numbers(gpu, 31, rows * width);
+    let spans = [
+        Span { first: 0, rows, kind: Pool::Sum { over: rows as f64 } },
+        Span { first: rows / 2, rows: rows - rows / 2, kind: Pool::Sum { over: (rows as f64).sqrt() } },
+        Span { first: rows / 3, rows: rows / 3, kind: Pool::Places { first: 4, over: 7.0 } },
+        Span { first: 0, rows, kind: Pool::Largest },
+        Span { first: rows - 1, rows: 1, kind: Pool::Sum { over: 1.0 } },
+        Span { first: rows, rows: 0, kind: Pool::Sum { over: 1.0 } },
+        Span { first: rows, rows: 0, kind: Pool::Largest },
+    ];
+    let cpu = Cpu::default().pool(&upload(&Cpu::default(), &x), width, &spans).unwrap();
+    let own = gpu.pool(&upload(gpu, &x), width, &spans).unwrap();
+    let bits = |list: Vec<f32>| list.into_iter().map(f32::to_bits).collect::<Vec<u32>>();
+    assert_eq!(bits(own), bits(cpu), "{rows} rows of {width} in {gpu:?}");
+}
+
 #[test]
 fn gates_embeddings_copies_and_means() {
     for gpu in &gpus() {
@@ -200,6 +218,7 @@ fn gates_embeddings_copies_and_means() {
             embeddings(gpu, rows, width, true);
             gathered(gpu, rows, width);
             means(gpu, [3, rows, width]);
+            pooled(gpu, rows, width);
         }
         for (size, extra) in
             [([1, 1, 1], 0), ([2, 3, 8], 8), ([2, 3, 7], 1), ([3, 40, 64], 64), ([2, 5, 24], 3)]

@@ -1,5 +1,8 @@
 //! `roformer bench attention`: softmax attention beside linear attention, and the length from which the latter wins.
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
+
 use super::{median, quantile, seconds};
 use ::rope::{Positions, Rope, Table, Turn, View, ViewMut};
 use roformer::attention::linear::{self, Inputs, Map, Options, Shift};

@@ -7,8 +7,9 @@ use crate::graph::attend::{Attend, Softmax, TableTerm};
 use crate::ops::Real;
 use crate::ops::cuda::product::Storage;
 use crate::ops::cuda::training::attention::{self, Attention, Gradients, Rows, Segments};
+use crate::ops::cuda::training::fused::Fused;
 use crate::ops::cuda::training::tensor;
-use crate::ops::cuda::{check_cap, check_chunks, no_encoder};
+use crate::ops::cuda::{Arithmetic, check_cap, check_chunks, no_encoder};
 use gpu::Span;
 
 impl<T: Real> Softmax<T> {
@@ -73,7 +74,10 @@ impl<T: Real> Softmax<T> {
             vectors: segment_vectors,
         });
         let work = Attention {
-            arithmetic: place.storage.arithmetic(),
+            arithmetic: match (place.storage, lowering.gpu.arithmetic()) {
+                (Storage::F32, Arithmetic::Tf32) => Arithmetic::Tf32,
+                (storage, _) => storage.arithmetic(),
+            },
             batch,
             length,
             heads,
@@ -97,13 +101,23 @@ impl<T: Real> Softmax<T> {
             value,
             segments,
         };
-        // Tensor cores where they can be had.
-        let (is_tensor, has_terms) = (tensor::fits(&work), work.has_terms());
+        // cuDNN where it is there and takes it, else tensor cores where they can be had.
+        let gpu = lowering.gpu;
+        let counts = || [lowering.constant(&vec![length as u32; batch]), lowering.counts(batch, length)];
+        let fused = Fused::find(gpu, &work, counts)?;
+        let fused_scratch = fused.map_or(0, |fused| fused.scratch(gpu));
+        let (is_tensor, has_terms) = (tensor::fits(&work, gpu.device().shared_bytes()), work.has_terms());
+        let scratch = lowering.scratch(fused_scratch);
         lowering.forward(move |gpu| {
+            if let Some(fused) = fused
+                && fused.forward(gpu, &work, scratch)?
+            {
+                return Ok(());
+            }
             // SAFETY: indices below the number of rows, as was asserted.
             unsafe {
                 match is_tensor {
-                    true => tensor::forward(gpu.training()?.tensor()?, gpu, &work),
+                    true => tensor::forward(gpu.training()?.tensor(work.arithmetic)?, gpu, &work),
                     false => attention::forward(gpu.training()?.attention(has_terms)?, gpu, &work),
                 }
             }
@@ -117,7 +131,7 @@ impl<T: Real> Softmax<T> {
                     learned.map_or(Span::NOTHING, |value| lowering.add_to(value))
                 });
             let bytes = if is_tensor { tensor::scratch(&work) } else { attention::scratch(&work) };
-            let scratch = lowering.scratch(bytes);
+            let scratch = lowering.scratch(bytes.max(fused_scratch));
             lowering.set_gradient(joined, |lowering, joined| {
                 let given = Gradients {
                     out: dy,
@@ -133,10 +147,17 @@ impl<T: Real> Softmax<T> {
                     scratch,
                 };
                 lowering.backward(move |gpu| {
+                    if let Some(fused) = fused
+                        && fused.backward(gpu, &work, &given)?
+                    {
+                        return Ok(());
+                    }
                     // SAFETY: as above.
                     unsafe {
                         match is_tensor {
-                            true => tensor::backward(gpu.training()?.tensor()?, gpu, &work, &given),
+                            true => {
+                                tensor::backward(gpu.training()?.tensor(work.arithmetic)?, gpu, &work, &given)
+                            }
                             false => {
                                 let kernels = gpu.training()?.attention(has_terms)?;
                                 attention::backward(kernels, gpu, &work, &given)

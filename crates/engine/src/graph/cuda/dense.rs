@@ -97,6 +97,11 @@ impl Linear {
         lowering.forward(move |gpu| product.launch(gpu));
         Ok(Box::new(move |lowering| {
             let Some(dy) = lowering.gradient(out) else { return Ok(()) };
+            // First: what has just written dy may sum its columns too.
+            if let Some(bias) = bias {
+                let dbias = lowering.parameter_gradient(bias);
+                lowering.sum_columns(storage, dy, [out.rows, out.width], dbias);
+            }
             if !lowering.is_constant(x) {
                 let dx = lowering.contribute(x);
                 let product = Product::to_input(storage, sizes, dy, factor, dx);
@@ -105,10 +110,6 @@ impl Linear {
             let dweight = lowering.parameter_gradient(weight);
             let product = Product::to_weight(storage, sizes, dy, input, dweight);
             lowering.backward(move |gpu| product.launch(gpu));
-            if let Some(bias) = bias {
-                let dbias = lowering.parameter_gradient(bias);
-                lowering.sum_columns(storage, dy, [out.rows, out.width], dbias);
-            }
             if let Some(residual) = residual {
                 lowering.hand_over(out, residual);
             }

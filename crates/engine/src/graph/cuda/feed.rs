@@ -40,7 +40,7 @@ impl Feeds {
 }
 
 /// Writes whole numbers of 32 bits.
-fn write(numbers: impl IntoIterator<Item = u32>, out: &mut [u8]) {
+pub(super) fn write(numbers: impl IntoIterator<Item = u32>, out: &mut [u8]) {
     for (out, number) in out.chunks_exact_mut(4).zip(numbers) {
         out.copy_from_slice(&number.to_ne_bytes());
     }
@@ -134,6 +134,16 @@ impl Lowering<'_> {
                 });
                 out.copy_from_slice(&word.to_ne_bytes());
             }
+        })
+    }
+
+    /// How many tokens of each text are real, where those are the first ones: `[texts]`.
+    pub(crate) fn counts(&mut self, texts: usize, length: usize) -> Span {
+        self.length = Some(length);
+        self.feed("counts", 4 * texts, move |batch, out| {
+            let count = |text: &[bool]| text.iter().filter(|&&is_real| is_real).count() as u32;
+            let given = batch.mask.chunks(length.max(1)).map(count);
+            write(given.chain(std::iter::repeat(length as u32)), out);
         })
     }
 

@@ -1,12 +1,13 @@
 //! Rows of tables: embeddings of tokens, and codes of positions.
 
+use super::feed::write;
 use super::{Lowered, Lowering};
 use crate::graph::lookup::{Ids, Positions, Tokens};
 use crate::ops::Real;
 use crate::ops::cuda::no_encoder;
 use crate::ops::cuda::product::Storage;
 use crate::ops::cuda::training::embedding::Scatter;
-use crate::ops::cuda::training::rows;
+use crate::ops::cuda::training::positions;
 
 impl Tokens {
     pub(in crate::graph) fn lower_to(&self, lowering: &mut Lowering) -> Lowered {
@@ -67,10 +68,18 @@ impl<T: Real> Positions<T> {
                 }
             }
         });
+        let rows_of = self.rows.clone();
+        let bytes = positions::order_bytes(length, table.rows);
+        let order = lowering.feed("order of rows of positions", bytes, move |batch, bytes| {
+            let terms = (0..length).flat_map(|index| rows_of(place(&batch.positions, index)));
+            write(positions::in_order(terms, table.rows), bytes);
+        });
         let result = lowering.make(out, Storage::F32);
-        let work = rows::Positions {
+        let work = positions::Positions {
             table: lowering.place(table).span,
+            entries: table.rows,
             rows: named,
+            order,
             weights,
             out: result,
             length,
@@ -78,17 +87,17 @@ impl<T: Real> Positions<T> {
         };
         lowering.forward(move |gpu| {
             // SAFETY: rows without an entry of the table are refused where a batch brings them.
-            unsafe { rows::position_rows(&gpu.training()?.rows, gpu, &work) }
+            unsafe { positions::position_rows(&gpu.training()?.rows, gpu, &work) }
         });
         Ok(Box::new(move |lowering| {
             let Some(dy) = lowering.gradient(out) else { return Ok(()) };
             if lowering.is_constant(table) {
                 return Ok(());
             }
-            let work = rows::Positions { table: lowering.add_to(table), out: dy, ..work };
+            let work = positions::Positions { table: lowering.add_to(table), out: dy, ..work };
             lowering.backward(move |gpu| {
                 // SAFETY: as above.
-                unsafe { rows::position_rows_backward(&gpu.training()?.rows, gpu, &work) }
+                unsafe { positions::position_rows_backward(&gpu.training()?.rows, gpu, &work) }
             });
             Ok(())
         }))

@@ -8,6 +8,7 @@ use crate::ops::Real;
 use crate::ops::cuda::check_cap;
 use crate::ops::cuda::product::{Epilogue, Storage};
 use crate::ops::cuda::training::loss::Entropy;
+use crate::ops::cuda::training::sums::Parts;
 use crate::ops::cuda::training::{Scalars, pairs};
 use gpu::Span;
 use std::mem::offset_of;
@@ -67,23 +68,46 @@ impl<T: Real> Vocabulary<T> {
         });
         Ok(Box::new(move |lowering| {
             let dweight = lowering.parameter_gradient(weight);
+            // Where rows of scores fit in registers, their gradient is summed as it is written.
+            let firsts = || (0..x.rows).step_by(block);
+            let parts: Option<Vec<usize>> = firsts().map(|first| entropy(first, dscores).parts()).collect();
+            let vector = vocabulary * size_of::<f32>();
+            let partials = match (&parts, bias) {
+                (Some(parts), Some(_)) => lowering.memory(parts.iter().sum::<usize>() * vector),
+                _ => Span::NOTHING,
+            };
             lowering.set_gradient(x, |lowering, dx| {
-                for first in (0..x.rows).step_by(block) {
+                let mut left = 0;
+                for (index, first) in firsts().enumerate() {
+                    let parts = parts.as_ref().map(|parts| parts[index]);
+                    let own = if partials.is_nothing() { partials } else { partials.from(left * vector) };
+                    left += parts.unwrap_or(0);
                     let sizes = [rows_of(first), x.width, vocabulary];
                     let dx = dx.from(first * x.width * storage.size());
                     let to_input = Product::to_input(storage, sizes, dscores, factor, (dx, false));
                     let to_weight = Product::to_weight(storage, sizes, dscores, input(first), dweight);
                     lowering.backward(move |gpu| {
                         forward(first).launch(gpu)?;
+                        let work = entropy(first, dscores);
                         // SAFETY: as above.
-                        unsafe { gpu.entropy(Storage::F32, storage, &entropy(first, dscores))? };
+                        unsafe {
+                            match parts {
+                                Some(parts) => gpu.entropy_and_sums(storage, &work, parts, own)?,
+                                None => gpu.entropy(Storage::F32, storage, &work)?,
+                            }
+                        }
                         to_input.launch(gpu)?;
                         to_weight.launch(gpu)
                     });
-                    if let Some(bias) = bias {
+                    if let (None, Some(bias)) = (parts, bias) {
                         let dbias = lowering.parameter_gradient(bias);
                         lowering.sum_columns(storage, dscores, [rows_of(first), vocabulary], dbias);
                     }
+                }
+                if let (false, Some(bias)) = (partials.is_nothing(), bias) {
+                    let out = lowering.parameter_gradient(bias);
+                    let (step, count) = (vocabulary, vocabulary);
+                    lowering.add_parts(Parts { partials, parts: left, step, out, count });
                 }
             });
             lowering.backward(move |gpu| gpu.mean_loss(losses, x.rows, scalars, total));

@@ -2,10 +2,10 @@
 
 use super::feed::Feeds;
 use super::layout::{Buffers, Layout};
+use super::sums::Sums;
 use crate::error::Result;
 use crate::graph::{Parameter, Value};
 use crate::ops::cuda::product::Storage;
-use crate::ops::cuda::training::sums::Columns;
 use crate::ops::cuda::training::{Launcher, Scalars};
 use crate::ops::cuda::{Arithmetic, Cuda};
 use gpu::{Plain, Span};
@@ -95,9 +95,12 @@ pub struct Lowering<'a> {
     pub(super) inputs: Span,
     /// The loss (`f32`), then the norm of the gradients (`f64`), 8 bytes each.
     outputs: Span,
-    /// Memory that an operation uses while it runs, and counters that are 0 between operations.
-    shared: [Span; 2],
-    needs: [usize; 2],
+    /// Memory that an operation uses while it runs.
+    shared: Span,
+    needs: usize,
+    pub(super) sums: Sums,
+    /// The length of texts, where an attention asks how many of their tokens are real.
+    pub(super) length: Option<usize>,
     pub(super) tables: Vec<Arc<Table>>,
 }
 
@@ -112,6 +115,7 @@ pub(super) struct Finished {
     pub outputs: Span,
     pub buffers: Buffers,
     pub scratch: Span,
+    pub length: Option<usize>,
 }
 
 /// What a lowering needs, found by lowering once without memory.
@@ -119,7 +123,7 @@ pub(super) struct Finished {
 pub(super) struct Needs {
     /// Of the block that everything lies in.
     pub bytes: usize,
-    shared: [usize; 2],
+    shared: usize,
     inputs: usize,
 }
 
@@ -140,7 +144,7 @@ impl<'a> Lowering<'a> {
             if base == COUNTING { Span::new(span.address(), ANY) } else { span }
         };
         let inputs = known_or_any(known.inputs);
-        let shared = known.shared.map(&mut known_or_any);
+        let shared = known_or_any(known.shared);
         let mut floats = || arena.take(layout.len * size_of::<f32>());
         let (parameters, gradients, first, second) = (floats(), floats(), floats(), floats());
         let is_short = gpu.arithmetic() == Arithmetic::Bf16;
@@ -162,7 +166,9 @@ impl<'a> Lowering<'a> {
             inputs,
             outputs,
             shared,
-            needs: [0; 2],
+            needs: 0,
+            sums: Sums::default(),
+            length: None,
             tables: Vec::new(),
         }
     }
@@ -170,8 +176,8 @@ impl<'a> Lowering<'a> {
     /// What has been asked for, by a lowering that did not know it.
     pub(super) fn needs(&self) -> Needs {
         let inputs = self.feeds.bytes();
-        let shared = [inputs, self.needs[0], self.needs[1]];
-        let shared: usize = shared.into_iter().map(|bytes| bytes.next_multiple_of(ALIGNMENT)).sum();
+        let shared: usize =
+            [inputs, self.needs].into_iter().map(|bytes| bytes.next_multiple_of(ALIGNMENT)).sum();
         Needs { bytes: self.arena.used + shared, shared: self.needs, inputs }
     }
 
@@ -184,7 +190,8 @@ impl<'a> Lowering<'a> {
     pub(super) fn finish(self) -> Finished {
         Finished {
             places: self.values.iter().map(|slot| slot.place).collect(),
-            scratch: self.shared[0],
+            scratch: self.shared,
+            length: self.length,
             forward: self.forward,
             backward: self.backward,
             feeds: self.feeds,
@@ -268,17 +275,8 @@ impl<'a> Lowering<'a> {
 
     /// Memory that an operation may use while it runs; others use it too.
     pub(crate) fn scratch(&mut self, bytes: usize) -> Span {
-        self.share(0, bytes)
-    }
-
-    /// Memory of 0 that an operation may use while it runs, if it leaves 0 behind.
-    pub(crate) fn counters(&mut self, bytes: usize) -> Span {
-        self.share(1, bytes)
-    }
-
-    fn share(&mut self, index: usize, bytes: usize) -> Span {
-        self.needs[index] = self.needs[index].max(bytes);
-        self.shared[index].first(bytes)
+        self.needs = self.needs.max(bytes);
+        self.shared.first(bytes)
     }
 
     /// Where the loss goes.
@@ -383,12 +381,14 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Work that adds the sums of the columns of x `[rows, width]` to out `[width]`, on the way back.
-    pub(crate) fn sum_columns(&mut self, storage: Storage, x: Span, [rows, width]: [usize; 2], out: Span) {
-        let mut work =
-            Columns { storage, x, out, rows, width, scratch: Span::NOTHING, counters: Span::NOTHING };
-        work.scratch = self.scratch(work.scratch());
-        work.counters = self.counters(work.counters());
-        self.backward(move |gpu| gpu.sum_columns(&work));
+    /// How many pieces of work the way back has so far.
+    pub(super) fn backward_len(&self) -> usize {
+        self.backward.len()
+    }
+
+    /// Puts another piece of work in the place of the last one of the way back.
+    pub(super) fn replace_last_backward(&mut self, work: impl Fn(&Launcher) -> Result<()> + Send + 'static) {
+        self.backward.pop();
+        self.backward(work);
     }
 }

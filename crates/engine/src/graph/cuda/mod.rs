@@ -3,7 +3,7 @@
 //! [`Operation::lower`](super::Operation::lower) turns an operation into work. All memory is one block, laid out beforehand; what
 //! a batch brings is copied there at once, and a step (forward, backward, AdamW) needs nothing else from the CPU. So it
 //! is run once as it is, which lets cuBLASLt make its plans, then recorded as a CUDA graph, and from then on one call runs all
-//! of it.
+//! of it. Batches whose masks are of another kind may take other kernels, and are recorded by themselves.
 //!
 //! Numbers of tokens are stored as the GPU's arithmetic says; parameters, all that depends on them alone (tables, biases,
 //! frequencies) and their gradients are `f32`. With `bf16`, products read copies of the parameters that the optimizer rounds.
@@ -21,6 +21,7 @@
 //! linear.rs      linear attention and its feature maps
 //! loss.rs        losses
 //! rows.rs        rows side by side, one vector for each text
+//! sums.rs        gradients of what all rows share
 //! ```
 
 #[allow(unsafe_code, reason = "promises that tables have the rows of their indices")]
@@ -37,6 +38,8 @@ mod lowering;
 mod pointwise;
 mod rotate;
 mod rows;
+#[allow(unsafe_code, reason = "promises that a table has the addresses of its parts")]
+mod sums;
 #[cfg(test)]
 mod tests;
 
@@ -47,7 +50,7 @@ use crate::error::{Error, Result};
 use crate::ops::cuda::Cuda;
 use crate::ops::cuda::memory::number;
 use crate::ops::cuda::product::Storage;
-use crate::ops::cuda::training::{Launcher, Scalars, optimizer};
+use crate::ops::cuda::training::{Launcher, Masks, Scalars, optimizer};
 use crate::ops::optimizer::AdamW;
 use crate::ops::optimizer::Update;
 use feed::Feeds;
@@ -80,14 +83,22 @@ pub struct Program {
     outputs: (Span, Pinned),
     /// Memory for the optimizer while it runs.
     scratch: Span,
+    /// The length of texts, where an attention asks how many of their tokens are real.
+    length: Option<usize>,
     /// `None` once it is given back.
     memory: Option<Block>,
     gpu: Cuda,
 }
 
-/// What is run in one go.
+/// What is run in one go, and which tokens of its batch are real.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Run {
+struct Run {
+    pass: Pass,
+    masks: Masks,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Pass {
     /// A pass that does not go back.
     Evaluation,
     /// A batch of a step, and the optimizer after the last.
@@ -130,8 +141,18 @@ impl Program {
             error => error.into(),
         })?;
         let finished = lower(gpu, builder, &layout, memory.pointer(), needs)?.finish();
-        let Finished { forward, backward, feeds, constants, places, inputs, outputs, buffers, scratch } =
-            finished;
+        let Finished {
+            forward,
+            backward,
+            feeds,
+            constants,
+            places,
+            inputs,
+            outputs,
+            buffers,
+            scratch,
+            length,
+        } = finished;
         for (span, bytes) in &constants {
             memory.upload(*span, bytes)?;
         }
@@ -150,6 +171,7 @@ impl Program {
             inputs,
             outputs,
             scratch,
+            length,
             memory: Some(memory),
             gpu,
         })
@@ -158,7 +180,7 @@ impl Program {
     /// Runs all operations forward; returns the loss.
     pub fn evaluate(&mut self, batch: &Batch) -> Result<f64> {
         self.feed(batch, 1.0, None)?;
-        self.run(Run::Evaluation)?;
+        self.run(Run { pass: Pass::Evaluation, masks: self.masks(batch) })?;
         Ok(self.results()?.0)
     }
 
@@ -167,8 +189,14 @@ impl Program {
     pub fn step(&mut self, batch: &Batch, part: Part, update: &Update) -> Result<(f64, f64)> {
         let is_last = part.index + 1 == part.count;
         self.feed(batch, 1.0 / part.count as f64, is_last.then_some(update))?;
-        self.run(Run::Batch { is_first: part.index == 0, last: is_last.then_some(update.adam) })?;
+        let pass = Pass::Batch { is_first: part.index == 0, last: is_last.then_some(update.adam) };
+        self.run(Run { pass, masks: self.masks(batch) })?;
         self.results()
+    }
+
+    /// Which tokens of a batch are real, where anyone asks.
+    fn masks(&self, batch: &Batch) -> Masks {
+        self.length.map_or(Masks::Any, |length| Masks::of(&batch.mask, length))
     }
 
     /// Puts a batch and the scalars where the GPU can reach them.
@@ -217,6 +245,8 @@ impl Program {
     /// Gives a run to the stream, the first time as it is, from the second on as it was recorded.
     fn give(&mut self, run: Run) -> Result<()> {
         let Some(index) = self.recorded.iter().position(|recorded| recorded.run == run) else {
+            // Algorithms of products are timed, which asks for memory.
+            let _held = not_while_recording();
             self.launch(run)?;
             self.recorded.push(Recorded { run, graph: None, failures: 0 });
             return Ok(());
@@ -247,16 +277,17 @@ impl Program {
     fn launch(&self, run: Run) -> Result<()> {
         let (memory, Buffers { parameters, copies, gradients, first, second, decays }) =
             (self.memory()?, self.buffers);
-        let gpu = &Launcher::new(&self.gpu, memory);
+        let Run { pass, masks } = run;
+        let gpu = &Launcher::new(&self.gpu, memory).with_masks(masks);
         self.inputs.1.send(memory, self.inputs.0)?;
-        let begins = !matches!(run, Run::Batch { is_first: false, .. });
+        let begins = !matches!(pass, Pass::Batch { is_first: false, .. });
         if begins {
             gpu.clear(self.outputs.0)?;
         }
-        if let Run::Batch { is_first: true, .. } = run {
+        if let Pass::Batch { is_first: true, .. } = pass {
             gpu.clear(gradients)?;
         }
-        let is_evaluation = run == Run::Evaluation;
+        let is_evaluation = pass == Pass::Evaluation;
         for (when, work) in &self.forward {
             if *when == When::Always || is_evaluation {
                 work(gpu)?;
@@ -265,7 +296,7 @@ impl Program {
         if !is_evaluation {
             self.backward.iter().try_for_each(|work| work(gpu))?;
         }
-        if let Run::Batch { last: Some(adam), .. } = run {
+        if let Pass::Batch { last: Some(adam), .. } = pass {
             let len = self.layout.len;
             let buffers = optimizer::Buffers { parameters, gradients, first, second, copies, decays, len };
             let spans = [self.inputs.0, self.outputs.0, self.outputs.0.from(8), self.scratch];
@@ -370,6 +401,7 @@ fn lower<'a>(
         // Nothing before it reads what it wrote.
         lowering.release(builder.first_values[index]..builder.first_values[index + 1]);
     }
+    lowering.sum_parts();
     Ok(lowering)
 }
 

@@ -1,11 +1,14 @@
 //! Norms, activations and dropout.
 
+use super::sums::Writer;
 use super::{Lowered, Lowering};
 use crate::graph::Value;
 use crate::graph::pointwise::{Activate, Dropout, Gate, Norm, Times};
 use crate::graph::rows::Scaled;
 use crate::ops::Real;
 use crate::ops::cuda::training::norm::{self, NormGradients};
+use crate::ops::cuda::training::pointwise::Slope;
+use crate::ops::cuda::training::sums::Parts;
 use crate::ops::norm::training::Kind;
 use gpu::Span;
 
@@ -28,7 +31,7 @@ impl<T: Real> Norm<T> {
         Ok(Box::new(move |lowering| {
             let dweight = lowering.parameter_gradient(weight);
             let dbias = bias.map_or(Span::NOTHING, |bias| lowering.parameter_gradient(bias));
-            backward(lowering, work, x, out, [dweight, dbias]);
+            backward(lowering, work, x, out, Some([dweight, dbias]));
             Ok(())
         }))
     }
@@ -51,7 +54,7 @@ impl<T: Real> Scaled<T> {
         };
         forward(lowering, work, out);
         Ok(Box::new(move |lowering| {
-            backward(lowering, work, x, out, [Span::NOTHING; 2]);
+            backward(lowering, work, x, out, None);
             Ok(())
         }))
     }
@@ -62,12 +65,19 @@ fn forward(lowering: &mut Lowering, work: norm::Norm, out: Value) {
     lowering.forward(move |gpu| gpu.norm_rows(&work, result));
 }
 
-fn backward(lowering: &mut Lowering, work: norm::Norm, x: Value, out: Value, [dweight, dbias]: [Span; 2]) {
+fn backward(lowering: &mut Lowering, work: norm::Norm, x: Value, out: Value, gradients: Option<[Span; 2]>) {
     let Some(dy) = lowering.gradient(out) else { return };
     let dx = lowering.contribute(x);
-    let (scratch, counter) = (lowering.scratch(work.scratch()), lowering.counters(size_of::<u32>()));
-    let given = NormGradients { dy, dx, dweight, dbias, scratch, counter };
+    let (parts, vector) = (work.parts(dy, dx.0), work.width * size_of::<f32>());
+    let partials = gradients.map_or(Span::NOTHING, |_| lowering.memory(parts * norm::SUMS * vector));
+    let given = NormGradients { dy, dx, partials };
     lowering.backward(move |gpu| gpu.norm_rows_back(&work, &given));
+    let Some(gradients) = gradients else { return };
+    for (index, out) in gradients.into_iter().enumerate().filter(|(_, out)| !out.is_nothing()) {
+        let partials = partials.from(index * vector);
+        lowering.add_parts(Parts { partials, parts, step: norm::SUMS * work.width, out, count: work.width });
+    }
+    lowering.can_sum(dx.0, [work.rows, work.width], Writer::Norm { partials, parts });
 }
 
 impl Activate {
@@ -79,6 +89,9 @@ impl Activate {
         Ok(Box::new(move |lowering| {
             let Some(dy) = lowering.gradient(out) else { return Ok(()) };
             lowering.backward(move |gpu| gpu.activate(place.storage, activation, place.span, dy, len, true));
+            let (rows, width) = (x.rows, x.width);
+            let slope = Slope { storage: place.storage, activation, x: place.span, dy, rows, width };
+            lowering.can_sum(dy, [rows, width], Writer::Slope(slope));
             lowering.hand_over(out, x);
             Ok(())
         }))

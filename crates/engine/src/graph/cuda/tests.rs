@@ -22,8 +22,13 @@ fn gpu(arithmetic: Arithmetic) -> Option<Cuda> {
 
 /// Tokens whose joined rows are read by attention, and by one more operation before or after it.
 fn builder(is_read_after: bool) -> Builder<f32> {
+    builder_of(is_read_after, LENGTH, HEAD_DIM)
+}
+
+/// The same for texts of a length, and heads of so many features.
+fn builder_of(is_read_after: bool, length: usize, head_dim: usize) -> Builder<f32> {
     let mut builder = Builder::default();
-    let (rows, width) = (TEXTS * LENGTH, HEADS * HEAD_DIM);
+    let (rows, width) = (TEXTS * length, HEADS * head_dim);
     let spread = Init::Normal(0.5);
     let table = builder.parameters().add("table", &[VOCABULARY, width], spread.clone());
     let weight = builder.parameters().add("joined", &[3 * width, width], spread.clone());
@@ -37,7 +42,7 @@ fn builder(is_read_after: bool) -> Builder<f32> {
         batch: TEXTS,
         heads: HEADS,
         key_heads: HEADS,
-        head_dim: HEAD_DIM,
+        head_dim,
         is_causal: true,
         window: None,
         chunk: None,
@@ -54,8 +59,12 @@ fn builder(is_read_after: bool) -> Builder<f32> {
 }
 
 fn batch() -> Batch {
+    batch_of(LENGTH)
+}
+
+fn batch_of(length: usize) -> Batch {
     let ids: Vec<u32> =
-        (0..TEXTS as u32 * LENGTH as u32).map(|index| index * 7 % VOCABULARY as u32).collect();
+        (0..TEXTS as u32 * length as u32).map(|index| index * 7 % VOCABULARY as u32).collect();
     let targets = ids.iter().map(|id| (id + 3) % VOCABULARY as u32).collect();
     Batch { ids, targets, ..Batch::default() }
 }
@@ -93,6 +102,51 @@ fn what_is_read_twice_gets_both_gradients() {
             }
         }
     }
+}
+
+/// Texts that are long enough for cuDNN, with masks that it takes and one that it does not take, in turns: each kind is recorded by
+/// itself.
+#[test]
+fn long_texts_with_every_kind_of_mask() {
+    const LENGTH: usize = 150;
+    let builder = || builder_of(true, LENGTH, 40);
+    let Some(gpu) = gpu(Arithmetic::Bf16) else { return };
+    let mut known: OnProcessor<f32> = builder().build().unwrap();
+    let layout = known.layout().clone();
+    layout.initialise(3, known.parameters_mut());
+    let mut program = Program::new(&gpu, &builder(), TEXTS).unwrap();
+    program.set_parameters(known.parameters()).unwrap();
+    let real = |counts: [usize; TEXTS]| -> Vec<bool> {
+        counts.iter().flat_map(|&count| (0..LENGTH).map(move |token| token < count)).collect()
+    };
+    let mut holes = real([LENGTH; TEXTS]);
+    (0..LENGTH).step_by(3).for_each(|token| holes[token] = false);
+    let masks = [Vec::new(), real([LENGTH, 70]), holes, real([1, LENGTH]), real([LENGTH, 0])];
+    let mut results: Vec<(f64, Vec<f32>)> = Vec::new();
+    // Launch by launch, recorded, replayed.
+    for turn in 0..3 {
+        for (kind, mask) in masks.iter().enumerate() {
+            let given = Batch { mask: mask.clone(), ..batch_of(LENGTH) };
+            let (found, _) = program.step(&given, Part { index: 0, count: 1 }, &still()).unwrap();
+            let mut gradients = vec![0.0; layout.len()];
+            program.gradients(&mut gradients).unwrap();
+            if turn > 0 {
+                assert!(results[kind] == (found, gradients), "mask {kind}, turn {turn}: other bits");
+                continue;
+            }
+            *known.batch() = given;
+            known.clear();
+            let loss = known.step(1.0);
+            assert!((found - loss).abs() <= 6e-2 * loss, "mask {kind}: {found} but {loss}");
+            let norm = |list: &[f32]| list.iter().map(|x| x * x).sum::<f32>().sqrt();
+            let off: Vec<f32> = gradients.iter().zip(known.gradients()).map(|(a, b)| a - b).collect();
+            let bound = 6e-2 * norm(known.gradients());
+            assert!(norm(&off) <= bound, "mask {kind}: {} of {bound}", norm(&off));
+            results.push((found, gradients));
+        }
+    }
+    let evaluated = program.evaluate(&batch_of(LENGTH)).unwrap();
+    assert!((evaluated - results[0].0).abs() <= 1e-6 * evaluated, "{evaluated} but {}", results[0].0);
 }
 
 /// A step that fails in the middle has given copies to the stream that read and write memory of the CPU's: it returns when they are

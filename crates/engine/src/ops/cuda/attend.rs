@@ -1,16 +1,20 @@
 //! Attention: which kernel, how many blocks, and its arguments.
 
 use super::arguments::{Attend, Sizes, Vectors};
-use super::{Buffer, Cuda, check_mask};
+use super::{Arithmetic, Buffer, Cuda, check_mask};
 use crate::attention::softmax::{Mask, Reach, Shape};
 use crate::error::{Error, Result};
 use crate::ops::{Part, Real};
 use gpu::{Function, Size};
 
-/// Bytes for queries, and for two tiles of 64 keys and values, of bf16.
-pub(super) fn tensor_shared(queries: usize, width: usize) -> usize {
-    (queries + 4 * 64) * width * 2
+/// Bytes for queries, and for two tiles of 64 keys and values; in TF32 they share the memory, one after the other.
+pub(super) fn tensor_shared(arithmetic: Arithmetic, queries: usize, width: usize) -> usize {
+    let own = if arithmetic == Arithmetic::Tf32 { 0 } else { queries };
+    (own + 4 * 64) * width * arithmetic.size()
 }
+
+/// Queries of a block, and the features of a head that there are kernels for on tensor cores.
+pub(super) const TENSOR: [(usize, usize); 3] = [(128, 32), (128, 64), (64, 128)];
 
 /// Bytes for 64 queries, 64 keys or values, and their weights, in rows of `f32` with 4 numbers between them.
 pub(super) fn plain_shared(width: usize) -> usize {
@@ -71,8 +75,9 @@ impl Cuda {
             return Ok(());
         }
         let steps = steps([&q, &k, &v]);
-        let is_aligned = head_dim.is_multiple_of(8)
-            && steps.iter().flatten().all(|step| step.is_multiple_of(8))
+        let each = 16 / self.0.arithmetic.size();
+        let is_aligned = head_dim.is_multiple_of(each)
+            && steps.iter().flatten().all(|step| step.is_multiple_of(each as u64))
             && places.iter().all(|place| place.is_multiple_of(16));
         let choice = self.choose(head_dim, is_aligned)?;
         let blocks = queries.div_ceil(choice.queries);
@@ -117,17 +122,18 @@ impl Cuda {
         [place(q, queries, heads), place(k, keys, key_heads), place(v, keys, key_heads)]
     }
 
-    /// Tensor cores for bf16 where rows begin at multiples of 16 bytes, else f32 arithmetic.
+    /// Tensor cores for bf16 and TF32 where rows begin at multiples of 16 bytes and the chip has the memory, else f32 arithmetic.
     fn choose(&self, head_dim: usize, is_aligned: bool) -> Result<Choice<'_>> {
-        let size = self.0.arithmetic.size();
-        let choice = if size == 2 && is_aligned && head_dim <= 128 {
-            let (index, width, queries) = match head_dim {
-                0..=32 => (0, 32, 128),
-                33..=64 => (1, 64, 128),
-                _ => (2, 128, 64),
-            };
-            let shared = tensor_shared(queries, width);
-            Choice { kernel: &self.0.kernels.tensor[index], queries, threads: 128, shared }
+        let (arithmetic, most) = (self.0.arithmetic, self.device().shared_bytes());
+        let found = TENSOR.iter().zip(self.0.kernels.tensor(arithmetic).into_iter().flatten()).find_map(
+            |(&(queries, width), kernel)| {
+                let shared = tensor_shared(arithmetic, queries, width);
+                let fits = is_aligned && head_dim <= width && shared <= most;
+                fits.then_some(Choice { kernel, queries, threads: 128, shared })
+            },
+        );
+        let choice = if let Some(choice) = found {
+            choice
         } else {
             let (index, width) = match head_dim {
                 0..=64 => (0, 64),

@@ -8,7 +8,7 @@ use crate::attention::linear::{Carried, infer};
 use crate::attention::softmax::{Mask, Shape};
 use crate::error::{Error, Result};
 use crate::graph::LinearForm;
-use crate::ops::{Activation, Backend, HeadRows, LinearWork, Part, Real, Terms};
+use crate::ops::{Activation, Backend, HeadRows, LinearWork, Part, Real, Span, Terms};
 use gpu::Size;
 use half::bf16;
 use rope::cuda::ViewMut;
@@ -491,6 +491,10 @@ impl Backend for Cuda {
         size: [usize; 3],
     ) -> Result<()> {
         self.copy_part(from, to, at, size)
+    }
+
+    fn pool<T: Real>(&self, x: &Buffer<T>, width: usize, spans: &[Span]) -> Result<Vec<T>> {
+        self.pool_rows(x, width, spans)
     }
 
     fn mean<T: Real>(

@@ -1,7 +1,7 @@
 //! The kernels: loaded once, found by name.
 
 use super::Arithmetic;
-use super::attend::{plain_shared, tensor_shared};
+use super::attend::{TENSOR, plain_shared, tensor_shared};
 use crate::error::{Error, Result};
 use crate::ops::Activation;
 use gpu::{Device, Function, Module};
@@ -12,6 +12,7 @@ const SOURCE: &str = concat!(
     include_str!("kernels/activation.cu"),
     include_str!("kernels/statistics.cu"),
     include_str!("kernels/rows.cu"),
+    include_str!("kernels/pool.cu"),
     include_str!("kernels/pointwise.cu"),
     include_str!("kernels/attend.cu"),
     include_str!("kernels/mma.cu"),
@@ -27,6 +28,7 @@ pub(super) struct Set {
     pub norm: [Function; 4],
     pub norm_any: Function,
     pub mean: Function,
+    pub pool: Function,
     pub finish: [Function; 2],
     pub gate: [Function; 2],
     /// For heads of up to 64, 128 and 256 features.
@@ -38,8 +40,8 @@ pub(super) struct Kernels {
     bf16: Set,
     /// By 2, 4 and 16 bytes.
     pub copy: [Function; 3],
-    /// For heads of up to 32, 64 and 128 features.
-    pub tensor: [Function; 3],
+    /// In bf16 and in TF32, for heads of up to 32, 64 and 128 features.
+    tensor: [[Function; 3]; 2],
     module: Module,
 }
 
@@ -56,16 +58,21 @@ impl Kernels {
                 norm: norms,
                 norm_any: find("norm_any")?,
                 mean: find("mean")?,
+                pool: find("pool")?,
                 finish: pair("finish")?,
                 gate: pair("gate")?,
                 attend: [find("attend_64")?, find("attend_128")?, find("attend_256")?],
             })
         };
+        let tensor = |kind: &str| -> gpu::Result<[Function; 3]> {
+            let find = |width| find(&format!("attend_{kind}_{width}"));
+            Ok([find(32)?, find(64)?, find(128)?])
+        };
         let all = Kernels {
             f32: set("f32")?,
             bf16: set("bf16")?,
             copy: [find("copy_2")?, find("copy_4")?, find("copy_16")?],
-            tensor: [find("attend_tensor_32")?, find("attend_tensor_64")?, find("attend_tensor_128")?],
+            tensor: [tensor("bf16")?, tensor("tf32")?],
             module,
         };
         // More than 48 KB of shared memory must be asked for. What a chip has not, its launch reports.
@@ -74,14 +81,25 @@ impl Kernels {
                 let _ = set.attend[index].allow_shared(plain_shared(width));
             }
         }
-        for (kernel, (queries, width)) in all.tensor.iter().zip([(128, 32), (128, 64), (64, 128)]) {
-            let _ = kernel.allow_shared(tensor_shared(queries, width));
+        for (kernels, arithmetic) in all.tensor.iter().zip([Arithmetic::Bf16, Arithmetic::Tf32]) {
+            for (kernel, (queries, width)) in kernels.iter().zip(TENSOR) {
+                let _ = kernel.allow_shared(tensor_shared(arithmetic, queries, width));
+            }
         }
         Ok(all)
     }
 
     pub fn set(&self, arithmetic: Arithmetic) -> &Set {
         if arithmetic == Arithmetic::Bf16 { &self.bf16 } else { &self.f32 }
+    }
+
+    /// Attention on tensor cores, where the arithmetic has them, in the order of [`TENSOR`].
+    pub fn tensor(&self, arithmetic: Arithmetic) -> Option<&[Function; 3]> {
+        match arithmetic {
+            Arithmetic::F32 => None,
+            Arithmetic::Bf16 => Some(&self.tensor[0]),
+            Arithmetic::Tf32 => Some(&self.tensor[1]),
+        }
     }
 
     pub fn origin(&self) -> &str {

@@ -71,6 +71,8 @@ functions! {
     preference_destroy = b"cublasLtMatmulPreferenceDestroy\0": fn(Opaque);
     heuristic = b"cublasLtMatmulAlgoGetHeuristic\0":
         fn(Opaque, Opaque, Opaque, Opaque, Opaque, Opaque, Opaque, i32, *mut Proposal, *mut i32);
+    check = b"cublasLtMatmulAlgoCheck\0":
+        fn(Opaque, Opaque, Opaque, Opaque, Opaque, Opaque, *const u64, *mut Proposal);
     multiply = b"cublasLtMatmul\0":
         fn(Opaque, Opaque, *const c_void, u64, Opaque, u64, Opaque, *const c_void, u64, Opaque, u64, Opaque,
            *const u64, u64, usize, Opaque);
@@ -114,13 +116,28 @@ impl Library {
         unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().into_owned()
     }
 
+    /// The version of CUDA that it is of.
+    pub fn cuda(&self) -> usize {
+        self.version() / 10_000
+    }
+
+    fn version(&self) -> usize {
+        // SAFETY: takes nothing.
+        unsafe { (self.version)() }
+    }
+
     /// Its name and version.
     pub fn origin(&self) -> String {
-        // SAFETY: takes nothing.
-        let version = unsafe { (self.version)() };
+        let version = self.version();
         // 120402 is 12.4.2.
         format!("cuBLASLt {}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
     }
+}
+
+/// Whether the library is there, whatever it can do; then it stays open.
+#[cfg(test)]
+pub(super) fn is_there() -> bool {
+    candidates().iter().any(|path| Library::open(path).is_some())
 }
 
 /// Where the library may be: where the loader looks, then the toolkit, then Python packages.

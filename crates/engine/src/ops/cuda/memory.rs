@@ -99,8 +99,7 @@ impl Cuda {
         let mut list: Vec<f32> = Vec::new();
         list.try_reserve_exact(len).map_err(|_| Error::Memory { what: WORK })?;
         self.received(from, |numbers| numbers.collect_into_vec(&mut list))?;
-        let list: Box<dyn Any> = Box::new(list);
-        list.downcast().map(|list| *list).map_err(|_| super::wrong_type())
+        as_list(list)
     }
 
     /// Gives a buffer's numbers, once all work so far is done, to `take`.
@@ -111,6 +110,12 @@ impl Cuda {
         take(bytes.par_chunks_exact(size).with_min_len(PIECE).map(number as fn(&[u8]) -> f32));
         Ok(())
     }
+}
+
+/// A list of `f32`, which is what is asked for where this is called.
+pub(super) fn as_list<T: Real>(list: Vec<f32>) -> Result<Vec<T>> {
+    let list: Box<dyn Any> = Box::new(list);
+    list.downcast().map(|list| *list).map_err(|_| super::wrong_type())
 }
 
 /// A number of 2 bytes (`bf16`) or 4 (`f32`).

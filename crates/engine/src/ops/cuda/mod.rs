@@ -1,4 +1,5 @@
-//! The operations on an NVIDIA GPU: products by cuBLASLt, rotation by [`rope::cuda`], all else by the kernels of this folder.
+//! The operations on an NVIDIA GPU: products by cuBLASLt, rotation by [`rope::cuda`], attention in
+//! training by cuDNN where that is there, all else by the kernels of this folder.
 //!
 //! All work of a [`Cuda`] and its clones runs in one stream, in the order in which it was given, so memory is given back
 //! without waiting and small inputs (ids, masks, tables) share theirs. An operation returns when its work is in the stream, or
@@ -13,6 +14,10 @@ mod arguments;
 mod attend;
 #[allow(unsafe_code, reason = "launches kernels")]
 mod backend;
+#[allow(unsafe_code, reason = "calls cuBLASLt")]
+mod choice;
+#[allow(unsafe_code, reason = "opens and calls cuDNN")]
+pub(crate) mod cudnn;
 #[allow(unsafe_code, reason = "launches kernels")]
 mod encodings;
 mod kernels;
@@ -20,6 +25,8 @@ mod kernels;
 mod library;
 #[allow(unsafe_code, reason = "reads numbers of a type that is f32 as such")]
 pub(crate) mod memory;
+#[allow(unsafe_code, reason = "launches a kernel")]
+mod pool;
 #[allow(unsafe_code, reason = "calls cuBLASLt")]
 pub(crate) mod product;
 mod state;
@@ -27,10 +34,12 @@ pub(crate) mod training;
 
 pub use memory::Buffer;
 pub use product::Matrix;
+pub use training::solo::{Solo, SoloResults, SoloShape};
 
 use super::Real;
 use crate::attention::softmax::Mask;
 use crate::error::{Error, Result};
+use cudnn::Cudnn;
 use encodings::Encodings;
 use gpu::{Device, Landing, Queue};
 use kernels::{Kernels, Set};
@@ -121,6 +130,7 @@ struct Inner {
     products: Products,
     kernels: Arc<Kernels>,
     training: Arc<OnceLock<Training>>,
+    cudnn: Arc<Cudnn>,
     encodings: OnceLock<Encodings>,
     state: Mutex<State>,
     landing: Mutex<Landing>,
@@ -135,13 +145,15 @@ impl Cuda {
         let device = Device::new(number)?;
         let library = Arc::new(Handle::new(&device)?);
         let kernels = Arc::new(Kernels::load(&device)?);
-        Self::with(&device, arithmetic, &library, kernels, Arc::default())
+        let cudnn = Arc::new(Cudnn::new(&device, library.cuda()));
+        Self::with(&device, arithmetic, &library, kernels, Arc::default(), cudnn)
     }
 
     /// The same GPU with memory and an order of work of its own: what both are given runs side by side.
     pub fn beside(&self) -> Result<Cuda> {
-        let Inner { arithmetic, products, kernels, training, .. } = &*self.0;
-        Self::with(self.device(), *arithmetic, products.library(), kernels.clone(), training.clone())
+        let Inner { arithmetic, products, kernels, training, cudnn, .. } = &*self.0;
+        let (kernels, training, cudnn) = (kernels.clone(), training.clone(), cudnn.clone());
+        Self::with(self.device(), *arithmetic, products.library(), kernels, training, cudnn)
     }
 
     fn with(
@@ -150,6 +162,7 @@ impl Cuda {
         library: &Arc<Handle>,
         kernels: Arc<Kernels>,
         training: Arc<OnceLock<Training>>,
+        cudnn: Arc<Cudnn>,
     ) -> Result<Cuda> {
         let queue = Arc::new(Queue::new(device)?);
         let products = Products::new(library, &queue, arithmetic)?;
@@ -160,6 +173,7 @@ impl Cuda {
             products,
             kernels,
             training,
+            cudnn,
             encodings: OnceLock::new(),
             state,
             landing,
@@ -209,6 +223,19 @@ impl Cuda {
     /// Where the kernels come from, and which cuBLASLt computes products, in words.
     pub fn origin(&self) -> String {
         format!("kernels from {}, {}", self.0.kernels.origin(), self.0.products.origin())
+    }
+
+    /// What computes attention in training on tensor cores beside the kernels of this crate: cuDNN, or why it does not.
+    pub fn attention_origin(&self) -> String {
+        match self.0.cudnn.origin() {
+            Ok(origin) => origin,
+            Err(why) => why.into(),
+        }
+    }
+
+    /// Attention by cuDNN.
+    pub(crate) fn cudnn(&self) -> &Cudnn {
+        &self.0.cudnn
     }
 
     /// Milliseconds of the GPU's clock from the embeddings of the latest forward pass to its last operation before results

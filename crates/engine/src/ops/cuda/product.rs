@@ -1,6 +1,7 @@
 //! Products by cuBLASLt: one plan for each shape, kept.
 
 use super::Arithmetic;
+use super::choice::Choices;
 use super::library::{Library, Opaque, Proposal};
 use crate::error::{Error, Result};
 use crate::ops::Real;
@@ -11,7 +12,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes that algorithms may use between their parts: what cuBLAS itself takes on the largest chips.
-const WORKSPACE: usize = 32 << 20;
+pub(super) const WORKSPACE: usize = 32 << 20;
 /// Plans kept; beyond that all are made anew.
 const PLANS: usize = 4096;
 /// Bytes to which any algorithm wants addresses aligned.
@@ -133,16 +134,28 @@ pub(crate) struct Places {
 }
 
 /// Matrices in cuBLASLt's words, which go by columns: outᵀ = rightᵀ · leftᵀ, so the right factor is its first.
-struct Plan {
-    descriptor: Opaque,
-    right: Opaque,
-    left: Opaque,
-    out: Opaque,
-    algorithm: [u64; 8],
+pub(super) struct Plan {
+    pub descriptor: Opaque,
+    pub right: Opaque,
+    pub left: Opaque,
+    pub out: Opaque,
+    pub algorithm: Algorithm,
+}
+
+/// An algorithm in cuBLASLt's words, which mean the same to every process with the same version of it.
+pub(super) type Algorithm = [u64; 8];
+
+/// How an algorithm is found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    /// It is cuBLASLt's first proposal.
+    None,
+    /// It is the fastest of several, which are timed: for products that run many times.
+    Some,
 }
 
 /// Bytes to which the right and the left factor, what is added and the result are aligned.
-type Alignment = [u64; 4];
+pub(super) type Alignment = [u64; 4];
 
 fn alignment(places: &Places) -> Alignment {
     let aligned = |place: u64| ALIGNED.min(1 << place.trailing_zeros().min(8));
@@ -150,19 +163,21 @@ fn alignment(places: &Places) -> Alignment {
 }
 
 pub(crate) struct Products {
-    library: Arc<Handle>,
-    is_quick: bool,
+    pub(super) library: Arc<Handle>,
+    pub(super) is_quick: bool,
     workspace: Block,
     /// `None` where cuBLASLt has no algorithm.
     plans: Mutex<HashMap<(Key, Alignment), Option<Plan>>>,
-    queue: Arc<Queue>,
+    pub(super) queue: Arc<Queue>,
 }
 
 /// The library, started. Streams share it.
 pub(crate) struct Handle {
-    library: Library,
-    handle: Opaque,
+    pub(super) library: Library,
+    pub(super) handle: Opaque,
     device: Device,
+    /// The algorithms that were timed.
+    pub(super) choices: Choices,
 }
 
 // SAFETY: cuBLASLt's handle may be used from any thread, and from several at a time.
@@ -183,7 +198,12 @@ impl Handle {
     pub fn new(device: &Device) -> Result<Handle> {
         let _current = device.enter()?;
         let (library, handle) = Library::find()?;
-        Ok(Handle { library, handle, device: device.clone() })
+        Ok(Handle { library, handle, device: device.clone(), choices: Choices::default() })
+    }
+
+    /// The version of CUDA that the library is of.
+    pub fn cuda(&self) -> usize {
+        self.library.cuda()
     }
 }
 
@@ -221,6 +241,21 @@ impl Products {
     /// The places have memory for the matrices that the key describes, which is there until the work is done and that other
     /// streams do not write in the meantime. What is added is read where its share is not 0, the bias where the epilogue has one.
     pub unsafe fn multiply(&self, key: Key, places: Places) -> Result<bool> {
+        // SAFETY: as the caller promises.
+        unsafe { self.multiply_by(key, places, Patience::None) }
+    }
+
+    /// The same by the fastest of several algorithms, which are timed the first time: that asks for memory, and waits.
+    ///
+    /// # Safety
+    ///
+    /// As of [`Products::multiply`].
+    pub unsafe fn multiply_often(&self, key: Key, places: Places) -> Result<bool> {
+        // SAFETY: as the caller promises.
+        unsafe { self.multiply_by(key, places, Patience::Some) }
+    }
+
+    unsafe fn multiply_by(&self, key: Key, places: Places, patience: Patience) -> Result<bool> {
         let _current = self.queue.device().enter()?;
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         let known = (key, alignment(&places));
@@ -228,7 +263,7 @@ impl Products {
             if plans.len() >= PLANS {
                 plans.drain().for_each(|(_, plan)| self.destroy(plan));
             }
-            let plan = self.plan(key, places)?;
+            let plan = self.plan(key, places, patience)?;
             plans.insert(known, plan);
         }
         let Some(Some(plan)) = plans.get(&known) else { return Ok(false) };
@@ -236,10 +271,23 @@ impl Products {
             // SAFETY: the plan's descriptor, and an address.
             unsafe { self.set(plan.descriptor, DESCRIPTOR_BIAS, &places.bias)? };
         }
+        // SAFETY: the plan was made for these sizes, which the caller promises memory for.
+        let status = unsafe { self.launch(plan, &plan.algorithm, &places) };
+        let Key { rows, columns, depth, .. } = key;
+        let what = || format!("a product [{rows}, {depth}] · [{depth}, {columns}]");
+        self.check(what, status).map(|()| true)
+    }
+
+    /// Gives a product to the stream, and returns cuBLASLt's status.
+    ///
+    /// # Safety
+    ///
+    /// The algorithm is for the plan, and the places are as the plan has them.
+    pub(super) unsafe fn launch(&self, plan: &Plan, algorithm: &Algorithm, places: &Places) -> i32 {
         let one = 1f32;
-        // SAFETY: the plan was made for these sizes, which the caller promises memory for; the
-        // workspace has as many bytes as the plan may use, and the stream's order keeps its users apart.
-        let status = unsafe {
+        // SAFETY: as the caller promises; the workspace has as many bytes as any algorithm may use that was asked for, and the
+        // stream's order keeps its users apart.
+        unsafe {
             (self.library.library.multiply)(
                 self.library.handle,
                 plan.descriptor,
@@ -253,18 +301,15 @@ impl Products {
                 plan.out,
                 places.out,
                 plan.out,
-                plan.algorithm.as_ptr(),
+                algorithm.as_ptr(),
                 self.workspace.pointer(),
                 WORKSPACE,
                 self.queue.stream().pointer(),
             )
-        };
-        let Key { rows, columns, depth, .. } = key;
-        let what = || format!("a product [{rows}, {depth}] · [{depth}, {columns}]");
-        self.check(what, status).map(|()| true)
+        }
     }
 
-    fn plan(&self, key: Key, places: Places) -> Result<Option<Plan>> {
+    fn plan(&self, key: Key, places: Places, patience: Patience) -> Result<Option<Plan>> {
         let Key { rows, columns, depth, is_left_transposed, is_right_transposed, factors, result, epilogue } =
             key;
         let compute = match (self.is_quick, factors) {
@@ -303,7 +348,12 @@ impl Products {
             let (width, count) = either(is_left_transposed, (depth, rows));
             layout(&mut plan.left, factors, width, count)?;
             layout(&mut plan.out, result, columns, rows)?;
-            self.choose(&plan, alignment(&places))
+            match patience {
+                Patience::None => {
+                    Ok(self.proposals(&plan, alignment(&places), 1)?.first().map(|own| own.algorithm))
+                }
+                Patience::Some => self.fastest(&plan, key, alignment(&places), &places),
+            }
         };
         let algorithm = prepare();
         match algorithm {
@@ -315,15 +365,15 @@ impl Products {
         }
     }
 
-    /// The algorithm that cuBLASLt thinks best, if it has one.
-    fn choose(&self, plan: &Plan, alignment: Alignment) -> Result<Option<[u64; 8]>> {
+    /// So many algorithms at most, those first that cuBLASLt thinks best.
+    pub(super) fn proposals(&self, plan: &Plan, alignment: Alignment, most: usize) -> Result<Vec<Proposal>> {
         let library = &self.library.library;
         let mut preference = std::ptr::null_mut();
         // SAFETY: sets the pointer.
         let status = unsafe { (library.preference_create)(&mut preference) };
         self.check(|| "choosing an algorithm", status)?;
-        let (mut proposal, mut found) = (Proposal::default(), 0);
-        // SAFETY: the preference, the descriptor and the layouts were just made; there is room for one proposal.
+        let (mut proposals, mut found) = (vec![Proposal::default(); most], 0);
+        // SAFETY: the preference, the descriptor and the layouts were just made; there is room for so many proposals.
         let status = unsafe {
             let bytes = WORKSPACE as u64;
             (library.preference_set)(preference, PREFERENCE_WORKSPACE, (&raw const bytes).cast(), 8);
@@ -339,14 +389,16 @@ impl Products {
                 plan.out,
                 plan.out,
                 preference,
-                1,
-                &mut proposal,
+                most as i32,
+                proposals.as_mut_ptr(),
                 &mut found,
             );
             (library.preference_destroy)(preference);
             status
         };
-        Ok((status == 0 && found > 0 && proposal.state == 0).then_some(proposal.algorithm))
+        proposals.truncate(if status == 0 { found.max(0) as usize } else { 0 });
+        proposals.retain(|proposal| proposal.state == 0);
+        Ok(proposals)
     }
 
     /// # Safety

@@ -10,9 +10,10 @@ use roformer::ops::optimizer::AdamW;
 use roformer::train::{Learner, Update};
 use roformer::{Error, Result};
 
-/// Batch, length, width, layers, vocabulary and features of a head of each line: those of the peers' script for GPUs.
-pub const SHAPES: [[usize; 6]; 3] =
-    [[32, 40, 64, 2, 64, 32], [256, 40, 256, 4, 64, 32], [32, 512, 768, 12, 12_000, 64]];
+/// Batch, length, width, layers, vocabulary and features of a head of the line that is as large as RoFormer-base.
+pub const BASE: [usize; 6] = [32, 512, 768, 12, 12_000, 64];
+/// The same of each line: those of `bench/peers/gpu_train.py`.
+pub const SHAPES: [[usize; 6]; 3] = [[256, 40, 256, 4, 64, 32], BASE, [2, 8192, 768, 12, 12_000, 64]];
 
 /// Steps that are timed, after five that are not.
 const ROUNDS: usize = 31;
@@ -54,15 +55,22 @@ pub struct Sample {
     pub error: Option<f64>,
 }
 
-/// Measures every shape on a GPU in the arithmetics that are asked for; `report` sees each line as it comes. A loss that does not
+/// Measures shapes on a GPU in the arithmetics that are asked for; `report` sees each line as it comes. A loss that does not
 /// fall, or that is not the CPU's up to rounding, is an error.
-pub fn run(number: usize, arithmetics: &[Arithmetic], mut report: impl FnMut(Line)) -> Result<()> {
+pub fn run(
+    number: usize,
+    arithmetics: &[Arithmetic],
+    shapes: &[[usize; 6]],
+    mut report: impl FnMut(Line),
+) -> Result<()> {
     for (index, &arithmetic) in arithmetics.iter().enumerate() {
         let gpu = Cuda::new(number, arithmetic)?;
         if index == 0 {
-            report(Line::Device { name: gpu.device().to_string(), origin: gpu.origin() });
+            let attention = arithmetics.contains(&Arithmetic::Bf16).then(|| gpu.attention_origin());
+            let origin = [gpu.origin()].into_iter().chain(attention).collect::<Vec<_>>().join(", ");
+            report(Line::Device { name: gpu.device().to_string(), origin });
         }
-        for shape in SHAPES {
+        for &shape in shapes {
             report(Line::Sample(measure(&gpu, shape)?));
         }
     }

@@ -29,7 +29,7 @@ const PARTS: [Tiles; 2] = [&[(4, 32), (4, 64), (2, 128)], &[(4, 64), (2, 128)]];
 /// An attention: everything that its forward and its backward both take.
 #[derive(Clone, Copy)]
 pub(crate) struct Attention {
-    /// How tokens' numbers are stored: `bf16` as such, else as `f32`.
+    /// How tokens' numbers are stored: `bf16` as such, else as `f32`, which TF32 rounds for products on tensor cores.
     pub arithmetic: Arithmetic,
     /// Sequences.
     pub batch: usize,

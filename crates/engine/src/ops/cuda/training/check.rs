@@ -36,6 +36,11 @@ pub(super) fn numbers(arithmetic: Arithmetic, seed: u64, len: usize) -> Vec<f32>
 }
 
 impl Gpu {
+    /// The GPU.
+    pub fn cuda(&self) -> &Cuda {
+        &self.cuda
+    }
+
     /// All kernels of training.
     pub fn kernels(&self) -> &Training {
         self.cuda.training().unwrap()

@@ -2,6 +2,7 @@
 
 use super::super::Cuda;
 use super::super::product::{Key, Places, Storage};
+use super::Masks;
 use crate::error::{Error, Result};
 use gpu::{Arguments, Block, Function, Size, Span, Stream};
 use std::ops::Deref;
@@ -11,6 +12,8 @@ pub(crate) struct Launcher<'a> {
     gpu: &'a Cuda,
     /// Tests, whose memory is in many blocks, promise that it is there.
     memory: Option<&'a Block>,
+    /// Which tokens of the batch are real, as far as that is known.
+    masks: Masks,
 }
 
 /// Where a product reads and writes, as [`Places`] with lengths.
@@ -38,7 +41,17 @@ impl Deref for Launcher<'_> {
 impl<'a> Launcher<'a> {
     /// Work in a block, in the order of the GPU's stream.
     pub fn new(gpu: &'a Cuda, memory: &'a Block) -> Launcher<'a> {
-        Launcher { gpu, memory: Some(memory) }
+        Launcher { gpu, memory: Some(memory), masks: Masks::Any }
+    }
+
+    /// The same for a batch whose masks are known.
+    pub fn with_masks(self, masks: Masks) -> Self {
+        Launcher { masks, ..self }
+    }
+
+    /// Which tokens of the batch are real.
+    pub fn masks(&self) -> Masks {
+        self.masks
     }
 
     /// Work anywhere.
@@ -48,7 +61,7 @@ impl<'a> Launcher<'a> {
     /// All spans that this is given lie in blocks that are there until the work is done.
     #[cfg(test)]
     pub unsafe fn anywhere(gpu: &'a Cuda) -> Launcher<'a> {
-        Launcher { gpu, memory: None }
+        Launcher { gpu, memory: None, masks: Masks::Any }
     }
 
     /// The stream that the work is in.
@@ -115,6 +128,6 @@ impl<'a> Launcher<'a> {
             out: self.numbers(out, result, whole)?,
         };
         // SAFETY: there is memory for all matrices, as was just checked, in a block that is given back in the stream's order.
-        unsafe { self.gpu.products().multiply(key, places) }
+        unsafe { self.gpu.products().multiply_often(key, places) }
     }
 }

@@ -1,15 +1,22 @@
 //! Cross-entropy.
 
-use super::{Either, Launcher, Scalars, Storage, either, narrow};
+use super::{Either, Launcher, Scalars, Storage, Stored, either, narrow};
 use crate::error::Result;
 use gpu::{Function, Module, Size, Span};
 
 /// Classes that a warp looks through; more are for a block.
 const WARP: usize = 1024;
+/// Scores that a block has in registers, by kernel, where it has.
+const REGISTERS: [usize; 2] = [4 << 10, 12 << 10];
+/// Blocks that have rows in registers at most, each of which leaves a part of the sums of columns: as many as run at a time on the
+/// largest chips.
+const BLOCKS: usize = 132;
 
 pub(crate) struct Kernels {
     /// Scores and their gradient in `f32`, both in `bf16`, scores in `f32` and their gradient in `bf16`.
     entropy: [Either; 3],
+    /// With rows in registers: scores and their gradient in `f32`, and scores in `f32` and their gradient in `bf16`.
+    registers: Stored<[Function; 2]>,
     mean: Function,
 }
 
@@ -18,6 +25,11 @@ impl Kernels {
         let find = |kind: &str| either(module, &format!("{kind}_entropy"));
         Ok(Kernels {
             entropy: [find("f32")?, find("bf16")?, find("mixed")?],
+            registers: Stored::load(|kind| {
+                let kind = if kind == "bf16" { "mixed" } else { kind };
+                let sized = |count: &str| module.function(&format!("{kind}_entropy_{count}"));
+                Ok([sized("1")?, sized("3")?])
+            })?,
             mean: module.function("mean_loss")?,
         })
     }
@@ -37,6 +49,30 @@ pub(crate) struct Entropy {
     pub scalars: Span,
     pub rows: usize,
     pub classes: usize,
+}
+
+impl Entropy {
+    /// How many parts of the sums of the columns of the gradient [`Launcher::entropy_and_sums`] leaves; `None` where it is not for such
+    /// scores.
+    pub fn parts(&self) -> Option<usize> {
+        let is_aligned = [self.scores, self.dscores].iter().all(|place| place.is_aligned(16));
+        let range = WARP + 1..=REGISTERS[1];
+        (is_aligned && self.classes.is_multiple_of(4) && range.contains(&self.classes))
+            .then(|| self.rows.min(BLOCKS))
+    }
+
+    fn arguments(&self, gpu: &Launcher, scores: Storage, dscores: Storage) -> Result<Arguments> {
+        let count = self.rows * self.classes;
+        Ok(Arguments {
+            scores: gpu.numbers(self.scores, scores, count)?,
+            slopes: gpu.maybe(self.dscores, count * dscores.size())?,
+            targets: gpu.at(self.targets, self.rows * size_of::<u32>())?,
+            losses: gpu.floats(self.losses, self.rows)?,
+            scalars: gpu.at(self.scalars, size_of::<Scalars>())?,
+            rows: narrow(self.rows)?,
+            classes: narrow(self.classes)?,
+        })
+    }
 }
 
 /// As the kernels' struct.
@@ -66,16 +102,7 @@ impl Launcher<'_> {
             (Storage::F32, Storage::Bf16) => 2,
         };
         let (rows, is_wide) = (work.rows, work.classes > WARP);
-        let count = rows * work.classes;
-        let arguments = Arguments {
-            scores: self.numbers(work.scores, scores, count)?,
-            slopes: self.maybe(work.dscores, count * dscores.size())?,
-            targets: self.at(work.targets, rows * size_of::<u32>())?,
-            losses: self.floats(work.losses, rows)?,
-            scalars: self.at(work.scalars, size_of::<Scalars>())?,
-            rows: narrow(rows)?,
-            classes: narrow(work.classes)?,
-        };
+        let arguments = work.arguments(self, scores, dscores)?;
         let size = match is_wide {
             true => Size::new(rows, [512, 1]),
             false => Size::new(rows.div_ceil(8), [32, 8]),
@@ -83,6 +110,27 @@ impl Launcher<'_> {
         let kernel = &kernels.entropy[index][usize::from(is_wide)];
         // SAFETY: everything has these rows; targets are as the caller promises.
         unsafe { self.launch(kernel, size, (arguments,)) }
+    }
+
+    /// The same of scores in `f32` with rows in registers, and parts `[parts, classes]` of the sums of the columns of their gradient,
+    /// where there is memory for them.
+    ///
+    /// # Safety
+    ///
+    /// As of [`Launcher::entropy`].
+    pub(crate) unsafe fn entropy_and_sums(
+        &self,
+        dscores: Storage,
+        work: &Entropy,
+        parts: usize,
+        partials: Span,
+    ) -> Result<()> {
+        let size = usize::from(work.classes > REGISTERS[0]);
+        let kernel = &self.training()?.loss.registers.of(dscores)[size];
+        let partials = self.maybe(partials, parts * work.classes * size_of::<f32>())?;
+        let list = (work.arguments(self, Storage::F32, dscores)?, partials);
+        // SAFETY: as above; a part for each block.
+        unsafe { self.launch(kernel, Size::new(parts, [1024, 1]), list) }
     }
 
     /// total += scale·Σ losses/counted: losses `[rows]`.

@@ -17,6 +17,8 @@ mod check;
 pub(crate) mod embedding;
 #[allow(unsafe_code, reason = "launches kernels")]
 pub(crate) mod features;
+#[allow(unsafe_code, reason = "gives work to cuDNN")]
+pub(crate) mod fused;
 #[allow(unsafe_code, reason = "multiplies what it has checked")]
 mod launcher;
 #[allow(unsafe_code, reason = "launches kernels")]
@@ -33,9 +35,13 @@ pub(crate) mod pairs;
 #[allow(unsafe_code, reason = "launches kernels")]
 pub(crate) mod pointwise;
 #[allow(unsafe_code, reason = "launches kernels")]
+pub(crate) mod positions;
+#[allow(unsafe_code, reason = "launches kernels")]
 pub(crate) mod rotation;
 #[allow(unsafe_code, reason = "launches kernels")]
 pub(crate) mod rows;
+#[allow(unsafe_code, reason = "promises that its memory is there")]
+pub(crate) mod solo;
 #[allow(unsafe_code, reason = "launches kernels")]
 pub(crate) mod sums;
 #[allow(unsafe_code, reason = "launches kernels")]
@@ -71,6 +77,31 @@ pub(crate) struct Scalars {
 }
 
 const _: () = assert!(size_of::<Scalars>() == 64);
+
+/// Which tokens of a batch's texts are real.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Masks {
+    /// All.
+    All,
+    /// The first ones of each text, and one at least.
+    First,
+    /// Any.
+    Any,
+}
+
+impl Masks {
+    /// What a mask of texts of this length is; an empty one has all tokens.
+    pub fn of(mask: &[bool], length: usize) -> Masks {
+        let is_first = |text: &[bool]| text[0] && text.is_sorted_by(|before, after| before >= after);
+        if mask.iter().all(|&is_real| is_real) {
+            Masks::All
+        } else if mask.chunks(length.max(1)).all(is_first) {
+            Masks::First
+        } else {
+            Masks::Any
+        }
+    }
+}
 
 impl Scalars {
     /// Bytes of seed, step and whether this is training: all that dropout reads.
@@ -122,6 +153,17 @@ pub(super) fn chunk(storage: Storage, row: usize, places: &[Span]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn masks_are_told_apart() {
+        let of = |mask: &[u8]| Masks::of(&mask.iter().map(|&bit| bit == 1).collect::<Vec<_>>(), 3);
+        assert_eq!([of(&[]), of(&[1; 6])], [Masks::All; 2]);
+        assert_eq!([of(&[1, 1, 0, 1, 0, 0]), of(&[1, 1, 1, 1, 1, 0])], [Masks::First; 2]);
+        assert_eq!(
+            [of(&[1, 0, 1, 1, 1, 1]), of(&[0, 1, 1, 1, 1, 1]), of(&[1, 1, 0, 0, 0, 0])],
+            [Masks::Any; 3]
+        );
+    }
 
     /// Kernels read the fields where the struct has them.
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! There are too many for a program to carry them compiled for every chip, and a machine that has cuBLASLt can have NVRTC.
 
+use super::super::Arithmetic;
 use super::{
     attention, embedding, features, linear, loss, norm, optimizer, pairs, pointwise, rotation, rows, sums,
     tensor,
@@ -35,11 +36,12 @@ pub(super) const ATTENTION: &str = concat!(
 );
 
 /// Attention on tensor cores.
-pub(super) const TENSOR: &str = concat!(
+const TENSOR: &str = concat!(
     include_str!("../kernels/types.cu"),
     include_str!("../kernels/mma.cu"),
     include_str!("kernels/tensor.cu"),
     include_str!("kernels/tensor_backward.cu"),
+    include_str!("kernels/tensor_whole.cu"),
 );
 
 /// Linear attention, and the loss of pairs.
@@ -56,6 +58,11 @@ pub(super) fn attention_source(has_terms: bool) -> String {
     if has_terms { format!("#define ATTENTION_TERMS\n{ATTENTION}") } else { ATTENTION.into() }
 }
 
+/// The source of the kernels of attention on tensor cores, in `bf16` or TF32.
+pub(super) fn tensor_source(arithmetic: Arithmetic) -> String {
+    if arithmetic == Arithmetic::Tf32 { format!("#define TENSOR_TF32\n{TENSOR}") } else { TENSOR.into() }
+}
+
 /// All kernels of training.
 pub(crate) struct Training {
     pub(super) norm: norm::Kernels,
@@ -68,7 +75,8 @@ pub(crate) struct Training {
     pub rows: rows::Kernels,
     /// Without position terms, and with them.
     attention: [Group<attention::Kernels>; 2],
-    tensor: Group<tensor::Kernels>,
+    /// In `bf16`, and in TF32.
+    tensor: [Group<tensor::Kernels>; 2],
     linear: Group<Linear>,
     device: Device,
 }
@@ -144,7 +152,7 @@ impl Training {
             rotation: rotation::Kernels::load(&module)?,
             rows: rows::Kernels::load(&module)?,
             attention: Default::default(),
-            tensor: Group::default(),
+            tensor: Default::default(),
             linear: Group::default(),
             device: device.clone(),
         })
@@ -158,10 +166,12 @@ impl Training {
             .get(device, source, |module| attention::Kernels::load(module, has_terms))
     }
 
-    /// Attention on tensor cores.
-    pub fn tensor(&self) -> Result<&tensor::Kernels> {
+    /// Attention on tensor cores, in `bf16` or TF32.
+    pub fn tensor(&self, arithmetic: Arithmetic) -> Result<&tensor::Kernels> {
         let device = &self.device;
-        self.tensor.get(device, || TENSOR.into(), tensor::Kernels::load)
+        let source = || tensor_source(arithmetic);
+        self.tensor[usize::from(arithmetic == Arithmetic::Tf32)]
+            .get(device, source, |module| tensor::Kernels::load(module, arithmetic))
     }
 
     /// Linear attention, and the loss of pairs.

@@ -4,40 +4,58 @@ use super::{Launcher, Storage, Stored, narrow};
 use crate::error::Result;
 use gpu::{Function, Module, Size, Span};
 
-/// Blocks of the way back at most, each of which leaves a part of the sums: about as many as run at a time, by kernel.
-const BLOCKS: [usize; 6] = [396, 264, 264, 132, 264, 132];
-/// Numbers of all parts up to which the last block adds them; more are for a launch of its own.
-const FEW: usize = 1 << 14;
+/// Blocks of the way forward at most, by kernel: about as many as run at a time on the largest chips.
+const FORWARD: [usize; 6] = [528, 396, 264, 264, 264, 264];
+/// The same of the way back. Each block leaves a part of the sums, so these say in which order they are summed: on every chip the
+/// same.
+const BLOCKS: [usize; 6] = [396, 264, 264, 132, 132, 132];
+/// Sums that the way back leaves: the gradients of weight and bias, and those of the columns of dx.
+pub(crate) const SUMS: usize = 3;
 /// The widest row that a warp keeps in registers.
 const WIDEST: usize = 1024;
 /// Chunks of 16 bytes that a lane keeps, by kernel.
 const CHUNKS: [usize; 6] = [1, 2, 3, 4, 6, 8];
-/// Bytes of shared memory that any chip gives.
-const SHARED: usize = 48 << 10;
+/// Warps of a block, each with a row of its own.
+const WARPS: usize = 8;
 
 pub(crate) struct Kernels {
-    narrow: Stored<Vec<[Function; 2]>>,
+    narrow: Stored<Vec<Both>>,
     any: Stored<[Function; 2]>,
-    parts: Function,
+}
+
+/// A kernel forward and one back.
+struct Both {
+    forward: Function,
+    back: Function,
+    /// Of the way back, whose rows lie in shared memory: as many as the chip has room for.
+    warps: usize,
+}
+
+/// Bytes of shared memory that a warp of the way back needs: two rows of x, of dy and of dx.
+fn shared_of_warp(chunks: usize) -> usize {
+    2 * 3 * chunks * 32 * 16
 }
 
 impl Kernels {
     pub fn load(module: &Module) -> gpu::Result<Kernels> {
-        let both = |kind: &str, end: String| -> gpu::Result<[Function; 2]> {
-            Ok([
-                module.function(&format!("{kind}_norm_{end}"))?,
-                module.function(&format!("{kind}_norm_back_{end}"))?,
-            ])
+        let both = |kind: &str, end: &str| -> gpu::Result<[Function; 2]> {
+            let find = |name: &str| module.function(&format!("{kind}_{name}_{end}"));
+            Ok([find("norm")?, find("norm_back")?])
         };
-        let any = Stored::load(|kind| both(kind, "any".into()))?;
+        let any = Stored::load(|kind| both(kind, "any"))?;
         for kernels in [&any.f32, &any.bf16] {
             // What a chip has not, its launch reports.
             let _ = kernels[1].allow_shared(200 << 10);
         }
+        let sized = |kind: &str, chunks: usize| {
+            let [forward, back] = both(kind, &chunks.to_string())?;
+            let has_room = |&warps: &usize| back.allow_shared(warps * shared_of_warp(chunks)).is_ok();
+            let warps = [WARPS, WARPS / 2, WARPS / 4].into_iter().find(has_room).unwrap_or(1);
+            Ok(Both { forward, back, warps })
+        };
         let chunks = |kind: &str| if kind == "bf16" { &CHUNKS[..4] } else { &CHUNKS[..] };
-        let narrow =
-            Stored::load(|kind| chunks(kind).iter().map(|count| both(kind, count.to_string())).collect())?;
-        Ok(Kernels { narrow, any, parts: module.function("norm_parts")? })
+        let narrow = Stored::load(|kind| chunks(kind).iter().map(|&count| sized(kind, count)).collect())?;
+        Ok(Kernels { narrow, any })
     }
 }
 
@@ -51,10 +69,7 @@ struct Arguments {
     out: u64,
     dy: u64,
     dx: u64,
-    dweight: u64,
-    dbias: u64,
     partials: u64,
-    counter: u64,
     rows: u32,
     width: u32,
     accumulate: u32,
@@ -63,7 +78,7 @@ struct Arguments {
     constant: f32,
 }
 
-const _: () = assert!(size_of::<Arguments>() == 104);
+const _: () = assert!(size_of::<Arguments>() == 80);
 
 /// A norm of the rows of x `[rows, width]`.
 #[derive(Clone, Copy)]
@@ -89,19 +104,17 @@ pub(crate) struct NormGradients {
     pub dy: Span,
     /// The gradient of x, and whether it is added to.
     pub dx: (Span, bool),
-    /// Added to, or nothing.
-    pub dweight: Span,
-    pub dbias: Span,
-    /// As many bytes as [`Norm::scratch`] says.
-    pub scratch: Span,
-    /// 4 bytes of 0, which are 0 again afterwards.
-    pub counter: Span,
+    /// Where parts of the sums are left, `[parts, SUMS, width]`, or nothing.
+    pub partials: Span,
 }
 
 impl Norm {
-    /// Bytes that the way back needs.
-    pub fn scratch(&self) -> usize {
-        BLOCKS[0] * 2 * self.width * size_of::<f32>()
+    /// How many parts the way back leaves.
+    pub fn parts(&self, dy: Span, dx: Span) -> usize {
+        match self.in_registers(&[self.x, dy, dx]) {
+            Some(index) => self.rows.div_ceil(WARPS).min(BLOCKS[index]),
+            None => self.rows.min(BLOCKS[0]),
+        }
     }
 
     /// The address of as many numbers as x has.
@@ -144,8 +157,8 @@ impl Launcher<'_> {
         let work = Arguments { out: norm.place(self, out)?, ..norm.arguments(self)? };
         let (kernel, size) = match norm.in_registers(&[norm.x, out]) {
             Some(index) => {
-                let size = Size::new(norm.rows.div_ceil(8), [32, 8]);
-                (&kernels.narrow.of(norm.storage)[index][0], size)
+                let size = Size::new(norm.rows.div_ceil(WARPS).min(FORWARD[index]), [32, WARPS]);
+                (&kernels.narrow.of(norm.storage)[index].forward, size)
             }
             None => {
                 let size = Size::new(norm.rows, [256, 1]);
@@ -159,42 +172,27 @@ impl Launcher<'_> {
     /// The way back.
     pub(crate) fn norm_rows_back(&self, norm: &Norm, given: &NormGradients) -> Result<()> {
         let kernels = &self.training()?.norm;
-        let NormGradients { dy, dx, dweight, dbias, scratch, counter } = *given;
-        let vector = norm.width * size_of::<f32>();
+        let NormGradients { dy, dx, partials } = *given;
+        let parts = norm.parts(dy, dx.0);
         let work = Arguments {
             dy: norm.place(self, dy)?,
             dx: norm.place(self, dx.0)?,
             accumulate: u32::from(dx.1),
-            dweight: self.maybe(dweight, vector)?,
-            dbias: self.maybe(dbias, vector)?,
-            partials: 0,
-            counter: self.at(counter, size_of::<u32>())?,
+            partials: self.maybe(partials, parts * SUMS * norm.width * size_of::<f32>())?,
             ..norm.arguments(self)?
         };
-        let shared = if dweight.is_nothing() { 0 } else { 2 * norm.width * size_of::<f32>() };
         let (kernel, size) = match norm.in_registers(&[norm.x, dy, dx.0]) {
-            Some(index) if shared <= SHARED => {
-                let size = Size::new(norm.rows.div_ceil(8).min(BLOCKS[index]), [32, 8]).shared(shared);
-                (&kernels.narrow.of(norm.storage)[index][1], size)
+            Some(index) => {
+                let Both { back, warps, .. } = &kernels.narrow.of(norm.storage)[index];
+                let shared = warps * shared_of_warp(CHUNKS[index]);
+                (back, Size::new(parts, [32, *warps]).shared(shared))
             }
-            _ => {
-                let shared = 2 * norm.width * size_of::<f32>();
-                let size = Size::new(norm.rows.min(BLOCKS[0]), [256, 1]).shared(shared);
-                (&kernels.any.of(norm.storage)[1], size)
+            None => {
+                let shared = SUMS * norm.width * size_of::<f32>();
+                (&kernels.any.of(norm.storage)[1], Size::new(parts, [256, 1]).shared(shared))
             }
         };
-        let parts = size.blocks();
-        let has_many = !dweight.is_nothing() && parts * 2 * norm.width > FEW;
-        let partials = self.floats(scratch, parts * 2 * norm.width)?;
-        let work = Arguments { partials, counter: if has_many { 0 } else { work.counter }, ..work };
-        // SAFETY: as above; the scratch has a part for each block.
-        unsafe { self.launch(kernel, size, (work,)) }?;
-        if !has_many {
-            return Ok(());
-        }
-        let size = Size::new((2 * norm.width).div_ceil(32), [256, 1]);
-        let list = (partials, narrow(parts)?, narrow(norm.width)?, work.dweight, work.dbias);
-        // SAFETY: so many parts, which were just made.
-        unsafe { self.launch(&kernels.parts, size, list) }
+        // SAFETY: as above; there is a part for each block.
+        unsafe { self.launch(kernel, size, (work,)) }
     }
 }

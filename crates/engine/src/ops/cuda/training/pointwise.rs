@@ -1,13 +1,18 @@
 //! Number by number: activations, gates, dropout, sums.
 
+use super::sums::Division;
 use super::{Either, Launcher, Scalars, Storage, Stored, chunk, either, narrow};
 use crate::error::Result;
 use crate::ops::cuda::kernels::activation_number;
 use crate::ops::{Activation, dropout};
-use gpu::{Module, Size, Span};
+use gpu::{Function, Module, Size, Span};
+
+/// Blocks of a launch that also sums columns, about: as many as run at a time on the largest chips.
+const BLOCKS: usize = 396;
 
 pub(crate) struct Kernels {
     activation: Stored<Either>,
+    slope_and_sums: Stored<Function>,
     gate: Stored<Either>,
     dropout: Stored<Either>,
     times: Stored<Either>,
@@ -19,6 +24,7 @@ impl Kernels {
         let find = |name: &str| Stored::load(|kind| either(module, &format!("{kind}_{name}")));
         Ok(Kernels {
             activation: find("activation")?,
+            slope_and_sums: Stored::load(|kind| module.function(&format!("{kind}_slope_and_sums")))?,
             gate: find("gate")?,
             dropout: find("dropout")?,
             times: find("times")?,
@@ -27,7 +33,46 @@ impl Kernels {
     }
 }
 
+/// The way back through an activation, where the columns of what it gives are summed too.
+#[derive(Clone, Copy)]
+pub(crate) struct Slope {
+    pub storage: Storage,
+    pub activation: Activation,
+    /// `[rows, width]`, what the activation was given.
+    pub x: Span,
+    /// `[rows, width]`, the gradient of what it made, and then of x.
+    pub dy: Span,
+    pub rows: usize,
+    pub width: usize,
+}
+
+impl Slope {
+    /// How columns are divided; `None` where the kernel is not for such rows.
+    pub fn division(&self) -> Option<Division> {
+        let chunk = chunk(self.storage, self.width, &[self.x, self.dy]);
+        (chunk > 1).then(|| Division::new(self.rows, self.width, chunk, BLOCKS))
+    }
+}
+
 impl Launcher<'_> {
+    /// dy ·= f′(x), and parts `[splits, width]` of the sums of the columns of that.
+    pub(crate) fn slope_and_sums(&self, work: &Slope, division: Division, partials: Span) -> Result<()> {
+        let Slope { storage, activation, x, dy, rows, width } = *work;
+        let Division { tiles, splits, .. } = division;
+        let kernel = self.training()?.pointwise.slope_and_sums.of(storage);
+        let list = (
+            self.numbers(x, storage, rows * width)?,
+            self.numbers(dy, storage, rows * width)?,
+            self.floats(partials, splits * width)?,
+            narrow(rows)?,
+            narrow(width)?,
+            narrow(splits)?,
+            activation_number(activation),
+        );
+        // SAFETY: both have these rows, and there is a part for each split.
+        unsafe { self.launch(kernel, Size::new(tiles * splits, [32, 8]), list) }
+    }
+
     /// y = f(x), or y ·= f′(x) where `is_derivative`: both of `len` numbers.
     pub(crate) fn activate(
         &self,

@@ -45,7 +45,7 @@ pub(crate) struct Kernels {
     means_backward: Kernel,
     lasts: Kernel,
     lasts_backward: Kernel,
-    positions: [Function; 2],
+    pub(super) positions: [Function; 2],
 }
 
 impl Kernels {
@@ -317,80 +317,8 @@ pub(crate) fn pool_backward(
     unsafe { gpu.launch(kernel, Size::each(chunks), (work,)) }
 }
 
-/// Sums of three rows of a table, all `f32`.
-#[derive(Clone, Copy)]
-pub(crate) struct Positions {
-    /// `[entries, width]`: read forward; on the way back its gradient, which is added to.
-    pub table: Span,
-    /// `[length, 3]`, `u32`.
-    pub rows: Span,
-    /// `[length, 3]`, `f32`. A row with the weight 0 is not read.
-    pub weights: Span,
-    /// `[length, width]`: set forward; on the way back its gradient.
-    pub out: Span,
-    pub length: usize,
-    pub width: usize,
-}
-
-/// As `Positions` in kernels/rows.cu.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct PositionsWork {
-    table: u64,
-    rows: u64,
-    weights: u64,
-    out: u64,
-    length: u32,
-    width: u32,
-}
-
-impl Positions {
-    /// # Safety
-    ///
-    /// The table has the rows, but for those with the weight 0.
-    unsafe fn launch(&self, gpu: &Launcher, kernel: &Function) -> Result<()> {
-        let count = self.length * self.width;
-        narrow(count)?;
-        let work = PositionsWork {
-            table: gpu.at(self.table, 0)?,
-            rows: gpu.at(self.rows, 3 * self.length * size_of::<u32>())?,
-            weights: gpu.floats(self.weights, 3 * self.length)?,
-            out: gpu.floats(self.out, count)?,
-            length: narrow(self.length)?,
-            width: narrow(self.width)?,
-        };
-        // SAFETY: memory of these sizes, and rows that the table has, as the caller promises.
-        unsafe { gpu.launch(kernel, Size::each(count), (work,)) }
-    }
-}
-
-/// out = Σ weight·(row of the table).
-///
-/// # Safety
-///
-/// The table has the rows, but for those with the weight 0.
-pub(crate) unsafe fn position_rows(kernels: &Kernels, gpu: &Launcher, work: &Positions) -> Result<()> {
-    // SAFETY: as the caller promises.
-    unsafe { work.launch(gpu, &kernels.positions[0]) }
-}
-
-/// Adds to the table's gradient. Rows that several positions share are added to in no set order.
-///
-/// # Safety
-///
-/// The table has the rows, but for those with the weight 0.
-pub(crate) unsafe fn position_rows_backward(
-    kernels: &Kernels,
-    gpu: &Launcher,
-    work: &Positions,
-) -> Result<()> {
-    // SAFETY: as the caller promises.
-    unsafe { work.launch(gpu, &kernels.positions[1]) }
-}
-
 const _: () = assert!(size_of::<ColumnsWork>() == 48 && size_of::<CodesWork>() == 48);
 const _: () = assert!(size_of::<CodesBackwardWork>() == 48 && size_of::<TextsWork>() == 48);
-const _: () = assert!(size_of::<PositionsWork>() == 40);
 
 #[cfg(test)]
 mod tests;

@@ -30,6 +30,51 @@ __device__ void activation(const T *x, T *y, u64 chunks, u32 kind, u32 is_slope)
     }
 }
 
+// dy ·= f′(x), both [rows, width], and parts of the sums of its columns, as sums::columns leaves them: the gradient of the bias of
+// the layer that x came from, without reading dy once more.
+template <typename T, int KIND>
+__device__ void slope_and_sums_as(const T *x, T *dy, float *partials, u32 rows, u32 width, u32 splits) {
+    constexpr int COUNT = Wide<T>::COUNT, MORE = 4;
+    u32 tile = blockIdx.x / splits, split = blockIdx.x % splits;
+    u32 first = tile * 32 * COUNT, column = first + threadIdx.x * COUNT, step = splits * 8;
+    float sum[COUNT] = {};
+    if (column < width) {
+        for (u32 row = split * 8 + threadIdx.y; row < rows; row += MORE * step) {
+            Wide<T> from[MORE], to[MORE];
+#pragma unroll
+            for (u32 more = 0; more < MORE; more++) {
+                if (row + more * step >= rows) continue;
+                u64 at = (u64)(row + more * step) * width + column;
+                from[more] = *(const Wide<T> *)(x + at), to[more] = *(const Wide<T> *)(dy + at);
+            }
+#pragma unroll
+            for (u32 more = 0; more < MORE; more++) {
+                if (row + more * step >= rows) continue;
+#pragma unroll
+                for (int i = 0; i < COUNT; i++) {
+                    float slope = widen(to[more].x[i]) * activate<T, KIND>(widen(from[more].x[i])).slope;
+                    sum[i] += slope;
+                    narrow(slope, to[more].x[i]);
+                }
+                *(Wide<T> *)(dy + (u64)(row + more * step) * width + column) = to[more];
+            }
+        }
+    }
+    sums::leave_part<COUNT>(sum, first, min((u32)(32 * COUNT), width - first), partials + (u64)split * width);
+}
+
+template <typename T>
+__device__ void slope_and_sums(const T *x, T *dy, float *partials, u32 rows, u32 width, u32 splits, u32 kind) {
+    switch (kind) {
+    case GELU: return slope_and_sums_as<T, GELU>(x, dy, partials, rows, width, splits);
+    case GELU_TANH: return slope_and_sums_as<T, GELU_TANH>(x, dy, partials, rows, width, splits);
+    case RELU: return slope_and_sums_as<T, RELU>(x, dy, partials, rows, width, splits);
+    case SILU: return slope_and_sums_as<T, SILU>(x, dy, partials, rows, width, splits);
+    case TANH: return slope_and_sums_as<T, TANH>(x, dy, partials, rows, width, splits);
+    default: return slope_and_sums_as<T, IDENTITY>(x, dy, partials, rows, width, splits);
+    }
+}
+
 // out [rows, row] = activation(gate)·up, x [rows, 2, row] being both; or dx of x from dy.
 template <typename T, typename Chunk, int COUNT, int KIND>
 __device__ void gate_as(const T *x, T *out, const T *dy, T *dx, u64 chunks, u32 row) {
@@ -128,6 +173,13 @@ template <typename T, typename Chunk, int COUNT> __device__ void sum(const T *a,
     extern "C" __global__ void name##_sum##end(const T *a, const T *b, T *out, u64 chunks) {                           \
         pointwise::sum<T, Chunk, COUNT>(a, b, out, chunks);                                                            \
     }
+#define SLOPE_AND_SUMS(name, T)                                                                                        \
+    extern "C" __global__ void __launch_bounds__(256) name##_slope_and_sums(                                           \
+        const T *x, T *dy, float *partials, u32 rows, u32 width, u32 splits, u32 kind) {                               \
+        pointwise::slope_and_sums<T>(x, dy, partials, rows, width, splits, kind);                                      \
+    }
+SLOPE_AND_SUMS(f32, float)
+SLOPE_AND_SUMS(bf16, bf16)
 #define POINTWISE(name, T)                                                                                             \
     POINTWISE_AS(name, T, , T, 1)                                                                                      \
     POINTWISE_AS(name, T, _wide, Wide<T>, Wide<T>::COUNT)

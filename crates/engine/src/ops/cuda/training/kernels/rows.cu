@@ -240,7 +240,9 @@ template <typename T, int COUNT> __device__ void lasts_backward(const Texts &wor
 
 struct Positions {
     float *table;          // [entries, width]: read forward; its gradient, added to, on the way back
-    const u32 *rows;       // [length, 3]
+    const u32 *rows;       // [length, 3]; of the way forward
+    const u32 *order;      // [length, 3]: places in `weights`, those first whose row is the first; of the way back
+    const u32 *starts;     // [entries + 1]: where the places of each row begin; of the way back
     const float *weights;  // [length, 3]; a row with the weight 0 is left out
     float *out;            // [length, width]: set forward; its gradient on the way back
     u32 length;
@@ -259,15 +261,18 @@ __device__ inline void positions_forward(const Positions &work) {
     work.out[index] = sum;
 }
 
+// A block a row of the table: what comes back to it in the order of the tokens.
 __device__ inline void positions_backward(const Positions &work) {
-    u32 index = thread_index();
-    if (index >= work.length * work.width) return;
-    u32 token = index / work.width, column = index % work.width;
-    for (u32 term = 3 * token; term < 3 * token + 3; term++) {
-        float weight = work.weights[term];
-        if (weight != 0) {
-            atomicAdd(work.table + ((u64)work.rows[term] * work.width + column), weight * work.out[index]);
+    u32 row = blockIdx.x, first = work.starts[row], end = work.starts[row + 1];
+    if (first == end) return;
+    for (u32 column = threadIdx.x; column < work.width; column += blockDim.x) {
+        float sum = 0;
+#pragma unroll 4
+        for (u32 index = first; index < end; index++) {
+            u32 place = work.order[index];
+            sum += work.weights[place] * work.out[(u64)(place / 3) * work.width + column];
         }
+        work.table[(u64)row * work.width + column] += sum;
     }
 }
 

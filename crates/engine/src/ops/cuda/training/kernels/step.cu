@@ -27,20 +27,6 @@ __device__ inline bool keeps(u64 key, u64 index, u32 threshold) {
 }  // namespace chance
 
 namespace sums {
-// Whether this block is the last of `blocks` that comes here; then it sees what all others have written before. The
-// counter is 0 before and after.
-__device__ inline bool is_last(u32 *counter, u32 blocks) {
-    __shared__ u32 before;
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0 && threadIdx.y == 0) before = atomicAdd(counter, 1);
-    __syncthreads();
-    if (before != blocks - 1) return false;
-    if (threadIdx.x == 0 && threadIdx.y == 0) *counter = 0;
-    __threadfence();
-    return true;
-}
-
 // A sum of every `down`-th part from `first` on, of one number or of four next to each other, several under way at a time.
 template <typename Chunk, int COUNT>
 __device__ inline void sum_of_parts(const float *partials, u32 first, u32 down, u32 parts, u32 step, float (&sum)[COUNT]) {
@@ -94,11 +80,24 @@ __device__ inline void add_parts(const float *partials, u32 parts, u32 step, u32
     else add_parts_by<float, 1>(partials, parts, step, count, out);
 }
 
-// out [width] += the sums of the columns of x [rows, width]. A block of 32 × 8 threads has 32 chunks of columns and every
-// `splits`-th group of 8 rows.
-template <typename T, typename Chunk, int COUNT>
-__device__ void columns(const T *x, float *out, float *partials, u32 *counters, u32 rows, u32 width, u32 splits) {
+// Columns [first, first + count) of the sums that a block of 32 × 8 threads has found of its rows, COUNT neighbouring ones a lane: the
+// block's part of them.
+template <int COUNT> __device__ inline void leave_part(const float (&sum)[COUNT], u32 first, u32 count, float *part) {
     __shared__ float shared[8][32 * COUNT + 1];
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) shared[threadIdx.y][threadIdx.x * COUNT + i] = sum[i];
+    __syncthreads();
+    for (u32 i = threadIdx.y * 32 + threadIdx.x; i < count; i += 256) {
+        float all = 0;
+        for (int row = 0; row < 8; row++) all += shared[row][i];
+        part[first + i] = all;
+    }
+}
+
+// partials [splits, width] = parts of the sums of the columns of x [rows, width]. A block of 32 × 8 threads has 32 chunks of columns
+// and every `splits`-th group of 8 rows.
+template <typename T, typename Chunk, int COUNT>
+__device__ void columns(const T *x, float *partials, u32 rows, u32 width, u32 splits) {
     u32 tile = blockIdx.x / splits, split = blockIdx.x % splits;
     u32 first = tile * 32 * COUNT, column = first + threadIdx.x * COUNT;
     float sum[COUNT] = {};
@@ -124,30 +123,34 @@ __device__ void columns(const T *x, float *out, float *partials, u32 *counters, 
             for (int i = 0; i < COUNT; i++) sum[i] += widen(numbers[i]);
         }
     }
-#pragma unroll
-    for (int i = 0; i < COUNT; i++) shared[threadIdx.y][threadIdx.x * COUNT + i] = sum[i];
-    __syncthreads();
-    u32 count = min((u32)(32 * COUNT), width - first), thread = threadIdx.y * 32 + threadIdx.x;
-    for (u32 i = thread; i < count; i += 256) {
-        float all = 0;
-        for (int row = 0; row < 8; row++) all += shared[row][i];
-        if (splits == 1) out[first + i] += all;
-        else partials[(u64)split * width + first + i] = all;
-    }
-    if (splits > 1 && is_last(counters + tile, splits)) {
-        add_parts(partials + first, splits, width, count, out + first);
-    }
+    leave_part<COUNT>(sum, first, min((u32)(32 * COUNT), width - first), partials + (u64)split * width);
 }
+
+// Parts of sums that many blocks have left, and where their sum goes: as in training/sums.rs.
+struct Parts {
+    const float *partials;  // the first part
+    float *out;             // [count], added to
+    u32 parts;
+    u32 step;               // from part to part
+    u32 count;              // numbers of a part: at most 32
+    u32 unused;
+};
 }  // namespace sums
 
 #define COLUMNS(name, T)                                                                                               \
     extern "C" __global__ void __launch_bounds__(256) name##_columns(                                                  \
-        const T *x, float *out, float *partials, u32 *counters, u32 rows, u32 width, u32 splits) {                     \
-        sums::columns<T, T, 1>(x, out, partials, counters, rows, width, splits);                                       \
+        const T *x, float *partials, u32 rows, u32 width, u32 splits) {                                                \
+        sums::columns<T, T, 1>(x, partials, rows, width, splits);                                                      \
     }                                                                                                                  \
     extern "C" __global__ void __launch_bounds__(256) name##_columns_wide(                                             \
-        const T *x, float *out, float *partials, u32 *counters, u32 rows, u32 width, u32 splits) {                     \
-        sums::columns<T, Wide<T>, Wide<T>::COUNT>(x, out, partials, counters, rows, width, splits);                    \
+        const T *x, float *partials, u32 rows, u32 width, u32 splits) {                                                \
+        sums::columns<T, Wide<T>, Wide<T>::COUNT>(x, partials, rows, width, splits);                                   \
     }
 COLUMNS(f32, float)
 COLUMNS(bf16, bf16)
+
+// What all parts come to, a block an entry of the table.
+extern "C" __global__ void __launch_bounds__(256) sum_parts(const sums::Parts *table) {
+    sums::Parts work = table[blockIdx.x];
+    sums::add_parts(work.partials, work.parts, work.step, work.count, work.out);
+}

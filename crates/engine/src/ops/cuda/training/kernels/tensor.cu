@@ -1,8 +1,15 @@
-// ---- Attention for training, in bf16 on tensor cores: forward -------------------------------------------------------
+// ---- Attention for training, in bf16 and TF32 on tensor cores: forward ----------------------------------------------
 //
-// Scores, softmax and sums are f32; weights, and on the way back the gradients of scores, are rounded to bf16 for their
-// products. Everything is done in tiles of 64 keys or queries by blocks of four warps, and a warp has 16 rows of a tile,
-// or 16·M. `TERMS` is whether there may be biases by distance and dropout: without them no code is there for them.
+// `Number` is how tokens' numbers are stored: bf16, or f32 that is rounded to TF32 for products. Scores, softmax and sums are
+// f32; weights, and on the way back the gradients of scores, are rounded for their products too. Everything is done in tiles of 64
+// keys or queries by blocks of four warps, and a warp has 16 rows of a tile, or 16·M. `TERMS` is whether there may be biases
+// by distance and dropout: without them no code is there for them.
+
+#ifdef TENSOR_TF32
+typedef float Number;
+#else
+typedef bf16 Number;
+#endif
 
 namespace tensor {
 
@@ -13,17 +20,17 @@ struct Scalars {
 
 // As in tensor.rs.
 struct Work {
-    const bf16 *joined;       // [batch · length, width]: queries, keys and values side by side
-    bf16 *out;                // [batch · length, heads · head_dim]
+    const Number *joined;          // [batch · length, width]: queries, keys and values side by side
+    Number *out;                   // [batch · length, heads · head_dim]
     float *lse;               // [batch · length, heads]
     const u64 *mask;          // [batch, words]
     const Scalars *scalars;
     const float *bias;        // [heads, rows] or null
     const u32 *index;         // [2 · length − 1]: the row of each distance
-    const bf16 *out_slope;    // as out
-    bf16 *joined_slope;       // as joined
+    const Number *out_slope;       // as out
+    Number *joined_slope;          // as joined
     float *bias_slope;        // as bias, or null
-    float2 *statistics;       // [batch, heads, blocks · 64]
+    float2 *statistics;       // [batch, heads, words · 64]
     u64 site;
     u32 length, heads, key_heads, head_dim;
     u32 words;                // ⌈length / 64⌉
@@ -153,103 +160,39 @@ template <int QUERIES> struct Biases {
     }
 };
 
-// ---- Products -------------------------------------------------------------------------------------------------------
-
-// 16 rows of a tile as the left factor of products.
-template <int D> __device__ inline void load(u32 (&a)[D / 16][4], u32 tile, u32 first) {
-#pragma unroll
-    for (int d = 0; d < D / 16; d++) {
-        fragments(a[d], tile + chunk_at<D>(first + threadIdx.x % 16, 2 * d + threadIdx.x % 32 / 16));
-    }
-}
-
-// sums [16·M, COLUMNS] += a [16·M, D] · b [COLUMNS, D]ᵀ for rows b of a tile.
-template <int D, int COLUMNS, int M>
-__device__ inline void add_dots(float (&sums)[M][COLUMNS / 8][4], const u32 (&a)[M][D / 16][4], u32 tile, u32 first) {
-    u32 lane = threadIdx.x % 32;
-#pragma unroll
-    for (int d = 0; d < D / 16; d++) {
-#pragma unroll
-        for (int n = 0; n < COLUMNS / 16; n++) {
-            u32 b[4];
-            fragments(b, tile + chunk_at<D>(first + n * 16 + lane % 8 + lane / 16 * 8, 2 * d + lane / 8 % 2));
-#pragma unroll
-            for (int m = 0; m < M; m++) {
-                multiply(sums[m][2 * n], a[m][d], b[0], b[1]);
-                multiply(sums[m][2 * n + 1], a[m][d], b[2], b[3]);
-            }
-        }
-    }
-}
-
-// Sums [16, 16] as the left factor of a product.
-__device__ inline void to_factor(u32 (&a)[4], const float (&left)[4], const float (&right)[4]) {
-    a[0] = pack(left[0], left[1]);
-    a[1] = pack(left[2], left[3]);
-    a[2] = pack(right[0], right[1]);
-    a[3] = pack(right[2], right[3]);
-}
-
-// sums [16·M, D] += a [16·M, 16] · b [16, D] for rows b of a tile.
-template <int D, int M> __device__ inline void add_rows(float (&sums)[M][D / 8][4], const u32 (&a)[M][4], u32 tile, u32 first) {
-    u32 lane = threadIdx.x % 32;
-#pragma unroll
-    for (int n = 0; n < D / 16; n++) {
-        u32 b[4];
-        fragments_turned(b, tile + chunk_at<D>(first + lane % 16, 2 * n + lane / 16));
-#pragma unroll
-        for (int m = 0; m < M; m++) {
-            multiply(sums[m][2 * n], a[m], b[0], b[1]);
-            multiply(sums[m][2 * n + 1], a[m], b[2], b[3]);
-        }
-    }
-}
-
-// Writes 16 rows, each times the factor of its half, of which some are there, through memory [16, D] of the warp's own.
-// What has the factor 0 is 0, even if it is no number.
-template <int D>
-__device__ inline void store(bf16 *to, u64 step, u32 rows, u32 width, const float (&sums)[D / 8][4], const float (&factor)[2], u8 *memory) {
-    u32 lane = threadIdx.x % 32;
-    __syncwarp();
-#pragma unroll
-    for (int n = 0; n < D / 8; n++) {
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            float low = sums[n][2 * half] * factor[half], high = sums[n][2 * half + 1] * factor[half];
-            u32 both = factor[half] == 0 ? 0 : pack(low, high);
-            *(u32 *)(memory + chunk_at<D>(half * 8 + lane / 4, n) + lane % 4 * 4) = both;
-        }
-    }
-    __syncwarp();
-#pragma unroll
-    for (u32 i = lane; i < 16 * (D / 8); i += 32) {
-        u32 row = i / (D / 8), chunk = i % (D / 8);
-        if (row < rows && chunk * 8 < width) *(uint4 *)(to + row * step + chunk * 8) = *(uint4 *)(memory + chunk_at<D>(row, chunk));
-    }
-}
-
 // ---- Forward --------------------------------------------------------------------------------------------------------
 
-// 64·M queries of a head, whose fragments stay in registers. Two tiles of keys and values are under way at a time.
+// 64·M queries of a head, whose fragments stay in registers. Two tiles of keys and values are under way at a time. In TF32, whose
+// tiles are twice as large, queries come and go before the keys, through the same memory: more blocks are on a multiprocessor.
 template <int D, int M, bool TERMS> __device__ void forward(const Work &work) {
     constexpr int QUERIES = TILE * M;
-    constexpr u32 BYTES = TILE * D * 2;
+    constexpr u32 BYTES = TILE * D * sizeof(Number);
+    constexpr bool IS_SHARED = sizeof(Number) == 4;
     extern __shared__ __align__(128) u8 memory[];
-    u32 q_tile = shared_address(memory), kv_tiles = q_tile + M * BYTES;
-    float *biases = (float *)(memory + (M + 4) * BYTES);  // [2, QUERIES + 64]
+    u32 q_tile = shared_address(memory), kv_tiles = q_tile + (IS_SHARED ? 0 : M * BYTES);
+    float *biases = (float *)(memory + (IS_SHARED ? 4 : M + 4) * BYTES);  // [2, QUERIES + 64]
     Place place = place_of(work, work.heads, QUERIES);
     // The last queries see the most: they come first.
     if (work.is_causal) place.first = (work.blocks - 1) * QUERIES - place.first;
     u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, dim = work.head_dim, key_head = key_head_of(work, place.head);
-    const bf16 *tokens = work.joined + row_at(work, place.sequence, 0);
+    const Number *tokens = work.joined + row_at(work, place.sequence, 0);
     u32 count = min((u32)QUERIES, work.length - place.first), tiles = tiles_of(work, place.sequence, place.first + count);
     auto begin_tile = [&](u32 tile) {
         u32 start = tile * TILE, rows = min((u32)TILE, work.length - start), to = kv_tiles + tile % 2 * 2 * BYTES;
-        const bf16 *from = tokens + (u64)start * work.width;
-        begin<D, TILE>(to, from + keys_at(work, key_head), work.width, rows, dim);
-        begin<D, TILE>(to + BYTES, from + values_at(work, key_head), work.width, rows, dim);
+        const Number *from = tokens + (u64)start * work.width;
+        begin<Number, D, TILE>(to, from + keys_at(work, key_head), work.width, rows, dim);
+        begin<Number, D, TILE>(to + BYTES, from + values_at(work, key_head), work.width, rows, dim);
     };
-    begin<D, QUERIES>(q_tile, tokens + (u64)place.first * work.width + queries_at(work, place.head), work.width, count, dim);
+    Held<Number, D, M> q;
+    begin<Number, D, QUERIES>(q_tile, tokens + (u64)place.first * work.width + queries_at(work, place.head), work.width, count, dim);
+    if (IS_SHARED) {
+        commit();
+        wait<0>();
+        settle<Number, D, QUERIES>(q_tile);
+        __syncthreads();
+        q.load(q_tile, warp * M * 16);
+        __syncthreads();
+    }
     if (tiles > 0) begin_tile(0);
     commit();
     Biases<QUERIES> next;
@@ -262,7 +205,6 @@ template <int D, int M, bool TERMS> __device__ void forward(const Work &work) {
         }
     }
 
-    u32 q[M][D / 16][4];
     float out[M][D / 8][4] = {};
     // Of the two rows of each fragment that a lane has numbers of. Scores times `scale` are powers of 2.
     float largest[M][2], total[M][2] = {}, log2_scale = work.scale * LOG2_E, scale = TERMS ? 1 : log2_scale;
@@ -276,14 +218,12 @@ template <int D, int M, bool TERMS> __device__ void forward(const Work &work) {
         commit();
         if (TERMS && work.bias && is_more) next.fetch(work, place.head, place.first, (tile + 1) * TILE);
         wait<1>();
-        __syncthreads();
-        if (tile == 0) {
-#pragma unroll
-            for (int m = 0; m < M; m++) load<D>(q[m], q_tile, (warp * M + m) * 16);
-        }
         u32 k_tile = kv_tiles + tile % 2 * 2 * BYTES, v_tile = k_tile + BYTES;
+        settle<Number, D, 2 * TILE>(k_tile);
+        __syncthreads();
+        if (!IS_SHARED && tile == 0) q.load(q_tile, warp * M * 16);
         float s[M][TILE / 8][4] = {};
-        add_dots<D, TILE, M>(s, q, k_tile, 0);
+        add_dots<Number, D, TILE, M>(s, q, k_tile, 0);
 
         Terms terms;
         if (TERMS) {
@@ -320,7 +260,7 @@ template <int D, int M, bool TERMS> __device__ void forward(const Work &work) {
         for (int m = 0; m < M; m++) {
 #pragma unroll
             for (int half = 0; half < 2; half++) {
-                soften(s[m], half, scale, largest[m][half], total[m][half], out[m]);
+                soften<Number>(s[m], half, scale, largest[m][half], total[m][half], out[m]);
                 if (TERMS && terms.threshold) {
                     u32 row = (warp * M + m) * 16 + half * 8 + lane / 4;
                     u64 counter = terms.counter + row * terms.step + lane % 4 * 2 * GAMMA;
@@ -334,12 +274,7 @@ template <int D, int M, bool TERMS> __device__ void forward(const Work &work) {
         }
 
 #pragma unroll
-        for (int key = 0; key < TILE / 16; key++) {
-            u32 weights[M][4];
-#pragma unroll
-            for (int m = 0; m < M; m++) to_factor(weights[m], s[m][2 * key], s[m][2 * key + 1]);
-            add_rows<D, M>(out, weights, v_tile, key * 16);
-        }
+        for (int key = 0; key < TILE / 16; key++) add_rows<Number, D, M>(out, s, 2 * key, v_tile, key * 16);
         if (TERMS && work.bias && is_more) next.put(biases + (tile + 1) % 2 * (QUERIES + TILE));
         // The next turn of the loop copies over this tile.
         __syncthreads();
@@ -363,8 +298,8 @@ template <int D, int M, bool TERMS> __device__ void forward(const Work &work) {
             }
         }
         if (first >= count) continue;
-        bf16 *to = work.out + out_at(work, place.sequence, place.first + first, place.head);
-        store<D>(to, work.heads * dim, count - first, dim, out[m], factor, memory + first * D * 2);
+        Number *to = work.out + out_at(work, place.sequence, place.first + first, place.head);
+        store<Number, D>(to, work.heads * dim, count - first, dim, out[m], factor, q_tile + first * D * sizeof(Number));
     }
 }
 
@@ -373,10 +308,15 @@ template <int D, int M, bool TERMS> __device__ void forward(const Work &work) {
     extern "C" __global__ void __launch_bounds__(128, BLOCKS) tensor_forward_##name(const __grid_constant__ Work work) { \
         forward<D, M, TERMS>(work);                                                                                     \
     }
+#ifdef TENSOR_TF32
+FORWARD(32, 1, false, 4, 32)
+FORWARD(64, 1, false, 3, 64)
+#else
 FORWARD(32, 1, false, 5, 32)
+FORWARD(64, 1, false, 4, 64)
+#endif
 FORWARD(32, 1, true, 4, 32_terms)
 FORWARD(32, 2, false, 0, 32_double)
-FORWARD(64, 1, false, 4, 64)
 FORWARD(64, 1, true, 3, 64_terms)
 FORWARD(64, 2, false, 0, 64_double)
 FORWARD(128, 1, false, 0, 128)

@@ -2,7 +2,6 @@
 
 use super::super::check::{Gpu, STORAGES, close, done, gpu, mask, numbers, words};
 use super::*;
-use crate::ops::embedding::Combination;
 use crate::ops::pass;
 
 fn kernels(gpu: &Gpu) -> &Kernels {
@@ -121,37 +120,4 @@ fn a_text_has_one_vector() {
             }
         }
     }
-}
-
-#[test]
-fn positions_are_sums_of_rows() {
-    let Some(gpu) = gpu() else { return };
-    let (kernels, launcher) = (kernels(gpu), &gpu.launcher());
-    let (length, width, entries) = (70, 33, 9);
-    let table = numbers(Arithmetic::F32, 1, entries * width);
-    let mut weights = numbers(Arithmetic::F32, 2, 3 * length);
-    let mut rows: Vec<u32> = (0..3 * length as u32).map(|index| index * 5 % entries as u32).collect();
-    // A row that is not there has no weight.
-    (weights[4], rows[4]) = (0.0, u32::MAX);
-    let combination = Combination { rows: &rows, weights: &weights, terms: 3 };
-    let mut expected = vec![0.0; length * width];
-    combination.forward(&table, width, &mut expected, false);
-    let (there, out) = (gpu.put(&table), gpu.put(&vec![9f32; length * width]));
-    let (rows_there, weights_there) = (gpu.put(&rows), gpu.put(&weights));
-    let work = Positions {
-        table: there.span(),
-        rows: rows_there.span(),
-        weights: weights_there.span(),
-        out: out.span(),
-        length,
-        width,
-    };
-    // SAFETY: rows below the number of entries, but for the one without weight.
-    done(unsafe { position_rows(kernels, launcher, &work) });
-    close("positions", Arithmetic::F32, &gpu.get(&out, expected.len()), &expected, 8.0);
-    let mut sums = table.clone();
-    combination.backward(&expected, width, &mut sums);
-    // SAFETY: as above.
-    done(unsafe { position_rows_backward(kernels, launcher, &work) });
-    close("their gradient", Arithmetic::F32, &gpu.get(&there, sums.len()), &sums, 64.0);
 }

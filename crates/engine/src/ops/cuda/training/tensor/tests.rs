@@ -1,24 +1,43 @@
-//! The kernels against the CPU's attention, on inputs that `bf16` holds.
+//! The kernels against the CPU's attention, and cuDNN's: in `bf16` on inputs that it holds, in TF32 on any `f32`.
 
+use super::super::Masks;
 use super::super::attention::Rows;
-use super::super::check::{Gpu, done, gpu, plain_attention, words};
+use super::super::check::{Gpu, done, gpu, numbers, plain_attention, words};
+use super::super::fused::Fused;
 use super::*;
 use crate::attention::softmax::{Heads, Mask, Reach, Shape};
 use crate::attention::{self, Bias, Dropout, Place, TermGradients, Terms, Workspace};
 use crate::ops::check::list;
 use gpu::Span;
-use half::bf16;
+
+/// What there are kernels for.
+const BOTH: [Arithmetic; 2] = [Arithmetic::Bf16, Arithmetic::Tf32];
 
 /// Sizes and settings of a case: batch, length, heads, key heads, features.
 #[derive(Clone, Copy, Debug)]
-struct Case {
-    sizes: [usize; 5],
-    is_causal: bool,
-    has_holes: bool,
+pub(in super::super) struct Case {
+    pub arithmetic: Arithmetic,
+    pub sizes: [usize; 5],
+    pub is_causal: bool,
+    pub window: Option<usize>,
+    pub has_holes: bool,
+    /// How many tokens of each sequence are there, if not all.
+    pub counts: &'static [usize],
     /// Rows of the biases, if there are any.
-    bias: Option<usize>,
-    dropout: f64,
-    is_training: bool,
+    pub bias: Option<usize>,
+    pub dropout: f64,
+    pub is_training: bool,
+}
+
+/// What computes an attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum By {
+    Kernels,
+    Cudnn,
+    /// The same with sums that have no order.
+    Unordered,
+    /// cuDNN forward, the kernels back.
+    Both,
 }
 
 /// Results, logarithms, and the gradients of the joined inputs and of the biases.
@@ -44,12 +63,13 @@ const BEFORE: f32 = 0.5;
 impl Inputs {
     fn new(case: Case) -> Inputs {
         let [batch, length, heads, key_heads, dim] = case.sizes;
-        let short = |seed, len| -> Vec<f32> {
-            list::<f32>(seed, len).into_iter().map(|x| bf16::from_f32(x).to_f32()).collect()
-        };
+        let short = |seed, len| numbers(case.arithmetic, seed, len);
         let rows = case.bias.unwrap_or(0);
         // The first sequence is empty where there are several.
-        let is_there = |at: usize| !case.has_holes || (at % 3 != 1 && (batch == 1 || at >= length));
+        let is_there = |at: usize| match case.counts.get(at / length) {
+            Some(&count) => at % length < count,
+            None => !case.has_holes || (at % 3 != 1 && (batch == 1 || at >= length)),
+        };
         let row = |entry: usize| (entry + rows / 2).saturating_sub(length - 1).min(rows.max(1) - 1) as u32;
         Inputs {
             case,
@@ -77,7 +97,7 @@ impl Inputs {
             mask: Mask {
                 keys: Some(&self.mask),
                 reach: if self.case.is_causal { Reach::Causal } else { Reach::All },
-                window: None,
+                window: self.case.window,
                 chunks: None,
                 beyond: None,
             },
@@ -101,15 +121,14 @@ impl Inputs {
         Given { out, lse, joined, bias: dbias }
     }
 
-    fn on(&self, gpu: &Gpu) -> Given {
-        let [batch, length, heads, key_heads, head_dim] = self.case.sizes;
+    fn on(&self, gpu: &Gpu, by: By) -> Given {
+        let Case { arithmetic, sizes: [batch, length, heads, key_heads, head_dim], .. } = self.case;
         let scalars = gpu.put(&[5u64, 2, u64::from(self.case.is_training), 0]);
         let (mask, index, bias) =
             (gpu.put(&words(&self.mask, length)), gpu.put(&self.index), gpu.put(&self.bias));
-        let (joined, dout) =
-            (gpu.store(Arithmetic::Bf16, &self.joined), gpu.store(Arithmetic::Bf16, &self.dout));
+        let (joined, dout) = (gpu.store(arithmetic, &self.joined), gpu.store(arithmetic, &self.dout));
         let (out, lse) = (
-            gpu.store(Arithmetic::Bf16, &vec![9.0; self.dout.len()]),
+            gpu.store(arithmetic, &vec![9.0; self.dout.len()]),
             gpu.put(&vec![9f32; batch * length * heads]),
         );
         let rows = |rows| Rows { values: bias.span(), rows, heads, index: index.span() };
@@ -120,7 +139,7 @@ impl Inputs {
             key_heads,
             head_dim,
             is_causal: self.case.is_causal,
-            window: None,
+            window: self.case.window,
             scale: (1.0 / (head_dim as f64).sqrt()) as f32,
             joined: joined.span(),
             out: out.span(),
@@ -130,13 +149,25 @@ impl Inputs {
             dropout: self.case.dropout,
             site: 9,
             bias: self.case.bias.map(rows),
-            ..plain_attention(Arithmetic::Bf16)
+            ..plain_attention(arithmetic)
         };
-        let scratch = gpu.put(&vec![0xFFu8; scratch(&attention)]);
-        let (djoined, dbias) = (
-            gpu.store(Arithmetic::Bf16, &vec![9.0; self.joined.len()]),
-            gpu.put(&vec![BEFORE; self.bias.len()]),
-        );
+        let all = gpu.put(&vec![length as u32; batch]);
+        let counts =
+            self.mask.chunks(length).map(|text| text.iter().filter(|&&is_there| is_there).count() as u32);
+        let counts = gpu.put(&counts.collect::<Vec<_>>());
+        let fused = (by != By::Kernels).then(|| {
+            Fused::whatever_length(gpu.cuda(), &attention, [all.span(), counts.span()])
+                .expect("cuDNN has a plan")
+        });
+        let fused = fused.map(|fused| match by {
+            By::Unordered => fused.unordered(),
+            By::Both => fused.without_backward(),
+            _ => fused,
+        });
+        let bytes = scratch(&attention).max(fused.map_or(0, |fused| fused.scratch(gpu.cuda())));
+        let scratch = gpu.put(&vec![0xFFu8; bytes]);
+        let (djoined, dbias) =
+            (gpu.store(arithmetic, &vec![9.0; self.joined.len()]), gpu.put(&vec![BEFORE; self.bias.len()]));
         let gradients = Gradients {
             out: dout.span(),
             joined: djoined.span(),
@@ -144,26 +175,40 @@ impl Inputs {
             scratch: scratch.span(),
             ..Gradients::default()
         };
-        let kernels = gpu.kernels().tensor().unwrap();
+        let kernels = gpu.kernels().tensor(arithmetic).unwrap();
+        let launcher = gpu.launcher().with_masks(Masks::of(&self.mask, length));
+        let [is_forth, is_back] = match fused {
+            Some(fused) => [
+                fused.forward(&launcher, &attention, scratch.span()).unwrap(),
+                fused.backward(&launcher, &attention, &gradients).unwrap(),
+            ],
+            None => [false; 2],
+        };
+        assert_eq!([is_forth, is_back], [by != By::Kernels, ![By::Kernels, By::Both].contains(&by)]);
         // SAFETY: indices below the number of rows.
         unsafe {
-            done(forward(kernels, &gpu.launcher(), &attention));
-            done(backward(kernels, &gpu.launcher(), &attention, &gradients));
+            if !is_forth {
+                done(forward(kernels, &launcher, &attention));
+            }
+            if !is_back {
+                done(backward(kernels, &launcher, &attention, &gradients));
+            }
         }
         Given {
-            out: gpu.fetch(Arithmetic::Bf16, &out, self.dout.len()),
+            out: gpu.fetch(arithmetic, &out, self.dout.len()),
             lse: gpu.get(&lse, batch * length * heads),
-            joined: gpu.fetch(Arithmetic::Bf16, &djoined, self.joined.len()),
+            joined: gpu.fetch(arithmetic, &djoined, self.joined.len()),
             bias: gpu.get(&dbias, self.bias.len()),
         }
     }
 }
 
-/// Within `units` of rounding to `bf16`, of the largest number, or of `least` where all are smaller.
+/// Within `units` of rounding in the case's arithmetic, of the largest number, or of `least` where all are smaller.
 fn close(what: &str, case: Case, got: &[f32], expected: &[f32], units: f32, least: f32) {
     assert_eq!(got.len(), expected.len(), "{what}");
     let largest = expected.iter().filter(|x| x.is_finite()).fold(least, |a, b| a.max(b.abs()));
-    let bound = units / 256.0 * largest;
+    let rounding = if case.arithmetic == Arithmetic::Bf16 { 1.0 / 256.0 } else { 1.0 / 2048.0 };
+    let bound = units * rounding * largest;
     for (index, (&a, &b)) in got.iter().zip(expected).enumerate() {
         let is_close = a == b || (a - b).abs() <= bound;
         assert!(is_close, "{what} of {case:?} at {index} of {}: {a} but {b}, bound {bound}", got.len());
@@ -171,44 +216,68 @@ fn close(what: &str, case: Case, got: &[f32], expected: &[f32], units: f32, leas
 }
 
 fn check(gpu: &Gpu, case: Case) {
+    check_by(gpu, case, By::Kernels);
+}
+
+pub(in super::super) fn check_by(gpu: &Gpu, case: Case, by: By) {
     let inputs = Inputs::new(case);
-    let (got, expected) = (inputs.on(gpu), inputs.on_processor());
-    // Weights are rounded, and so are results: two units. Logarithms are f32, from exponentials of some 22 bits.
-    close("out", case, &got.out, &expected.out, 2.0, 0.1);
-    close("lse", case, &got.lse, &expected.lse, 0.005, 1.0);
+    let (got, expected) = (inputs.on(gpu, by), inputs.on_processor());
+    // Weights are rounded, and so are results: two units. Logarithms are f32, from exponentials of some 22 bits. In TF32 inputs
+    // are rounded instead of results, and scores are products of such.
+    let (inputs_units, lse_units) =
+        if case.arithmetic == Arithmetic::Bf16 { (1.0, 0.005) } else { (2.0, 2.0) };
+    close("out", case, &got.out, &expected.out, 2.0 * inputs_units, 0.1);
+    close("lse", case, &got.lse, &expected.lse, lse_units, 1.0);
     // Besides those, δ has the rounding of results: all that there is where a query sees one key and scores have no gradient.
-    close("joined", case, &got.joined, &expected.joined, 6.0, 1.0);
-    close("bias", case, &got.bias, &expected.bias, 8.0, 4.0);
+    close("joined", case, &got.joined, &expected.joined, 6.0 * inputs_units, 1.0);
+    close("bias", case, &got.bias, &expected.bias, 8.0 * inputs_units, 4.0);
+    if by == By::Unordered {
+        return;
+    }
     // No luck in the order of sums.
-    let again = inputs.on(gpu);
+    let again = inputs.on(gpu, by);
     assert_eq!((got.out, got.lse, got.joined), (again.out, again.lse, again.joined), "{case:?}");
 }
 
-const PLAIN: Case =
-    Case { sizes: [0; 5], is_causal: false, has_holes: false, bias: None, dropout: 0.0, is_training: true };
+pub(in super::super) const PLAIN: Case = Case {
+    arithmetic: Arithmetic::Bf16,
+    sizes: [0; 5],
+    is_causal: false,
+    window: None,
+    has_holes: false,
+    counts: &[],
+    bias: None,
+    dropout: 0.0,
+    is_training: true,
+};
 
 #[test]
 fn lengths_and_features() {
     let Some(gpu) = gpu() else { return };
-    for length in [1, 3, 40, 63, 64, 65, 130, 200] {
-        for dim in [8, 16, 32, 40, 64, 128] {
-            for is_causal in [false, true] {
-                check(gpu, Case { sizes: [2, length, 3, 3, dim], is_causal, ..PLAIN });
+    for arithmetic in BOTH {
+        for length in [1, 3, 40, 48, 63, 64, 65, 130, 200] {
+            for dim in [8, 16, 32, 40, 64, 128] {
+                for is_causal in [false, true] {
+                    check(gpu, Case { arithmetic, sizes: [2, length, 3, 3, dim], is_causal, ..PLAIN });
+                }
             }
         }
+    }
+    for dim in [4, 12, 20, 100] {
+        check(gpu, Case { arithmetic: Arithmetic::Tf32, sizes: [2, 70, 2, 2, dim], ..PLAIN });
     }
 }
 
 #[test]
 fn shared_keys_and_holes() {
     let Some(gpu) = gpu() else { return };
-    for length in [5, 64, 100, 257] {
-        for (heads, key_heads) in [(4, 2), (6, 1), (2, 2)] {
-            for is_causal in [false, true] {
-                check(
-                    gpu,
-                    Case { sizes: [3, length, heads, key_heads, 64], is_causal, has_holes: true, ..PLAIN },
-                );
+    for arithmetic in BOTH {
+        for length in [5, 64, 100, 257] {
+            for (heads, key_heads) in [(4, 2), (6, 1), (2, 2)] {
+                for is_causal in [false, true] {
+                    let sizes = [3, length, heads, key_heads, 64];
+                    check(gpu, Case { arithmetic, sizes, is_causal, has_holes: true, ..PLAIN });
+                }
             }
         }
     }
@@ -217,13 +286,16 @@ fn shared_keys_and_holes() {
 #[test]
 fn biases_and_dropout() {
     let Some(gpu) = gpu() else { return };
-    for length in [1, 40, 64, 150] {
-        for (bias, dropout) in [(Some(2 * length - 1), 0.0), (Some(5), 0.3), (None, 0.3)] {
-            for (is_causal, is_training, dim) in [(true, true, 32), (false, true, 64), (false, false, 128)] {
-                let sizes = [2, length, 4, 4, dim];
-                check(gpu, Case { sizes, is_causal, has_holes: length > 1, bias, dropout, is_training });
-                let sizes = [2, length, 4, 2, dim];
-                check(gpu, Case { sizes, is_causal, has_holes: false, bias, dropout, is_training });
+    for arithmetic in BOTH {
+        for length in [1, 40, 64, 150] {
+            for (bias, dropout) in [(Some(2 * length - 1), 0.0), (Some(5), 0.3), (None, 0.3)] {
+                for (is_causal, is_training, dim) in
+                    [(true, true, 32), (false, true, 64), (false, false, 128)]
+                {
+                    let case = Case { arithmetic, is_causal, bias, dropout, is_training, ..PLAIN };
+                    check(gpu, Case { sizes: [2, length, 4, 4, dim], has_holes: length > 1, ..case });
+                    check(gpu, Case { sizes: [2, length, 4, 2, dim], ..case });
+                }
             }
         }
     }
@@ -239,6 +311,7 @@ fn what_fits() {
         head_dim: 40,
         ..plain_attention(Arithmetic::Bf16)
     };
+    let fits = |attention: &Attention| fits(attention, 227 << 10);
     let rows = Some(Rows { values: Span::NOTHING, rows: 1, heads: 1, index: Span::NOTHING });
     assert!(fits(&attention) && fits(&Attention { bias: rows, dropout: 0.1, ..attention }));
     assert!(!fits(&Attention { arithmetic: Arithmetic::F32, ..attention }));
@@ -254,4 +327,10 @@ fn what_fits() {
             && !fits(&Attention { joined: Span::new(8, 0), ..attention })
     );
     assert_eq!(scratch(&attention), 2 * 4 * 128 * 8);
+    let rounded = Attention { arithmetic: Arithmetic::Tf32, head_dim: 20, ..attention };
+    assert!(fits(&rounded) && !fits(&Attention { head_dim: 22, ..rounded }));
+    // Wide heads of f32 need more memory than most chips have for a block.
+    let wide = Attention { head_dim: 128, ..rounded };
+    assert!(fits(&wide) && !super::fits(&wide, 99 << 10));
+    assert!(super::fits(&Attention { head_dim: 128, bias: rows, ..attention }, 99 << 10));
 }
