@@ -102,6 +102,8 @@ pub struct Arguments {
 
 /// Tokens of a batch on a GPU.
 const GPU_BATCH_TOKENS: usize = 16384;
+/// Tokens that a large GPU runs in the time of its launches.
+const GPU_FREE_TOKENS: usize = 1024;
 
 pub fn run(arguments: Arguments) -> Outcome {
     let names = &arguments.served_model_name;
@@ -171,17 +173,21 @@ fn load(arguments: &Arguments, index: usize) -> Result<Model, Failure> {
         _ if gpus == devices.len() => "gpu",
         _ => "cpu+gpu",
     };
-    let replica = |device: Device| -> Result<Arc<dyn Replica>, Failure> {
+    let replica = |device: Device| -> Result<Vec<Arc<dyn Replica>>, Failure> {
         let is_gpu = is_gpu(&device);
         on_device!(device, |device| {
             let pipeline = Pipeline::open_on(device, &folder)?;
             Ok(match is_gpu {
-                true => Arc::new(pipeline.batch_tokens(GPU_BATCH_TOKENS)),
-                false => Arc::new(pipeline),
+                true => {
+                    // Twice: while the answers of one batch are made, the GPU runs the next.
+                    let pipeline: Arc<dyn Replica> = Arc::new(pipeline.batch_tokens(GPU_BATCH_TOKENS));
+                    vec![pipeline.clone(), pipeline]
+                }
+                false => vec![Arc::new(pipeline)],
             })
         })
     };
-    let replicas = devices.into_iter().map(replica).collect::<Result<Vec<_>, _>>()?;
+    let replicas = devices.into_iter().map(replica).collect::<Result<Vec<_>, _>>()?.concat();
     let last = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     let of_folder =
         Path::new(id).is_dir().then(|| Path::new(id).canonicalize().ok().and_then(|path| last(&path)));
@@ -191,7 +197,11 @@ fn load(arguments: &Arguments, index: usize) -> Result<Model, Failure> {
     let commit = commit.and_then(|_| last(&folder));
     let model = Model::new(name, replicas).from(id, commit).computed(dtype, compute);
     let model = model.pooled(arguments.pooling.map(Into::into));
-    Ok(if gpus > 0 { model.batch_tokens(GPU_BATCH_TOKENS) } else { model })
+    Ok(match compute {
+        "cpu" => model,
+        "gpu" => model.batch_tokens(GPU_BATCH_TOKENS).free_tokens(GPU_FREE_TOKENS),
+        _ => model.batch_tokens(GPU_BATCH_TOKENS),
+    })
 }
 
 /// What a device computes in, as text-embeddings-inference calls it.

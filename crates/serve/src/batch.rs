@@ -7,6 +7,8 @@ pub struct Shape {
     pub tokens: usize,
     /// Texts at most.
     pub texts: usize,
+    /// Tokens, padding included, below which a batch takes no longer for more of them: on a GPU the time of its launches.
+    pub free: usize,
 }
 
 /// Tokens of padding with which a text may still join. A batch of its own would cost it the reading of all weights, which takes as long as
@@ -15,7 +17,8 @@ pub struct Shape {
 const JOINS: usize = 12;
 
 /// Which texts of these lengths run next, in the order of their lengths. The first, whose turn it is, is always among them; others
-/// come along by how near their lengths are to its own, as long as each brings little padding or at most a sixteenth of the batch is.
+/// come along by how near their lengths are to its own, as long as each brings little padding, or at most a sixteenth of the batch is,
+/// or the batch is so small that padding takes no time.
 pub fn pick(lengths: &[usize], shape: Shape) -> Vec<usize> {
     let Some(&first) = lengths.first() else { return Vec::new() };
     let mut order: Vec<usize> = (0..lengths.len()).collect();
@@ -41,7 +44,7 @@ pub fn pick(lengths: &[usize], shape: Shape) -> Vec<usize> {
         let texts = high - low + 1;
         let padded = texts * longest.max(length);
         let brought = padded - (texts - 1) * longest - length;
-        let is_lean = brought <= JOINS || 15 * padded <= 16 * (real + length);
+        let is_lean = brought <= JOINS || padded <= shape.free || 15 * padded <= 16 * (real + length);
         if texts > shape.texts || padded > shape.tokens || !is_lean {
             break;
         }
@@ -55,7 +58,7 @@ pub fn pick(lengths: &[usize], shape: Shape) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    const SHAPE: Shape = Shape { tokens: 512, texts: 100 };
+    const SHAPE: Shape = Shape { tokens: 512, texts: 100, free: 0 };
 
     fn lengths(all: &[usize], picked: &[usize]) -> Vec<usize> {
         picked.iter().map(|&index| all[index]).collect()
@@ -81,6 +84,14 @@ mod tests {
         assert_eq!(lengths(&[9, 3, 5], &pick(&[9, 3, 5], SHAPE)), [3, 5, 9]);
     }
 
+    #[test]
+    fn padding_that_takes_no_time_keeps_nobody_out() {
+        let all = [20, 90, 50, 100, 150];
+        let shape = Shape { free: 400, ..SHAPE };
+        assert_eq!(lengths(&all, &pick(&all, shape)), [20, 50, 90, 100]);
+        assert_eq!(lengths(&all, &pick(&all, SHAPE)), [20]);
+    }
+
     /// Over many queues: the first is in, no bound is broken, no text twice.
     #[test]
     fn no_bound_is_broken() {
@@ -91,7 +102,7 @@ mod tests {
         };
         for _ in 0..2000 {
             let all: Vec<usize> = (0..1 + random(60)).map(|_| 1 + random(400)).collect();
-            let shape = Shape { tokens: 64 + random(600), texts: 1 + random(20) };
+            let shape = Shape { tokens: 64 + random(600), texts: 1 + random(20), free: 0 };
             let mut picked = pick(&all, shape);
             let real: usize = lengths(&all, &picked).iter().sum();
             let padded = picked.len() * lengths(&all, &picked).iter().max().unwrap();

@@ -21,6 +21,7 @@ pub struct Model {
     /// `cpu`, `gpu`, or both.
     pub(crate) compute: String,
     pub(crate) batch_tokens: usize,
+    pub(crate) free_tokens: usize,
     pub(crate) pooling: Option<Pooling>,
     pub(crate) replicas: Vec<Arc<dyn Replica>>,
     pub(crate) queue: Queue,
@@ -60,6 +61,7 @@ impl Model {
             dtype: "float32".into(),
             compute: "cpu".into(),
             batch_tokens: BATCH_TOKENS,
+            free_tokens: 0,
             pooling: None,
             writers: Arc::new(Semaphore::new(replicas.len())),
             written: AtomicUsize::new(0),
@@ -83,6 +85,11 @@ impl Model {
     /// The most tokens of a batch; 2048 otherwise, which is right for a CPU.
     pub fn batch_tokens(self, tokens: usize) -> Model {
         Model { batch_tokens: tokens, ..self }
+    }
+
+    /// Tokens below which a batch takes no longer for more of them, padding included; 0 otherwise, which is right for a CPU.
+    pub fn free_tokens(self, tokens: usize) -> Model {
+        Model { free_tokens: tokens, ..self }
     }
 
     /// How the vectors of tokens become one, in place of what the folder says.

@@ -75,8 +75,10 @@ impl Server {
     pub fn run(self) -> Result<()> {
         allow_many_files();
         let workers = self.start_workers()?;
-        // The cores are the models'; connections need little.
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        // The cores are the models'; connections need little, and more of them where there are many cores.
+        let threads = std::thread::available_parallelism().map_or(2, |cores| (cores.get() / 4).max(2));
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
         let state = self.state.clone();
         let outcome = runtime.block_on(self.accept());
         // What was let in has been answered, or nobody waits for it any more.
@@ -92,7 +94,8 @@ impl Server {
         for model in &self.state.models.0 {
             let settings = &self.state.settings;
             let texts = settings.max_batch_requests.unwrap_or(usize::MAX).max(1);
-            let shape = Shape { tokens: model.batch_tokens.min(settings.max_batch_tokens), texts };
+            let tokens = model.batch_tokens.min(settings.max_batch_tokens);
+            let shape = Shape { tokens, texts, free: model.free_tokens };
             for replica in &model.replicas {
                 let (model, replica, metrics) = (model.clone(), replica.clone(), self.state.metrics.clone());
                 let work = move || worker::work(&replica, &model.queue, shape, &model.speed, &metrics);
