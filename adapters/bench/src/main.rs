@@ -1,13 +1,17 @@
 //! rope inside burn and candle beside their own rotations, on this machine, in one run.
 //!
 //!     cargo run --release -p rope-adapters-bench [-- [--short] [burn|candle]]
+//!     cargo run --release -p rope-adapters-bench --features cuda -- gpu
 //!
 //! The rotation of q and k of Llama-3-8B's shape in both, then a training step of a small Llama in candle. Everything that is timed is
-//! checked in the same run. `--short` takes shorter sequences, to see that it runs.
+//! checked in the same run. `--short` takes shorter sequences, to see that it runs. With `gpu` it is the rotation in candle on an NVIDIA
+//! GPU instead.
 
 mod exact;
 mod flex;
 mod forward;
+#[cfg(feature = "cuda")]
+mod gpu;
 mod llama;
 mod training;
 
@@ -27,7 +31,9 @@ fn main() -> Result<()> {
         match word.as_str() {
             "--short" => short = true,
             "burn" | "candle" => only = Some(word.as_str()),
-            _ => return Err("usage: rope-adapters-bench [--short] [burn|candle]".into()),
+            #[cfg(feature = "cuda")]
+            "gpu" => return gpu::run(if short { 256 } else { 4096 }),
+            _ => return Err("usage: rope-adapters-bench [--short] [burn|candle|gpu]".into()),
         }
     }
     let length = if short { 256 } else { 8192 };

@@ -109,12 +109,12 @@ pub(crate) fn check_room(shape: &[usize], size: usize) -> Result<()> {
     }
 }
 
-fn no_room<T>(shape: &[usize]) -> Result<T> {
+pub(crate) fn no_room<T>(shape: &[usize]) -> Result<T> {
     bail!("rope: a tensor of shape {shape:?} does not fit in memory")
 }
 
 /// `[batch, length, heads, head_dim]` of a tensor, and how far apart its neighbours along the first three are.
-fn geometry(layout: &Layout, order: Order) -> Result<([usize; 4], [usize; 3])> {
+pub(crate) fn geometry(layout: &Layout, order: Order) -> Result<([usize; 4], [usize; 3])> {
     let (&[batch, a, b, head_dim], &[by_batch, by_a, by_b, by_feature]) = (layout.dims(), layout.stride())
     else {
         bail!("rope: got a tensor of shape {:?}; expected four axes", layout.dims())

@@ -1,13 +1,15 @@
 //! A model's rotary embedding: exact tables from its `config.json`, and the rows that tokens take.
 
 use crate::cpu::AnyRows;
-use crate::functions::{check_type, may_change, side_by_side};
+use crate::functions::{check_type, has_kernels, may_change, side_by_side};
 use crate::op::Tabled;
 use crate::positions::{Positions, Read};
 use crate::{Order, composed, refused};
 use candle_core::{D, DType, Device, Result, Tensor, WithDType, bail};
 use rope::{HfConfig, HfOptions, Precision, Rope, Table, Turn, ViewMut};
 use std::sync::{Arc, OnceLock};
+#[cfg(feature = "cuda")]
+use {crate::cuda, candle_core::CudaDevice, candle_core::Layout};
 
 /// The rotary embedding of a model: which features turn, in which pairs, and exact cosines and sines for a range of positions.
 ///
@@ -38,11 +40,18 @@ struct Tables {
     single: Table<f32>,
     /// For `f64` data alone, made when that is first seen.
     double: OnceLock<Table<f64>>,
+    #[cfg(feature = "cuda")]
+    gpus: cuda::Tables,
 }
 
 impl Tables {
     fn new(single: Table<f32>) -> Arc<Self> {
-        Arc::new(Tables { single, double: OnceLock::new() })
+        Arc::new(Tables {
+            single,
+            double: OnceLock::new(),
+            #[cfg(feature = "cuda")]
+            gpus: cuda::Tables::default(),
+        })
     }
 }
 
@@ -99,6 +108,8 @@ impl RotaryEmbedding {
             sequence_length: self.sequence_length,
             read,
             gathered: OnceLock::new(),
+            #[cfg(feature = "cuda")]
+            ids: cuda::LastIds::default(),
         })))
     }
 
@@ -119,8 +130,8 @@ fn range(length: usize) -> Result<std::ops::Range<i64>> {
 
 /// The rows of a [`RotaryEmbedding`] that the tokens of an input take. Cheap to clone.
 ///
-/// Tensors on the CPU are rotated by rope's kernels; those elsewhere by candle's own operations, with the same tables. Both have
-/// gradients.
+/// Tensors on the CPU, and with the feature `cuda` on NVIDIA GPUs, are rotated by rope's kernels; those elsewhere by candle's own
+/// operations, with the same tables. Both have gradients.
 #[derive(Clone, Debug)]
 pub struct Rows(Arc<Inner>);
 
@@ -132,6 +143,8 @@ struct Inner {
     read: Read,
     /// Cosines and sines of the tokens on another device than the CPU, from the first use on.
     gathered: OnceLock<Gathered>,
+    #[cfg(feature = "cuda")]
+    ids: cuda::LastIds,
 }
 
 #[derive(Debug)]
@@ -154,8 +167,8 @@ impl Rows {
         self.turned(x, Order::Blhd)
     }
 
-    /// As [`rotate`](Rows::rotate), in the memory of `x`: all tensors that share it change. For inference on the CPU; a tensor that
-    /// takes part in a gradient is refused.
+    /// As [`rotate`](Rows::rotate), in the memory of `x`: all tensors that share it change. For inference, on the CPU and with the feature
+    /// `cuda` on NVIDIA GPUs; a tensor that takes part in a gradient is refused.
     pub fn rotate_inplace(&self, x: &Tensor) -> Result<()> {
         self.turned_inplace(x, Order::Bhld)
     }
@@ -167,7 +180,7 @@ impl Rows {
 
     fn turned(&self, x: &Tensor, order: Order) -> Result<Tensor> {
         check_type(x)?;
-        if !x.device().is_cpu() {
+        if !has_kernels(x) {
             return self.composed(x, order);
         }
         side_by_side(x)?.apply_op1(Tabled { rows: self.clone(), order, turn: Turn::Forward })
@@ -221,6 +234,32 @@ impl Rows {
         Tensor::cat(&parts, D::Minus1)
     }
 
+    /// rope's own check of positions against a shape, on a tensor of no heads.
+    fn check_shape(&self, batch: usize, length: usize) -> Result<()> {
+        let table = &self.0.tables.single;
+        let shape = [batch, length, 0, table.rope().head_dim()];
+        let mut none = ViewMut::<f32>::blhd(&mut [], shape).map_err(refused)?;
+        let rows = table.at(self.0.read.positions()).map_err(refused)?;
+        rows.rotate(Turn::Forward, &mut none).map_err(refused)
+    }
+
+    /// Calls `rotate` with candle's stream and the rows for a tensor of this layout, on its GPU.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn on<T>(
+        &self,
+        device: &CudaDevice,
+        layout: &Layout,
+        order: Order,
+        rotate: impl FnOnce((&rope::cuda::Stream, &rope::cuda::Rows)) -> Result<T>,
+    ) -> Result<T> {
+        let ([batch, length, ..], _) = crate::cpu::geometry(layout, order)?;
+        let Inner { tables, read, ids, .. } = &*self.0;
+        let stream = cuda::stream(device)?;
+        let table = tables.gpus.on(&stream, &tables.single)?;
+        let ids = ids.of(device, read, (batch, length), || self.check_shape(batch, length))?;
+        ids.with(device, read, |positions| rotate((&stream, &table.at(positions).map_err(refused)?)))
+    }
+
     /// Cosines and sines of the tokens on a device, in the precision of the data: `[length, pairs]`, or `[batch, length, pairs]`.
     fn gathered(&self, batch: usize, length: usize, x: &Tensor) -> Result<(Tensor, Tensor)> {
         let (device, dtype) = (x.device(), composed::wide(x.dtype()));
@@ -230,12 +269,8 @@ impl Rows {
         {
             return Ok((found.cos.clone(), found.sin.clone()));
         }
+        self.check_shape(batch, length)?;
         let Inner { tables, read, .. } = &*self.0;
-        // rope's own check of positions against a shape, on a tensor of no heads.
-        let shape = [batch, length, 0, tables.single.rope().head_dim()];
-        let mut none = ViewMut::<f32>::blhd(&mut [], shape).map_err(refused)?;
-        let rows = tables.single.at(read.positions()).map_err(refused)?;
-        rows.rotate(Turn::Forward, &mut none).map_err(refused)?;
         let rows = read.rows(batch, length);
         let shape = (if read.is_batched() { batch } else { 1 }, length, tables.single.rope().pairs());
         let gather = |table: Tensor| {

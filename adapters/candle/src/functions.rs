@@ -39,8 +39,8 @@ pub fn rope_thd(xs: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
     rotate(xs, cos, sin, Pairing::Half, Order::Blhd)
 }
 
-/// As [`rope`](rope()), in the memory of `xs`: all tensors that share it change. For inference on the CPU; a tensor that takes part in
-/// a gradient is refused, because its gradient would be wrong. So is one whose features are not side by side in memory, or that repeats
+/// As [`rope`](rope()), in the memory of `xs`: all tensors that share it change. For inference, on the CPU and with the feature `cuda` on
+/// NVIDIA GPUs; a tensor that takes part in a gradient is refused, because its gradient would be wrong. So is one whose features are not side by side in memory, or that repeats
 /// numbers; nothing has changed then.
 ///
 /// ```
@@ -69,7 +69,7 @@ pub fn rope_thd_inplace(xs: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<()> {
 
 fn rotate(xs: &Tensor, cos: &Tensor, sin: &Tensor, pairing: Pairing, order: Order) -> Result<Tensor> {
     let (cos, sin) = tables(xs, cos, sin, order)?;
-    if !xs.device().is_cpu() {
+    if !has_kernels(xs) {
         return composed::rotate(xs, &cos, &sin, pairing, order);
     }
     side_by_side(xs)?.apply_op3(&cos, &sin, Given { pairing, order, turn: Turn::Forward })
@@ -112,6 +112,8 @@ fn tables(xs: &Tensor, cos: &Tensor, sin: &Tensor, order: Order) -> Result<(Tens
         } else {
             rows
         };
+        // The kernels of GPUs read cosines and sines in f32 alone.
+        let rows = if xs.device().is_cuda() && has_kernels(xs) { rows.to_dtype(DType::F32)? } else { rows };
         contiguous(&rows)
     };
     Ok((rows(cos, "cos")?, rows(sin, "sin")?))
@@ -119,6 +121,15 @@ fn tables(xs: &Tensor, cos: &Tensor, sin: &Tensor, order: Order) -> Result<(Tens
 
 fn is_float(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F64 | DType::F16 | DType::BF16)
+}
+
+/// Whether rope's kernels rotate a tensor of this device and type. Others are rotated by candle's own operations.
+pub(crate) fn has_kernels(xs: &Tensor) -> bool {
+    #[cfg(feature = "cuda")]
+    if xs.device().is_cuda() {
+        return crate::cuda::takes(xs.dtype());
+    }
+    xs.device().is_cpu()
 }
 
 /// Refuses tensors of types that cannot be rotated.
@@ -139,7 +150,10 @@ pub(crate) fn side_by_side(xs: &Tensor) -> Result<Tensor> {
 
 /// The tensor in memory of its own, if it is not contiguous.
 pub(crate) fn contiguous(x: &Tensor) -> Result<Tensor> {
-    cpu::check_room(x.dims(), x.dtype().size_in_bytes())?;
+    // candle's CPU ends the process where there is no room; its GPUs say so.
+    if x.device().is_cpu() {
+        cpu::check_room(x.dims(), x.dtype().size_in_bytes())?;
+    }
     x.contiguous()
 }
 
@@ -151,8 +165,10 @@ pub(crate) fn may_change(xs: &Tensor) -> Result<()> {
              not: rotate into a new tensor, or `detach` it"
         )
     }
-    if !xs.device().is_cpu() {
-        bail!("rope: in place on {:?}; expected a tensor on the CPU", xs.device().location())
+    if !has_kernels(xs) {
+        let expected = if cfg!(feature = "cuda") { ", or f32, f16 or bf16 on an NVIDIA GPU" } else { "" };
+        let (dtype, device) = (xs.dtype(), xs.device().location());
+        bail!("rope: in place on {dtype:?} on {device:?}; expected a tensor on the CPU{expected}")
     }
     Ok(())
 }

@@ -4,6 +4,9 @@
 
 mod composed;
 mod cpu;
+#[cfg(feature = "cuda")]
+#[allow(unsafe_code, reason = "hands the addresses of candle's memory and streams to rope's kernels")]
+mod cuda;
 mod embedding;
 mod functions;
 mod op;

@@ -4,11 +4,14 @@ use crate::cpu::{self, AnyRows};
 use crate::embedding::Rows;
 use crate::functions::side_by_side;
 use crate::{Order, composed, refused};
+use candle_core::backend::BackendStorage;
 use candle_core::{
     CpuStorage, CustomOp1, CustomOp3, D, DType, InplaceOp1, InplaceOp3, Layout, Result, Shape, Tensor, bail,
 };
 use rope::{Pairing, Positions, Precision, Rope, Schedule, Turn};
 use std::borrow::Cow;
+#[cfg(feature = "cuda")]
+use {crate::cuda, candle_core::CudaStorage};
 
 /// Rotates by cosines and sines that come as tensors, all features of a head.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +25,12 @@ pub(crate) struct Given {
 type Trig<'a> = (&'a CpuStorage, &'a Layout);
 
 impl Given {
+    /// How features pair. The frequencies are in the tables that were given.
+    fn rope(&self, pairs: usize) -> Result<Rope> {
+        let rope = Rope::builder(pairs.saturating_mul(2)).pairing(self.pairing);
+        rope.schedule(Schedule::Given(vec![0.0; pairs])).build().map_err(refused)
+    }
+
     /// Calls `rotate` with the rows that `cos` and `sin` are: contiguous, `[length, pairs]` both or `[batch, length, pairs]` both.
     fn with_rows<T>(
         &self,
@@ -30,11 +39,8 @@ impl Given {
         (sin, sin_layout): Trig,
         rotate: impl FnOnce(&AnyRows) -> Result<T>,
     ) -> Result<T> {
-        let pairs = cos_layout.dim(D::Minus1)?;
+        let rope = self.rope(cos_layout.dim(D::Minus1)?)?;
         let positions = if cos_layout.dims().len() == 3 { Positions::BatchRows } else { Positions::Rows };
-        // The frequencies are in the tables that were given; the rope says how features pair.
-        let rope = Rope::builder(pairs.saturating_mul(2)).pairing(self.pairing);
-        let rope = rope.schedule(Schedule::Given(vec![0.0; pairs])).build().map_err(refused)?;
         if dtype == DType::F64 {
             let (cos, sin) = (numbers::<f64>(cos, cos_layout)?, numbers::<f64>(sin, sin_layout)?);
             rotate(&AnyRows::Double(rope.rows_of(&cos, &sin, positions).map_err(refused)?))
@@ -61,6 +67,23 @@ impl CustomOp3 for Given {
     ) -> Result<(CpuStorage, Shape)> {
         let y = self.with_rows(dtype(x), (cos, cos_layout), (sin, sin_layout), |rows| {
             cpu::rotate(x, x_layout, self.order, self.turn, rows)
+        })?;
+        Ok((y, x_layout.shape().clone()))
+    }
+
+    #[cfg(feature = "cuda")]
+    fn cuda_fwd(
+        &self,
+        x: &CudaStorage,
+        x_layout: &Layout,
+        cos: &CudaStorage,
+        cos_layout: &Layout,
+        sin: &CudaStorage,
+        sin_layout: &Layout,
+    ) -> Result<(CudaStorage, Shape)> {
+        let rope = self.rope(cos_layout.dim(D::Minus1)?)?;
+        let y = cuda::with_rows(&rope, [(cos, cos_layout), (sin, sin_layout)], |rows| {
+            cuda::rotate(x, x_layout, self.order, self.turn, rows)
         })?;
         Ok((y, x_layout.shape().clone()))
     }
@@ -113,6 +136,22 @@ impl InplaceOp3 for Given {
             cpu::rotate_inplace(x, x_layout, self.order, self.turn, rows)
         })
     }
+
+    #[cfg(feature = "cuda")]
+    fn cuda_fwd(
+        &self,
+        x: &mut CudaStorage,
+        x_layout: &Layout,
+        cos: &CudaStorage,
+        cos_layout: &Layout,
+        sin: &CudaStorage,
+        sin_layout: &Layout,
+    ) -> Result<()> {
+        let rope = self.rope(cos_layout.dim(D::Minus1)?)?;
+        cuda::with_rows(&rope, [(cos, cos_layout), (sin, sin_layout)], |rows| {
+            cuda::rotate_inplace(x, x_layout, self.order, self.turn, rows)
+        })
+    }
 }
 
 /// Rotates by rows of a table that rope made.
@@ -133,6 +172,14 @@ impl CustomOp1 for Tabled {
         Ok((cpu::rotate(x, layout, self.order, self.turn, &rows)?, layout.shape().clone()))
     }
 
+    #[cfg(feature = "cuda")]
+    fn cuda_fwd(&self, x: &CudaStorage, layout: &Layout) -> Result<(CudaStorage, Shape)> {
+        let y = self.rows.on(x.device(), layout, self.order, |rows| {
+            cuda::rotate(x, layout, self.order, self.turn, rows)
+        })?;
+        Ok((y, layout.shape().clone()))
+    }
+
     fn bwd(&self, _x: &Tensor, _y: &Tensor, dy: &Tensor) -> Result<Option<Tensor>> {
         let turn = if self.turn == Turn::Forward { Turn::Backward } else { Turn::Forward };
         Ok(Some(side_by_side(dy)?.apply_op1(Tabled { turn, ..self.clone() })?))
@@ -148,10 +195,18 @@ impl InplaceOp1 for Tabled {
         let rows = self.rows.of(dtype(x))?;
         cpu::rotate_inplace(x, layout, self.order, self.turn, &rows)
     }
+
+    #[cfg(feature = "cuda")]
+    fn cuda_fwd(&self, x: &mut CudaStorage, layout: &Layout) -> Result<()> {
+        let device = x.device().clone();
+        self.rows.on(&device, layout, self.order, |rows| {
+            cuda::rotate_inplace(x, layout, self.order, self.turn, rows)
+        })
+    }
 }
 
 fn dtype(storage: &CpuStorage) -> DType {
-    candle_core::backend::BackendStorage::dtype(storage)
+    storage.dtype()
 }
 
 /// A contiguous tensor's numbers in the precision that is rotated in: borrowed where they have it already.
