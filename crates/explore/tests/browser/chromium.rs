@@ -1,6 +1,7 @@
 //! A headless Chromium, driven through its DevTools protocol: just enough to open a page, use it and look at it.
 
 use serde_json::{Value, json};
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -12,11 +13,20 @@ use tungstenite::{Error, Message, WebSocket};
 /// Names under which Chromium is found.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 /// How long a page may take for one thing: machines under load are slow.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
+/// After so long without an answer, a question that can be asked again is.
+const SILENCE: Duration = Duration::from_secs(10);
 
-/// A piece of a script: whether every part near the window is drawn. Which parts are near is known some frames after a scroll.
-const QUIET: &str = "for (let frame = 0; frame < 4; frame++) await new Promise(requestAnimationFrame);
+/// A piece of a script: whether every part near the window is drawn. Which parts are near is known some frames after a scroll. A browser
+/// that is given too little time may leave out a frame, and is not waited for.
+const QUIET: &str = "for (let frame = 0; frame < 4; frame++)
+      await new Promise((next) => { requestAnimationFrame(next); setTimeout(next, 2000); });
     const isQuiet = ![...document.querySelectorAll('section.part')].some((part) => part.isNear && !part.isSettled);";
+
+/// The folder for pictures: the one that `ROFORMER_SCREENSHOTS` names.
+pub fn pictures() -> Option<OsString> {
+    std::env::var_os("ROFORMER_SCREENSHOTS")
+}
 
 /// One browser with one page.
 pub struct Chromium {
@@ -89,7 +99,7 @@ impl Chromium {
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         let host = address.strip_prefix("ws://").unwrap().split_once('/').unwrap().0;
         let stream = TcpStream::connect(host).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
         let (socket, _) = tungstenite::client(address.as_str(), stream).unwrap();
         let mut browser = Chromium {
             process,
@@ -104,7 +114,7 @@ impl Chromium {
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         browser.session =
             browser.call("Target.attachToTarget", attach)["sessionId"].as_str().unwrap().to_string();
-        for domain in ["Page", "Runtime", "Log", "Network"] {
+        for domain in ["Inspector", "Page", "Runtime", "Log", "Network"] {
             browser.call(&format!("{domain}.enable"), json!({}));
         }
         browser.looks(DESK);
@@ -161,8 +171,9 @@ impl Chromium {
     pub fn wait_for(&mut self, expression: &str) {
         let start = Instant::now();
         let question = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
-        // A page that is being left answers with an error, and is asked again.
-        while self.call("Runtime.evaluate", question.clone())["result"]["value"] != json!(true) {
+        // A page that is being left answers with an error or not at all, and is asked again.
+        let is_true = |answer: Option<Value>| answer.is_some_and(|answer| answer["result"]["value"] == true);
+        while !is_true(self.ask("Runtime.evaluate", &question, SILENCE)) {
             assert!(start.elapsed() < PATIENCE, "never true: {expression}\n{:#?}", self.complaints);
             std::thread::sleep(Duration::from_millis(15));
         }
@@ -309,9 +320,9 @@ impl Chromium {
         }
     }
 
-    /// A picture of the window, kept where `ROFORMER_SCREENSHOTS` names a folder.
+    /// A picture of the window, kept in the folder for pictures, if there is one.
     pub fn screenshot(&mut self, name: &str) {
-        let Some(folder) = std::env::var_os("ROFORMER_SCREENSHOTS") else { return };
+        let Some(folder) = pictures() else { return };
         let picture = self.call("Page.captureScreenshot", json!({ "format": "png" }));
         let bytes = base64(picture["data"].as_str().unwrap());
         std::fs::create_dir_all(&folder).unwrap();
@@ -328,8 +339,16 @@ impl Chromium {
         }
     }
 
-    /// Calls a method of the protocol and returns its result. Events that come meanwhile are taken note of.
+    /// Calls a method of the protocol and returns its result.
     pub fn call(&mut self, method: &str, parameters: Value) -> Value {
+        self.ask(method, &parameters, PATIENCE)
+            .unwrap_or_else(|| panic!("the browser does not answer {method} {parameters}"))
+    }
+
+    /// Calls a method of the protocol and returns its result; `None` if it does not come in time. Events that come meanwhile are taken
+    /// note of, and so are late answers, which nobody waits for.
+    fn ask(&mut self, method: &str, parameters: &Value, limit: Duration) -> Option<Value> {
+        let start = Instant::now();
         self.last += 1;
         let mut message = json!({ "id": self.last, "method": method, "params": parameters });
         if !self.session.is_empty() {
@@ -341,12 +360,15 @@ impl Chromium {
                 Ok(Message::Text(text)) => text,
                 Ok(_) => continue,
                 // A wait with a limit ends early when the process is stopped and goes on; what was read so far is kept.
-                Err(Error::Io(error)) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => panic!("the browser does not answer: {error}"),
+                Err(Error::Io(error)) if is_wait(error.kind()) => match start.elapsed() < limit {
+                    true => continue,
+                    false => return None,
+                },
+                Err(error) => panic!("the browser is gone: {error}"),
             };
             let mut answer: Value = serde_json::from_str(&text).unwrap();
             if answer["id"] == json!(self.last) {
-                return answer["result"].take();
+                return Some(answer["result"].take());
             }
             self.note(&answer);
         }
@@ -364,12 +386,18 @@ impl Chromium {
             Some("Log.entryAdded") if parameters["entry"]["level"] == "error" => {
                 self.complaints.push(parameters["entry"].to_string());
             }
+            Some("Inspector.targetCrashed") => panic!("the page crashed"),
             Some("Network.requestWillBeSent") => {
                 self.requests.push(parameters["request"]["url"].as_str().unwrap_or_default().to_string());
             }
             _ => {}
         }
     }
+}
+
+/// Whether reading ended because nothing has come yet.
+fn is_wait(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
 impl Drop for Chromium {

@@ -1,9 +1,13 @@
-//! Pictures of a part as it is seen on a desk, at night and on a phone; taken where `ROFORMER_SCREENSHOTS` names a folder.
+//! Pictures of a part as it is seen on a desk, at night and on a phone; taken where there is a folder for them. Whether parts fit these windows
+//! is tested in `whole.rs` and `language.rs`.
 
-use super::chromium::{Chromium, DESK, Looks, NIGHT, PHONE};
+use super::chromium::{self, Chromium, DESK, Looks, NIGHT, PHONE};
 
 /// Takes the pictures, each as high as the part.
 pub fn take(browser: &mut Chromium, part: &str) {
+    if chromium::pictures().is_none() {
+        return;
+    }
     for (name, looks) in [("desk", DESK), ("night", NIGHT), ("phone", PHONE)] {
         browser.looks(looks);
         let height = format!("document.getElementById('{part}').getBoundingClientRect().height");
@@ -22,6 +26,9 @@ pub fn take(browser: &mut Chromium, part: &str) {
 
 /// Takes pictures of a part's beginning in three looks, and of its figure on a phone.
 pub fn beginning(browser: &mut Chromium, part: &str, name: &str) {
+    if chromium::pictures().is_none() {
+        return;
+    }
     for (looks, kind) in [(NIGHT, "night"), (PHONE, "phone"), (DESK, "desk")] {
         browser.looks(looks);
         browser.part(part);
@@ -35,6 +42,9 @@ pub fn beginning(browser: &mut Chromium, part: &str, name: &str) {
 
 /// Takes pictures of a part's beginning and of its figure in three looks.
 pub fn with_figure(browser: &mut Chromium, part: &str) {
+    if chromium::pictures().is_none() {
+        return;
+    }
     for (looks, name) in [(DESK, "desk"), (NIGHT, "night"), (PHONE, "phone")] {
         browser.looks(looks);
         browser.part(part);
