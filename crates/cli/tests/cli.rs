@@ -407,6 +407,30 @@ fn every_command_has_help_with_an_example() {
     }
 }
 
+/// A benchmark that is asked answers each line with one, so that programs can take turns.
+#[test]
+fn a_bench_of_a_model_answers_what_it_is_asked() {
+    let run = roformer(&["bench", "model", "--asked", "--threads", "2"], "2 5 3\n1 7 1\n");
+    assert_eq!((run.code, run.error.as_str()), (0, ""));
+    let lines: Vec<Value> = run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let shapes: Vec<_> =
+        lines[1..].iter().map(|line| (line["batch"].as_u64(), line["length"].as_u64())).collect();
+    assert_eq!(lines[0], serde_json::json!({"what": "ready"}));
+    assert_eq!(shapes, [(Some(2), Some(5)), (Some(1), Some(7))]);
+    for line in &lines[1..] {
+        assert!(line["ms"].as_f64().unwrap() > 0.0 && line["gflops"].as_f64().unwrap() > 0.0, "{line}");
+    }
+    for wrong in ["1 16", "1 -16 1", "4294967296 4294967296 1", "1 2000000 1"] {
+        let run = roformer(&["bench", "model", "--asked"], &format!("{wrong}\n"));
+        assert_eq!((run.code, run.error.lines().count()), (2, 1), "{}", run.error);
+        assert!(
+            run.error.contains(&format!("{wrong:?} is no turn; expected BATCH LENGTH REPEATS")),
+            "{}",
+            run.error
+        );
+    }
+}
+
 /// What the CPU has no such type for is refused before a model is made.
 #[test]
 fn a_bench_in_a_type_of_gpus_is_refused_in_one_line() {

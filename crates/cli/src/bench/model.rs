@@ -1,6 +1,6 @@
 //! `roformer bench model`.
 
-use super::timing::model::{self, Sample, Timed};
+use super::timing::model::{self, Loaded, Sample, Timed, Turn};
 use crate::device::{Choice, Dtype};
 use crate::error::{Failure, Outcome};
 use crate::long;
@@ -34,6 +34,11 @@ pub struct Arguments {
     /// What to compute in: f32, bf16 or int8 on the CPU; f32, tf32 or bf16 on a GPU
     #[arg(long, value_enum, default_value_t = Dtype::F32)]
     dtype: Dtype,
+    /// Answer each line `BATCH LENGTH REPEATS` of standard input with the median of so many passes, as JSON
+    ///
+    /// So programs can take turns: `bench/model` asks this one and others one after the other. It says `ready` first.
+    #[arg(long)]
+    asked: bool,
 }
 
 /// A benchmark is of a device that is named.
@@ -45,15 +50,21 @@ fn device(text: &str) -> Result<Choice, String> {
 }
 
 pub fn run(arguments: Arguments) -> Outcome {
-    let Arguments { options, family, device, dtype } = arguments;
+    let Arguments { options, family, device, dtype, asked } = arguments;
     match (device, dtype) {
+        (Choice::Cuda(_), _) if asked => {
+            Err(Failure::Input("--asked is for the CPU; expected it without --device cuda".into()))
+        }
         (Choice::Cuda(_), _) if family != Timed::Roformer => Err(Failure::Input(
             "--family is not roformer; expected roformer: others are timed on the CPU".into(),
         )),
         (Choice::Cuda(number), dtype) => options.run(|json| measure_cuda(number, dtype, json)),
         (_, dtype) => {
             let precision = dtype.precision("no CPU has that type")?;
-            options.run(|json| measure(family, precision, json))
+            options.run(|json| match asked {
+                true => answer(family, precision),
+                false => measure(family, precision, json),
+            })
         }
     }
 }
@@ -115,6 +126,41 @@ fn print_cuda(out: &mut impl Write, line: &model::cuda::Line, json: bool) -> std
         }
     }?;
     out.flush()
+}
+
+/// The most tokens that one turn may ask for.
+const MOST_TOKENS: usize = 1 << 20;
+
+/// Answers the lines of standard input until it ends.
+fn answer(family: Timed, precision: Precision) -> Outcome {
+    let failed = |error: roformer::Error| Failure::Other(error.to_string());
+    let loaded =
+        family.blueprint().and_then(|blueprint| Loaded::new(blueprint, precision)).map_err(failed)?;
+    let mut out = std::io::stdout().lock();
+    let mut say = |line: serde_json::Value| writeln!(out, "{line}").and_then(|()| out.flush());
+    say(json!({"what": "ready"}))?;
+    for line in std::io::stdin().lines() {
+        let line = line?;
+        let (batch, length, repeats) = asked(&line).ok_or_else(|| {
+            Failure::Input(format!(
+                "{line:?} is no turn; expected BATCH LENGTH REPEATS, of at most {MOST_TOKENS} tokens and 1000 repeats"
+            ))
+        })?;
+        let Turn { ms, gflops, peak_gflops } = loaded.turn(batch, length, repeats).map_err(failed)?;
+        say(json!({
+            "what": "forward", "dtype": precision.name(), "batch": batch, "length": length, "ms": ms, "gflops": gflops,
+            "peak_gflops": peak_gflops,
+        }))?;
+    }
+    Ok(())
+}
+
+/// Batch, length and repeats of a line.
+fn asked(line: &str) -> Option<(usize, usize, usize)> {
+    let numbers: Vec<usize> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+    let &[batch, length, repeats] = &numbers[..] else { return None };
+    let tokens = batch.checked_mul(length)?;
+    ((1..=MOST_TOKENS).contains(&tokens) && (1..=1000).contains(&repeats)).then_some((batch, length, repeats))
 }
 
 fn measure(family: Timed, precision: Precision, json: bool) -> Outcome {

@@ -50,6 +50,11 @@ impl Timed {
         }
     }
 
+    /// What it is.
+    pub fn blueprint(self) -> Result<Blueprint> {
+        Blueprint::from_config(self.config().as_bytes())
+    }
+
     /// Batch and length of each line.
     pub fn shapes(self) -> &'static [(usize, usize)] {
         match self {
@@ -93,35 +98,16 @@ pub struct Sample {
 /// Measures every shape on the current rayon pool; `report` sees each line as it comes. A result that differs between the
 /// shapes' texts and one text alone is an error.
 pub fn run(timed: Timed, precision: Precision, mut report: impl FnMut(Sample)) -> Result<()> {
-    let blueprint = Blueprint::from_config(timed.config().as_bytes())?;
-    let hidden = blueprint.width;
+    let blueprint = timed.blueprint()?;
     let known = match precision {
         Precision::F32 => vec![None; timed.shapes().len()],
         _ => known(&blueprint, timed.shapes())?,
     };
     forget_peak_memory();
-    let model = Model::<f32>::on(Cpu { precision }, blueprint, &Hashed)?;
-    let blueprint = model.blueprint();
-    let tables = blueprint.vocabulary + blueprint.types;
-    let weights_mb = (model.layer_bytes() + tables * hidden * 4) as f64 / 1e6;
+    let loaded = Loaded::new(blueprint, precision)?;
     for (&(batch, length), known) in timed.shapes().iter().zip(&known) {
-        let ids = ids(batch * length);
-        let input = Input { ids: &ids, batch, token_types: None, mask: None };
-        let first = model.forward(&input)?.last_hidden_state;
-        if batch > 1 {
-            let alone = Input { ids: &ids[..length], batch: 1, token_types: None, mask: None };
-            if model.forward(&alone)?.last_hidden_state[..] != first[..length * hidden] {
-                return Err(Error::input("a timed result", "not what its text gives alone", "the same bits"));
-            }
-        }
         let repeats = (4000 / (batch * length)).clamp(5, 31);
-        let mut times = Vec::new();
-        for _ in 0..repeats {
-            let mut outcome = Ok(());
-            times.push(seconds(|| outcome = model.forward(&input).map(drop)));
-            outcome?;
-        }
-        let tokens = (batch * length) as f64;
+        let Passes { first, times } = loaded.pass(batch, length, repeats)?;
         let time = median(&times);
         report(Sample {
             precision,
@@ -129,15 +115,80 @@ pub fn run(timed: Timed, precision: Precision, mut report: impl FnMut(Sample)) -
             length,
             ms: time * 1e3,
             quartiles: (quantile(&times, 0.25) * 1e3, quantile(&times, 0.75) * 1e3),
-            gflops: operations(blueprint, batch, length) / time / 1e9,
+            gflops: loaded.gflops(batch, length, time),
             peak_gflops: peak(),
-            tokens_s: tokens / time,
+            tokens_s: (batch * length) as f64 / time,
             peak_mb: peak_memory(),
-            weights_mb,
-            error: known.as_ref().map_or(0.0, |known| distance(known, &first[..length * hidden])),
+            weights_mb: loaded.weights_mb(),
+            error: known.as_ref().map_or(0.0, |known| distance(known, &first)),
         });
     }
     Ok(())
+}
+
+/// What one turn of a benchmark of several programs gives.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// Milliseconds of a forward pass: the median.
+    pub ms: f64,
+    /// Thousand million multiplications and additions of the products per second.
+    pub gflops: f64,
+    /// The same of a loop that does nothing but multiply and add, on the same threads.
+    pub peak_gflops: f64,
+}
+
+/// A model with its weights, ready to be timed.
+pub struct Loaded(Model<f32>);
+
+impl Loaded {
+    /// With made-up weights.
+    pub fn new(blueprint: Blueprint, precision: Precision) -> Result<Loaded> {
+        Ok(Loaded(Model::on(Cpu { precision }, blueprint, &Hashed)?))
+    }
+
+    /// Times a shape, as [`run`] does.
+    pub fn turn(&self, batch: usize, length: usize, repeats: usize) -> Result<Turn> {
+        let time = median(&self.pass(batch, length, repeats)?.times);
+        Ok(Turn { ms: time * 1e3, gflops: self.gflops(batch, length, time), peak_gflops: peak() })
+    }
+
+    /// Runs a shape once, checks it, and runs it `repeats` times more.
+    fn pass(&self, batch: usize, length: usize, repeats: usize) -> Result<Passes> {
+        let ids = ids(batch * length);
+        let input = Input { ids: &ids, batch, token_types: None, mask: None };
+        let mut first = self.0.forward(&input)?.last_hidden_state;
+        first.truncate(length * self.0.blueprint().width);
+        if batch > 1 {
+            let alone = Input { ids: &ids[..length], batch: 1, token_types: None, mask: None };
+            if self.0.forward(&alone)?.last_hidden_state[..] != first[..] {
+                return Err(Error::input("a timed result", "not what its text gives alone", "the same bits"));
+            }
+        }
+        let mut times = Vec::new();
+        for _ in 0..repeats {
+            let mut outcome = Ok(());
+            times.push(seconds(|| outcome = self.0.forward(&input).map(drop)));
+            outcome?;
+        }
+        Ok(Passes { first, times })
+    }
+
+    fn gflops(&self, batch: usize, length: usize, time: f64) -> f64 {
+        operations(self.0.blueprint(), batch, length) / time / 1e9
+    }
+
+    /// What the weights take, in MB.
+    fn weights_mb(&self) -> f64 {
+        let blueprint = self.0.blueprint();
+        let tables = blueprint.vocabulary + blueprint.types;
+        (self.0.layer_bytes() + tables * blueprint.width * 4) as f64 / 1e6
+    }
+}
+
+/// What passes of one shape gave: the first text's hidden states `[length, width]`, and seconds.
+struct Passes {
+    first: Vec<f32>,
+    times: Vec<f64>,
 }
 
 /// Begins anew with the most memory that the process has had: the model in f32 is gone.
