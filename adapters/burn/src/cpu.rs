@@ -85,16 +85,12 @@ impl Turning {
 
     /// Rotates a tensor into new memory, contiguous in the order of its axes.
     pub fn fresh<T: Number>(&self, memory: &[T], geometry: Geometry) -> Result<Vec<T>> {
-        let Geometry { shape: shape @ [batch, length, heads, head_dim], strides } = geometry;
-        let x = View::strided(memory, shape, strides)?;
-        let count = shape.iter().try_fold(1usize, |count, &size| count.checked_mul(size));
-        let mut y = count.and_then(rope::zeros).ok_or_else(|| refused(shape, "one that fits in memory"))?;
-        let view = match self.order {
-            Order::Bhld => ViewMut::bhld(&mut y, [batch, heads, length, head_dim]),
-            Order::Blhd => ViewMut::blhd(&mut y, shape),
-        };
-        T::Table::rows(&self.rows)?.rotate_to(self.turn, &x, &mut view?)?;
-        Ok(y)
+        let x = View::strided(memory, geometry.shape, geometry.strides)?;
+        let rows = T::Table::rows(&self.rows)?;
+        Ok(match self.order {
+            Order::Bhld => rows.rotated_bhld(self.turn, &x)?,
+            Order::Blhd => rows.rotated_blhd(self.turn, &x)?,
+        })
     }
 }
 

@@ -66,14 +66,11 @@ fn fresh<T: Element>(
     let (shape, strides) = geometry(layout, order)?;
     let x = x.get(layout.start_offset()..).unwrap_or_default();
     let x = View::strided(x, shape, strides).map_err(refused)?;
-    let mut y = room(shape)?;
-    let [batch, length, heads, head_dim] = shape;
-    let view = match order {
-        Order::Bhld => ViewMut::bhld(&mut y, [batch, heads, length, head_dim]),
-        Order::Blhd => ViewMut::blhd(&mut y, shape),
-    };
-    rows.rotate_to(turn, &x, &mut view.map_err(refused)?).map_err(refused)?;
-    Ok(y)
+    match order {
+        Order::Bhld => rows.rotated_bhld(turn, &x),
+        Order::Blhd => rows.rotated_blhd(turn, &x),
+    }
+    .map_err(refused)
 }
 
 fn inplace<T: Element>(
@@ -87,15 +84,6 @@ fn inplace<T: Element>(
     let x = x.get_mut(layout.start_offset()..).unwrap_or_default();
     let mut x = ViewMut::strided(x, shape, strides).map_err(refused)?;
     rows.rotate(turn, &mut x).map_err(refused)
-}
-
-/// Memory for a result, or an error where there is none.
-fn room<T: Element>(shape: [usize; 4]) -> Result<Vec<T>> {
-    let count = shape.iter().try_fold(1usize, |count, &size| count.checked_mul(size));
-    match count.and_then(rope::zeros) {
-        Some(room) => Ok(room),
-        None => no_room(&shape),
-    }
 }
 
 /// Refuses shapes that have no room in memory: a tensor that repeats a few numbers may have any, and to copy it would end the process.

@@ -32,7 +32,6 @@ pub use element::{Element, Precision};
 pub use error::{Error, Result};
 pub use half::{bf16, f16};
 pub use kernel::view::{Shape, View, ViewMut};
-pub use kernel::zeros::zeros;
 pub use pairing::{HeadLayout, Pairing, permute_projection};
 pub use position::{Ids, Positions, image_grid};
 pub use rope::{Axes, Frequencies, Rope, RopeBuilder, XPos};

@@ -2,6 +2,7 @@
 
 use crate::element::{Element, Precision};
 use crate::error::{Error, Result};
+use crate::kernel::fresh::{Axes, rotated};
 use crate::kernel::view::{Shape, View, ViewMut};
 use crate::kernel::{self, Level, Trig, Turning};
 use crate::position::{Covered, Positions};
@@ -120,6 +121,35 @@ impl<P: Precision> Rows<'_, P> {
         let (trig, turning) = self.turning(turn);
         kernel::rotate_to(Level::best(), &trig, turning, x, y);
         Ok(())
+    }
+
+    /// Rotates every vector of `x` into new memory, `[batch, length, heads, head_dim]`. Features that do not turn are copied.
+    ///
+    /// Large results come on large pages, and nothing is written to new memory but the result.
+    ///
+    /// ```
+    /// use rope::{Positions, Rope, Turn, View};
+    ///
+    /// let x = [3.0f32, 4.0];
+    /// let table = Rope::builder(2).build()?.table(0..8, None)?;
+    /// let rows = table.at(Positions::From(0))?;
+    /// let y = rows.rotated_blhd(Turn::Forward, &View::blhd(&x, [1, 1, 1, 2])?)?;
+    /// assert_eq!(y, [3.0, 4.0]); // Position 0 does not turn.
+    /// # Ok::<(), rope::Error>(())
+    /// ```
+    pub fn rotated_blhd<T: Element<Table = P>>(&self, turn: Turn, x: &View<T>) -> Result<Vec<T>> {
+        self.rotated(turn, x, Axes::Blhd)
+    }
+
+    /// As [`rotated_blhd`](Rows::rotated_blhd), into `[batch, heads, length, head_dim]`.
+    pub fn rotated_bhld<T: Element<Table = P>>(&self, turn: Turn, x: &View<T>) -> Result<Vec<T>> {
+        self.rotated(turn, x, Axes::Bhld)
+    }
+
+    fn rotated<T: Element<Table = P>>(&self, turn: Turn, x: &View<T>, axes: Axes) -> Result<Vec<T>> {
+        self.check(x.shape())?;
+        let (trig, turning) = self.turning(turn);
+        rotated(Level::best(), &trig, turning, x, axes)
     }
 
     /// Rotates with the loops of one level.

@@ -2,14 +2,14 @@
 //!
 //! `view.rs` says what memory may be touched; this file walks over it, vector by vector, and hands runs of vectors to
 //! the loops: `portable.rs`, written plainly, or `x86.rs` for AVX2 and AVX-512, chosen once at run time. All give the
-//! same bits. `fill.rs` makes the tables, `zeros.rs` memory for results.
+//! same bits. `fill.rs` makes the tables, `fresh.rs` memory for results.
 
 pub(crate) mod fill;
+pub(crate) mod fresh;
 mod portable;
 pub(crate) mod view;
 #[cfg(target_arch = "x86_64")]
 mod x86;
-pub(crate) mod zeros;
 
 use crate::element::{Element, Precision};
 use crate::pairing::Order;

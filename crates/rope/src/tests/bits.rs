@@ -2,6 +2,7 @@
 
 use super::{Bits, Random, element};
 use crate::kernel::Level;
+use crate::kernel::fresh::{Axes, rotated};
 use crate::{Pairing, Positions, Precision, Rope, Schedule, Turn, ViewMut, Yarn, bf16, f16};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -160,6 +161,32 @@ fn check<T: Bits>(case: &Case) -> Result<(), TestCaseError> {
         for i in 0..size {
             let wanted = if inside[i] { x[i] } else { before[i] };
             prop_assert!(both_nan[i] || y[i].bits() == wanted.bits(), "rotate_to, {:?} at {}", level, i);
+        }
+
+        // So does new memory, in either order of axes, and all of it is written.
+        for axes in [Axes::Blhd, Axes::Bhld] {
+            let (trig, turning) = rows.turning(case.turn);
+            let new = rotated(level, &trig, turning, &source, axes).unwrap();
+            prop_assert_eq!(new.len(), batch * length * heads * head_dim);
+            for (index, got) in new.iter().enumerate() {
+                let (b, token_head, feature) = (
+                    index / (length * heads * head_dim),
+                    index / head_dim % (length * heads),
+                    index % head_dim,
+                );
+                let (l, h) = match axes {
+                    Axes::Blhd => (token_head / heads, token_head % heads),
+                    Axes::Bhld => (token_head % length, token_head / length),
+                };
+                let at = b * strides[0] + l * strides[1] + h * strides[2] + feature;
+                prop_assert!(
+                    both_nan[at] || got.bits() == x[at].bits(),
+                    "{:?}, {:?} at {}",
+                    axes,
+                    level,
+                    index
+                );
+            }
         }
     }
     Ok(())

@@ -93,6 +93,24 @@ fn size() -> impl Strategy<Value = usize> {
     ]
 }
 
+/// A few numbers that repeat may have any shape, for which there is no room.
+#[test]
+fn new_memory_that_cannot_be_had_is_refused() {
+    let table = plain().table::<f32>(0..4, None).unwrap();
+    let rows = table.at(Positions::From(0)).unwrap();
+    let head_dim = plain().head_dim();
+    let data = vec![1.0f32; head_dim];
+    for heads in [1 << 45, HUGE / head_dim, HUGE] {
+        let x = View::strided(&data, [1, 1, heads, head_dim], [0, 0, 0]).unwrap();
+        refused(rows.rotated_blhd(Turn::Forward, &x), &["a shape that fits in memory"], "too large");
+        refused(rows.rotated_bhld(Turn::Forward, &x), &["a shape that fits in memory"], "too large");
+    }
+    let x = View::strided(&data, [1, 1, 3, head_dim], [0, 0, 0]).unwrap();
+    assert_eq!(rows.rotated_bhld(Turn::Forward, &x).unwrap().len(), 3 * head_dim);
+    let none = View::strided(&data, [1, 0, 3, head_dim], [0, 0, 0]).unwrap();
+    assert_eq!(rows.rotated_blhd(Turn::Forward, &none).unwrap().len(), 0);
+}
+
 #[test]
 fn errors_about_views_name_the_sizes() {
     let mut data = [0.0f32; 16];
