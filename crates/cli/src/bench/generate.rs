@@ -9,12 +9,12 @@ use std::io::Write;
 
 /// Write text token by token with decoders of 0.1 and 0.5 thousand million parameters (Llama's form, random weights)
 ///
-/// Each line is the median over 48 tokens of one text after a prompt of 32. Reading all weights once per token is the floor: `gb_s` is how
+/// Each line is the median over 48 tokens of one text after its prompt. Reading all weights once per token is the floor: `gb_s` is how
 /// fast they are read, `roofline_gb_s` how fast a loop that does nothing else reads as many bytes on the same threads. The last token's
 /// vector is checked against the whole text read at once.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  roformer bench generate --threads 2\n  roformer bench generate --dtype int8 --json"
+    after_help = "Examples:\n  roformer bench generate --threads 2\n  roformer bench generate --dtype int8 --prompt 2000 --json"
 )]
 pub struct Arguments {
     #[command(flatten)]
@@ -22,10 +22,13 @@ pub struct Arguments {
     /// What to compute in: f32, bf16 or int8
     #[arg(long, value_enum, default_value_t = Dtype::F32)]
     dtype: Dtype,
+    /// Tokens before those that are timed
+    #[arg(long, value_name = "TOKENS", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    prompt: u32,
 }
 
 pub fn run(arguments: Arguments) -> Outcome {
-    let Arguments { options, dtype } = arguments;
+    let Arguments { options, dtype, prompt } = arguments;
     let precision = dtype.precision("no CPU has that type")?;
     options.run(|json| {
         let mut out = std::io::stdout().lock();
@@ -33,7 +36,8 @@ pub fn run(arguments: Arguments) -> Outcome {
             let (a, b, c, d, e, f) = ("model", "type", "tokens/s", "GB/s", "roofline", "fraction");
             writeln!(out, "{a:12} {b:5} {c:>9} {d:>7} {e:>9} {f:>9}")?;
         }
-        super::each(|report| generate::run(precision, report), |sample| print(&mut out, sample, json))
+        let run = |report: &mut dyn FnMut(Sample)| generate::run(precision, prompt as usize, report);
+        super::each(run, |sample| print(&mut out, sample, json))
     })
 }
 

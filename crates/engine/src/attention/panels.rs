@@ -1,15 +1,17 @@
-//! The keys and values of a head, packed for the products that attention is made of: as they are, or in 16 bits.
+//! Keys and values of a head, packed for the products that attention is made of: as they are, or in 16 bits.
 
 use super::softmax::{QUERY_BLOCK, Shape};
+use crate::ops::fetch::{VECTORS_AHEAD, fetch};
 use crate::ops::gemm::{self, Columns, Level, Start};
 use crate::ops::narrow::{self, Bf16, Narrow, Precision, TILE_ROWS, round};
 use crate::ops::{Memory, Real};
+use std::ops::Range;
 
 /// Keys worked on at a time: a multiple of every width of a panel, and the same for any number of keys, so that sums over a text's
 /// keys do not depend on what it is padded to.
 pub(super) const KEY_BLOCK: usize = 384;
 
-/// Packed keys and values of a head.
+/// Packed keys and values of a head: all, or some that follow each other.
 pub(super) enum Panels<T> {
     Exact(Exact<T>),
     /// For `f32` alone.
@@ -37,36 +39,38 @@ impl<T: Real> Panels<T> {
         Some(match precision != Precision::F32 && T::singles(&[]).is_some() {
             true => Panels::Narrow(Narrowed::new()?),
             false => {
-                Panels::Exact(Exact { keys: Memory::zeros(0)?, values: Memory::zeros(0)?, widths: [0; 2] })
+                let memory = || Memory::zeros(0);
+                Panels::Exact(Exact { keys: memory()?, values: memory()?, widths: [0; 2], packed: 0..0 })
             }
         })
     }
 
-    /// Packs the keys and values of a head; `false` if there is not enough memory.
-    pub fn pack(&mut self, shape: &Shape, keys: Vectors<T>, values: Vectors<T>) -> bool {
+    /// Packs a range of the keys and values of a head, from the first of a panel on; `false` if there is not enough memory.
+    pub fn pack(&mut self, shape: &Shape, range: Range<usize>, keys: Vectors<T>, values: Vectors<T>) -> bool {
         match self {
-            Panels::Exact(panels) => panels.pack(shape, keys, values),
-            Panels::Narrow(panels) => panels.pack(shape, single(keys), single(values)),
+            Panels::Exact(panels) => panels.pack(shape, range, keys, values),
+            Panels::Narrow(panels) => panels.pack(shape, range, single(keys), single(values)),
         }
     }
 
-    /// Keys of a panel.
-    pub fn width(&self) -> usize {
+    /// Keys of a panel, of a head with so many.
+    pub fn width(&self, keys: usize) -> usize {
         match self {
-            Panels::Exact(panels) => panels.widths[0],
+            Panels::Exact(_) => key_width::<T>(Level::best(), keys),
             Panels::Narrow(panels) => panels.level.width(),
         }
     }
 
-    /// Takes the queries that scores are asked for.
-    pub fn begin(&mut self, q: Vectors<T>, count: usize, head_dim: usize) {
+    /// Takes the queries that scores are asked for; `false` if there is not enough memory.
+    pub fn begin(&mut self, q: Vectors<T>, count: usize, head_dim: usize) -> bool {
         assert!(q.data.len() >= (count - 1) * q.step + head_dim, "queries within their memory");
-        if let Panels::Narrow(panels) = self {
-            panels.begin(single(q), count, head_dim);
+        match self {
+            Panels::Exact(_) => true,
+            Panels::Narrow(panels) => panels.begin(single(q), count, head_dim),
         }
     }
 
-    /// out = the scores of queries and the keys `start .. start + count`, where `start` is the first of a panel.
+    /// out = the scores of queries and the keys `start .. start + count`, where `start` is the first of a panel. These are packed.
     ///
     /// # Safety
     ///
@@ -122,10 +126,12 @@ fn cast<T>(target: Target<T>) -> Target<f32> {
 pub(super) struct Exact<T> {
     /// `[panels, head_dim, width]`
     keys: Memory<T>,
-    /// `[panels, keys, width]`
+    /// `[panels, packed keys, width]`
     values: Memory<T>,
     /// Of a panel of keys, and of values.
     widths: [usize; 2],
+    /// Which are packed.
+    packed: Range<usize>,
 }
 
 /// The width of a panel of keys. Not that of a product: it must be the same for all that begin at a key further on than the smallest
@@ -142,29 +148,32 @@ pub(super) fn numbers<T: Real>(keys: usize, head_dim: usize) -> usize {
 }
 
 impl<T: Real> Exact<T> {
-    fn pack(&mut self, shape: &Shape, keys: Vectors<T>, values: Vectors<T>) -> bool {
-        let (level, dim) = (Level::best(), shape.head_dim);
+    fn pack(&mut self, shape: &Shape, range: Range<usize>, keys: Vectors<T>, values: Vectors<T>) -> bool {
+        let (level, dim, count) = (Level::best(), shape.head_dim, range.len());
         self.widths = [key_width::<T>(level, shape.keys), T::width(level, dim)];
         let [key_width, value_width] = self.widths;
-        let is_fit = self.keys.fit(shape.keys.next_multiple_of(key_width) * dim)
-            && self.values.fit(dim.next_multiple_of(value_width) * shape.keys);
+        let is_fit = self.keys.fit(count.next_multiple_of(key_width) * dim)
+            && self.values.fit(dim.next_multiple_of(value_width) * count);
         if !is_fit {
             return false;
         }
-        for first in (0..shape.keys).step_by(key_width) {
-            let columns = key_width.min(shape.keys - first);
+        for first in (0..count).step_by(key_width) {
+            let columns = key_width.min(count - first);
             let columns = Columns { inputs: dim, step: keys.step, columns, width: key_width };
-            let (from, panel) = (&keys.data[first * keys.step..], &mut self.keys[first * dim..]);
-            T::pack_columns(level, from, columns, T::ONE, panel);
+            let from = &keys.data[(range.start + first) * keys.step..];
+            T::pack_columns(level, from, columns, T::ONE, &mut self.keys[first * dim..]);
         }
         for first in (0..dim).step_by(value_width) {
             let columns = value_width.min(dim - first);
-            let panel = &mut self.values[first * shape.keys..];
-            for key in 0..shape.keys {
-                let from = &values.data[key * values.step + first..][..columns];
-                panel[key * value_width..][..columns].copy_from_slice(from);
+            let panel = &mut self.values[first * count..];
+            for (key, to) in range.clone().zip(panel.chunks_exact_mut(value_width)) {
+                if key + VECTORS_AHEAD < range.end {
+                    fetch(&values.data[(key + VECTORS_AHEAD) * values.step + first..][..columns]);
+                }
+                to[..columns].copy_from_slice(&values.data[key * values.step + first..][..columns]);
             }
         }
+        self.packed = range;
         true
     }
 
@@ -172,7 +181,7 @@ impl<T: Real> Exact<T> {
     ///
     /// As of [`Panels::scores`].
     unsafe fn scores(&self, q: Vectors<T>, dim: usize, start: usize, count: usize, out: Target<T>) {
-        let width = self.widths[0];
+        let (width, start) = (self.widths[0], start - self.packed.start);
         for panel in (0..count).step_by(width) {
             let run = gemm::Run {
                 x: q.data.as_ptr(),
@@ -208,8 +217,9 @@ impl<T: Real> Exact<T> {
         out: Target<T>,
     ) {
         let (width, dim) = (self.widths[1], shape.head_dim);
+        let start = start - self.packed.start;
         for column in (0..dim).step_by(width) {
-            let panel = &self.values[column * shape.keys + start * width..][..count * width];
+            let panel = &self.values[column * self.packed.len() + start * width..][..count * width];
             let run = gemm::Run {
                 x: weights.as_ptr(),
                 x_step: KEY_BLOCK,
@@ -241,6 +251,8 @@ pub(super) struct Narrowed {
     values: Memory<Bf16>,
     /// Keys of a panel of values, filled up.
     value_keys: usize,
+    /// The first that is packed.
+    first: usize,
     /// `[QUERY_BLOCK, depth]`
     queries: Memory<Bf16>,
     depth: usize,
@@ -256,41 +268,47 @@ impl Narrowed {
             keys: memory()?,
             values: memory()?,
             value_keys: 0,
+            first: 0,
             queries: memory()?,
             depth: 0,
             weights: Memory::zeros(QUERY_BLOCK * KEY_BLOCK)?,
         })
     }
 
-    fn pack(&mut self, shape: &Shape, keys: Vectors<f32>, values: Vectors<f32>) -> bool {
-        let (width, dim) = (self.level.width(), shape.head_dim);
+    fn pack(&mut self, shape: &Shape, range: Range<usize>, keys: Vectors<f32>, values: Vectors<f32>) -> bool {
+        let (width, dim, count) = (self.level.width(), shape.head_dim, range.len());
+        self.first = range.start;
         self.depth = dim.next_multiple_of(Bf16::DEPTH);
         // With room for a block of keys that begins within the last depth, as that of a window may.
-        self.value_keys = (shape.keys + Bf16::DEPTH).next_multiple_of(Bf16::DEPTH);
-        let is_fit = self.keys.fit(shape.keys.next_multiple_of(width) * self.depth)
-            && self.values.fit(dim.next_multiple_of(width) * self.value_keys)
-            && self.queries.fit(QUERY_BLOCK * self.depth);
+        self.value_keys = (count + Bf16::DEPTH).next_multiple_of(Bf16::DEPTH);
+        let is_fit = self.keys.fit(count.next_multiple_of(width) * self.depth)
+            && self.values.fit(dim.next_multiple_of(width) * self.value_keys);
         if !is_fit {
             return false;
         }
-        let (keys, values) = ((keys.data, (shape.keys, keys.step)), (values.data, (shape.keys, values.step)));
+        let [keys, values] = [keys, values].map(|x| (&x.data[range.start * x.step..], (count, x.step)));
         narrow::pack_columns(keys, (dim, self.depth), width, &mut self.keys);
         narrow::pack_rows(values, (dim, self.value_keys), width, &mut self.values);
         true
     }
 
-    fn begin(&mut self, q: Vectors<f32>, count: usize, dim: usize) {
+    fn begin(&mut self, q: Vectors<f32>, count: usize, dim: usize) -> bool {
+        self.depth = dim.next_multiple_of(Bf16::DEPTH);
+        if !self.queries.fit(QUERY_BLOCK * self.depth) {
+            return false;
+        }
         for (row, to) in self.queries.chunks_exact_mut(self.depth).enumerate().take(count) {
             round(&q.data[row * q.step..][..dim], to);
             to[dim..].fill(Bf16::default());
         }
+        true
     }
 
     /// # Safety
     ///
     /// As of [`Panels::scores`].
     unsafe fn scores(&self, start: usize, count: usize, out: Target<f32>) {
-        let (width, depth) = (self.level.width(), self.depth);
+        let (width, depth, start) = (self.level.width(), self.depth, start - self.first);
         let run = narrow::Run {
             x: self.queries[..out.count.next_multiple_of(TILE_ROWS) * depth].as_ptr(),
             depth,
@@ -320,7 +338,7 @@ impl Narrowed {
         is_first: bool,
         out: Target<f32>,
     ) {
-        let (width, dim) = (self.level.width(), shape.head_dim);
+        let (width, dim, start) = (self.level.width(), shape.head_dim, start - self.first);
         let depth = count.next_multiple_of(Bf16::DEPTH);
         for row in 0..out.count {
             let to = &mut self.weights[row * depth..][..depth];

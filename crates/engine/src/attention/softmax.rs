@@ -3,7 +3,8 @@
 //! For each head the keys and values are packed once into the panels that the products read. Then, for a block of queries,
 //! block after block of keys: the scores; their exponentials relative to the largest so far; the sum of values weighted by
 //! them. When a later block has a larger score, what was summed before is scaled down. The order of additions depends on
-//! the sizes alone, not on threads.
+//! the sizes alone, not on threads. For one query, as a decoder has it token after token, a block of keys and values is packed when
+//! it is its turn, and none that the query does not see: so they are read from memory once.
 
 pub use super::mask::{Chunks, Mask, Reach};
 use super::panels::{self, KEY_BLOCK, Panels, Vectors};
@@ -127,9 +128,8 @@ pub fn attend<T: Real>(
             let key_head = head / (heads / key_heads);
             let keys = Vectors { data: k.head(shape, sequence, key_head), step: k.token };
             let values = Vectors { data: v.head(shape, sequence, key_head), step: v.token };
-            if !scratch.panels.pack(shape, keys, values) {
-                return has_memory.store(false, Ordering::Relaxed);
-            }
+            let single = (queries == 1).then_some((keys, values));
+            let mut is_done = single.is_some() || scratch.panels.pack(shape, 0..shape.keys, keys, values);
             for first in (begin..queries.min(begin + part)).step_by(QUERY_BLOCK) {
                 let count = QUERY_BLOCK.min(queries - first);
                 let at = (sequence * queries + first) * heads * head_dim + head * head_dim;
@@ -139,8 +139,12 @@ pub fn attend<T: Real>(
                     let out = panels::Target { out: target.pointer().add(at), step: heads * head_dim, count };
                     let q =
                         Vectors { data: &q.head(shape, sequence, head)[first * q.token..], step: q.token };
-                    Piece { sequence, first, out }.attend(shape, q, (mask, scale), &mut scratch);
+                    let piece = Piece { sequence, first, out, single };
+                    is_done = is_done && piece.attend(shape, q, (mask, scale), &mut scratch);
                 }
+            }
+            if !is_done {
+                has_memory.store(false, Ordering::Relaxed);
             }
         }
     });
@@ -172,13 +176,17 @@ pub(super) fn check_inputs<T>(shape: &Shape, [q, k, v]: [&Heads<T>; 3], mask: &M
 }
 
 /// Some queries of one head and where their results go.
-struct Piece<T> {
+struct Piece<'a, T> {
     sequence: usize,
     first: usize,
     out: panels::Target<T>,
+    /// Keys and values of a single query: those of others are packed.
+    single: Option<(Vectors<'a, T>, Vectors<'a, T>)>,
 }
 
-impl<T: Real> Piece<T> {
+impl<T: Real> Piece<'_, T> {
+    /// `false` if there was not enough memory.
+    ///
     /// # Safety
     ///
     /// Rows of head_dim numbers are valid to read and write at `out`, by nobody else.
@@ -188,10 +196,12 @@ impl<T: Real> Piece<T> {
         q: Vectors<T>,
         (mask, scale): (&Mask, T),
         scratch: &mut Scratch<T>,
-    ) {
+    ) -> bool {
         let (dim, rows) = (shape.head_dim, self.out.count);
         let Scratch { panels, scores, largest, total, shrink } = scratch;
-        panels.begin(q, rows, dim);
+        if !panels.begin(q, rows, dim) {
+            return false;
+        }
         largest.fill(T::NEG_INFINITY);
         total.fill(T::ZERO);
         let seen = |query: usize| mask.seen(shape, self.sequence, query);
@@ -200,9 +210,15 @@ impl<T: Real> Piece<T> {
             masked.map_or(shape.keys, |there| there.iter().rposition(|&x| x).map_or(0, |last| last + 1));
         // What the first and the last query see bounds what any does; panels are read whole.
         let (from, until) = (seen(self.first).start, seen(self.first + rows - 1).end.min(there));
-        let from = from / panels.width() * panels.width();
+        let width = panels.width(shape.keys);
+        let from = from / width * width;
         for start in (from..until).step_by(KEY_BLOCK) {
             let count = KEY_BLOCK.min(until - start);
+            if let Some((keys, values)) = self.single
+                && !panels.pack(shape, start..start + count, keys, values)
+            {
+                return false;
+            }
             let target = panels::Target { out: scores.as_mut_ptr(), step: KEY_BLOCK, count: rows };
             // SAFETY: the queries were begun with; the scores have `QUERY_BLOCK` rows of `KEY_BLOCK` numbers.
             unsafe { panels.scores(q, dim, start, count, target) };
@@ -242,6 +258,7 @@ impl<T: Real> Piece<T> {
                 out.iter_mut().for_each(|x| *x *= inverse);
             }
         }
+        true
     }
 
     /// # Safety
@@ -339,6 +356,10 @@ mod tests {
     fn blocks_give_what_all_against_all_gives() {
         for (batch, queries, keys, heads, key_heads, head_dim) in [
             (1, 1, 1, 1, 1, 2),
+            (2, 1, 50, 4, 2, 64),
+            (1, 1, 900, 2, 2, 80),
+            (2, 1, 21, 1, 1, 6),
+            (1, 1, 385, 2, 1, 130),
             (2, 5, 5, 3, 3, 4),
             (1, 7, 19, 4, 2, 6),
             (2, 65, 65, 2, 1, 16),
@@ -368,6 +389,38 @@ mod tests {
                         let window = (size == 40).then_some(7);
                         let mask = Mask { keys, reach, window, chunks, beyond: None };
                         check::<f64>(shape, &mask, Precision::F32, 1e-13);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_query_has_the_bits_that_it_has_among_others() {
+        let (batch, heads, key_heads, head_dim) = (2, 4, 2, 40);
+        for keys in [2, 63, 64, 385, 1000] {
+            let row = (heads + 2 * key_heads) * head_dim;
+            let numbers = |seed: usize| ((seed * 7919 + 3) % 1013) as f32 / 300.0 - 1.7;
+            let joined: Vec<f32> = (0..batch * keys * row).map(numbers).collect();
+            let part = |first: usize| Heads { data: &joined[first..], token: row, sequence: keys * row };
+            let (k, v) = (part(heads * head_dim), part((heads + key_heads) * head_dim));
+            let there: Vec<bool> = (0..batch * keys).map(|i| i % 7 != 1).collect();
+            // Without a window: blocks of keys begin where the first of some queries sees any.
+            for keys_there in [None, Some(&there[..])] {
+                let mask = Mask { reach: Reach::Causal, keys: keys_there, ..Mask::default() };
+                for precision in [Precision::F32, Precision::Bf16] {
+                    let workspace = Workspace::with(precision).unwrap();
+                    let run = |queries: usize| {
+                        let shape = Shape { batch, queries, keys, heads, key_heads, head_dim };
+                        let q = part((keys - queries) * row);
+                        let mut out = vec![9.0; batch * queries * heads * head_dim];
+                        assert!(attend(&shape, (q, k, v), &mask, None, &mut out, &workspace));
+                        out
+                    };
+                    let (all, one) = (run(keys), run(1));
+                    let width = heads * head_dim;
+                    for (all, one) in all.chunks_exact(keys * width).zip(one.chunks_exact(width)) {
+                        assert_eq!(all[(keys - 1) * width..], *one, "{keys} keys, {precision:?}");
                     }
                 }
             }

@@ -11,6 +11,8 @@ pub mod cuda;
 pub(crate) mod dispatch;
 pub mod dropout;
 pub mod embedding;
+#[allow(unsafe_code, reason = "an instruction that fetches")]
+pub(crate) mod fetch;
 #[allow(unsafe_code, reason = "vector instructions")]
 pub mod gemm;
 pub mod linear;

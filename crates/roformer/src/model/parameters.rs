@@ -56,16 +56,16 @@ impl<T: Real> Parameters<T> for Hashed {
         let inputs = shape.last().copied().unwrap_or(1);
         let halvings = (usize::BITS - inputs.leading_zeros()).saturating_sub(1) / 2;
         let scale = 0.5f32.powi(halvings as i32);
+        let (middle, reach) = match name {
+            _ if NORMS.iter().any(|norm| name.ends_with(norm)) => (1.0, 0.25),
+            _ if shape.len() == 1 => (0.0, 0.125),
+            _ if name.contains("embeddings") => (0.0, 1.0),
+            _ => (0.0, scale),
+        };
         for (index, out) in (first..).zip(out) {
             let bits = mix(seed ^ (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
             let unit = ((bits >> 40) as f32 - 8_388_608.0) / 8_388_608.0;
-            let value = match name {
-                _ if NORMS.iter().any(|norm| name.ends_with(norm)) => 1.0 + unit / 4.0,
-                _ if shape.len() == 1 => unit / 8.0,
-                _ if name.contains("embeddings") => unit,
-                _ => unit * scale,
-            };
-            *out = T::of(f64::from(value));
+            *out = T::of(f64::from(middle + unit * reach));
         }
         Ok(())
     }

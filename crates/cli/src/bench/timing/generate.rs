@@ -24,8 +24,7 @@ const DECODERS: [Decoder; 2] = [
     Decoder { name: "llama-0.5b", width: 1280, layers: 22, heads: 20, wide: 3456, vocabulary: 32_000 },
 ];
 
-/// Tokens that are read at first, and those that follow one by one.
-const PROMPT: usize = 32;
+/// Tokens that follow the prompt one by one.
 const WRITTEN: usize = 48;
 
 /// One line of the benchmark.
@@ -45,16 +44,17 @@ pub struct Sample {
     pub roofline_gb_s: f64,
 }
 
-/// Measures both decoders in a precision on the current rayon pool; `report` sees each line as it comes.
-pub fn run(precision: Precision, mut report: impl FnMut(Sample)) -> Result<()> {
+/// Measures both decoders in a precision, behind a prompt of so many tokens, on the current rayon pool; `report` sees each line as it
+/// comes.
+pub fn run(precision: Precision, prompt: usize, mut report: impl FnMut(Sample)) -> Result<()> {
     for decoder in &DECODERS {
-        let model = Model::<f32>::on(Cpu { precision }, decoder.blueprint()?, &Hashed)?;
-        let ids: Vec<u32> = (0..PROMPT + WRITTEN).map(|i| (i * 7919 % decoder.vocabulary) as u32).collect();
+        let model = Model::<f32>::on(Cpu { precision }, decoder.blueprint(prompt + WRITTEN)?, &Hashed)?;
+        let ids: Vec<u32> = (0..prompt + WRITTEN).map(|i| (i * 7919 % decoder.vocabulary) as u32).collect();
         let mut cache = model.cache(1, ids.len())?;
         let input = |ids| Input { ids, batch: 1, token_types: None, mask: None };
-        model.step(&input(&ids[..PROMPT]), None, &mut cache)?;
+        model.step(&input(&ids[..prompt]), None, &mut cache)?;
         let (mut times, mut last) = (Vec::new(), None);
-        for id in ids[PROMPT..].chunks(1) {
+        for id in ids[prompt..].chunks(1) {
             let mut outcome = None;
             times.push(seconds(|| outcome = Some(model.step(&input(id), None, &mut cache))));
             last = outcome.transpose()?;
@@ -65,7 +65,7 @@ pub fn run(precision: Precision, mut report: impl FnMut(Sample)) -> Result<()> {
         report(Sample {
             model: decoder.name,
             precision,
-            prompt: PROMPT,
+            prompt,
             tokens_s: 1.0 / time,
             gb_s: bytes / time / 1e9,
             roofline_gb_s: roofline(bytes as usize)?,
@@ -88,11 +88,12 @@ fn check(model: &Model, ids: &[u32], last: Option<Vec<f32>>) -> Result<()> {
 }
 
 impl Decoder {
-    fn blueprint(&self) -> Result<Blueprint> {
+    fn blueprint(&self, tokens: usize) -> Result<Blueprint> {
         let Decoder { width, layers, heads, wide, vocabulary, .. } = *self;
         let config = json!({
             "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": width, "num_hidden_layers": layers,
             "num_attention_heads": heads, "intermediate_size": wide, "vocab_size": vocabulary, "tie_word_embeddings": true,
+            "max_position_embeddings": tokens,
         });
         Blueprint::from_config(config.to_string().as_bytes())
     }

@@ -12,7 +12,7 @@ mod portable;
 mod x86;
 
 use super::activation::Activation;
-use super::memory::Memory;
+use super::memory::{Memory, Plain};
 use super::real::Real;
 use super::share::share_blocks;
 use std::cell::RefCell;
@@ -236,6 +236,32 @@ impl Kernel for f64 {
 
     fn with_panel<R>(work: impl FnOnce(&mut [f64]) -> R) -> R {
         DOUBLE.with_borrow_mut(|panel| work(&mut panel.0))
+    }
+}
+
+/// Rows and columns of a square.
+pub(crate) const SIDE: usize = 16;
+
+/// Writes the columns of a square as rows, which begin `step` apart: numbers, or groups of them, of 32 bits.
+///
+/// # Panics
+///
+/// If `to` is too short.
+pub(crate) fn turn<P: Plain>(level: Level, square: &[[P; SIDE]; SIDE], to: &mut [P], step: usize) {
+    const { assert!(size_of::<P>() == 4, "32 bits") };
+    assert!(step >= SIDE && to.len() >= (SIDE - 1) * step + SIDE, "room for a square");
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the level says that the features are there; the rows lie within `to`, and any 32 bits are a P.
+        Level::Avx512 => unsafe { x86::turn_avx512(square.as_ptr().cast(), to.as_mut_ptr().cast(), step) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Level::Avx2 => unsafe { x86::turn_avx2(square.as_ptr().cast(), to.as_mut_ptr().cast(), step) },
+        Level::Portable => {
+            for (column, to) in to.chunks_mut(step).take(SIDE).enumerate() {
+                to.iter_mut().zip(square).for_each(|(to, row)| *to = row[column]);
+            }
+        }
     }
 }
 

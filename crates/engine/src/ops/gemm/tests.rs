@@ -146,3 +146,20 @@ fn runs_start_from_and_add_what_they_are_told() {
         }
     }
 }
+
+#[test]
+fn columns_of_a_square_become_rows() {
+    let square: [[f32; SIDE]; SIDE] =
+        std::array::from_fn(|row| std::array::from_fn(|column| (100 * row + column) as f32));
+    for level in Level::available() {
+        for step in [SIDE, SIDE + 5, 48] {
+            let mut rows = vec![-1.0; (SIDE - 1) * step + SIDE];
+            turn(level, &square, &mut rows, step);
+            for (index, &number) in rows.iter().enumerate() {
+                let (column, row) = (index / step, index % step);
+                let wanted = if row < SIDE { (100 * row + column) as f32 } else { -1.0 };
+                assert_eq!(number, wanted, "{level:?}, {step} apart, number {index}");
+            }
+        }
+    }
+}

@@ -4,7 +4,8 @@
 //! columns (measured here: 0.93 of the peak), 6 × 64 where that fits the number of columns, on AVX2 6 × 16.
 
 use super::lanes::Lanes;
-use super::{Columns, Run, Start};
+use super::{Columns, Run, SIDE, Start};
+use crate::ops::fetch::VECTORS_AHEAD;
 use std::arch::x86_64::*;
 
 /// The width of a panel on AVX-512: 48 columns, or 64 where fewer are then left empty, or one panel of 16 or 32 where that is
@@ -245,11 +246,13 @@ unsafe fn pack_columns<L: Lanes>(from: &[f32], shape: Columns, scale: f32, panel
             let count = L::COUNT.min(inputs - input);
             let mask = ((1u32 << count) - 1) as u16;
             // SAFETY: of column `first + column` < `columns` numbers `input..input + count` are read, which are within
-            // `from`; written are whole registers of rows `input..input + count` of the panel. Both were asserted.
+            // `from`; written are whole registers of rows `input..input + count` of the panel. Both were asserted. Prefetching touches
+            // nothing.
             unsafe {
                 let mut rows = [L::zero(); 16];
                 for (column, row) in rows.iter_mut().enumerate().take(there) {
                     let from = from.as_ptr().add((first + column) * step + input);
+                    _mm_prefetch::<_MM_HINT_T1>(from.wrapping_add(VECTORS_AHEAD * step).cast());
                     *row =
                         if count == L::COUNT { L::load(from) } else { L::load_some(from, mask) }.scale(scale);
                 }
@@ -282,6 +285,49 @@ pub(super) unsafe fn pack_columns_avx512(from: &[f32], shape: Columns, scale: f3
 pub(super) unsafe fn pack_columns_avx2(from: &[f32], shape: Columns, scale: f32, panel: &mut [f32]) {
     // SAFETY: the caller's promise.
     unsafe { pack_columns::<__m256>(from, shape, scale, panel) }
+}
+
+/// See [`turn`](super::turn).
+#[inline(always)]
+unsafe fn turn<L: Lanes>(rows: *const f32, to: *mut f32, step: usize) {
+    // SAFETY: registers within the square, and within the rows that are written. Numbers are moved and not computed with, so that
+    // any bits stay as they are.
+    unsafe {
+        for row in (0..SIDE).step_by(L::COUNT) {
+            for column in (0..SIDE).step_by(L::COUNT) {
+                let mut block = [L::zero(); 16];
+                for (index, numbers) in block.iter_mut().enumerate().take(L::COUNT) {
+                    *numbers = L::load(rows.add((row + index) * SIDE + column));
+                }
+                L::transpose(&mut block);
+                for (index, numbers) in block.iter().enumerate().take(L::COUNT) {
+                    numbers.store(to.add((column + index) * step + row));
+                }
+            }
+        }
+    }
+}
+
+/// See [`turn`](super::turn).
+///
+/// # Safety
+///
+/// Sixteen rows of sixteen numbers are valid to read, one after the other, and as many to write, `step` apart; the CPU has AVX-512 F.
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
+pub(super) unsafe fn turn_avx512(rows: *const f32, to: *mut f32, step: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { turn::<__m512>(rows, to, step) }
+}
+
+/// See [`turn`](super::turn).
+///
+/// # Safety
+///
+/// As of `turn_avx512`; the CPU has AVX2 and FMA.
+#[target_feature(enable = "avx2,fma")]
+pub(super) unsafe fn turn_avx2(rows: *const f32, to: *mut f32, step: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { turn::<__m256>(rows, to, step) }
 }
 
 /// See `peak_loop`.

@@ -13,6 +13,8 @@ pub(crate) struct Bf16(pub u16);
 
 // SAFETY: sixteen bits, any of which are a number.
 unsafe impl Plain for Bf16 {}
+// SAFETY: two of them.
+unsafe impl Plain for [Bf16; 2] {}
 
 impl Bf16 {
     /// The nearest; NaN stays NaN.
