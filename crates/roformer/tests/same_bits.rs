@@ -3,8 +3,8 @@
 
 use roformer::attention::softmax::Shape;
 use roformer::blueprint::Blueprint;
-use roformer::model::{Hashed, Input, Model};
-use roformer::ops::{Cpu, Precision};
+use roformer::model::{Call, Hashed, Input, Model, Scores, States};
+use roformer::ops::{Cpu, Pool, Precision, Span};
 use serde_json::{Value, json};
 
 const VOCABULARY: usize = 60;
@@ -49,16 +49,26 @@ fn families() -> Vec<Value> {
     ]
 }
 
-/// The hidden states of texts in one batch, each padded to the longest; without what belongs to padding.
-fn run(model: &Model, texts: &[&[u32]]) -> Vec<Vec<f32>> {
+/// The hidden states of texts in one batch, each padded to the longest; without what belongs to padding. If `is_packed`, only those of
+/// real tokens are asked for, so that the model can leave the padding out.
+fn run(model: &Model, texts: &[&[u32]], is_packed: bool) -> Vec<Vec<f32>> {
     let length = texts.iter().map(|text| text.len()).max().unwrap();
     let padded =
         |text: &&[u32]| text.iter().copied().chain(std::iter::repeat(0)).take(length).collect::<Vec<u32>>();
     let ids: Vec<u32> = texts.iter().flat_map(padded).collect();
     let mask: Vec<bool> = texts.iter().flat_map(|text| (0..length).map(|token| token < text.len())).collect();
     let input = Input { ids: &ids, batch: texts.len(), token_types: None, mask: Some(&mask) };
-    let hidden = model.forward(&input).unwrap().last_hidden_state;
     let width = model.blueprint().width;
+    if is_packed {
+        let real = (0..mask.len()).filter(|&place| mask[place]);
+        let spans: Vec<Span> =
+            real.map(|first| Span { first, rows: 1, kind: Pool::Sum { over: 1.0 } }).collect();
+        let call = Call { states: States::Pooled(&spans), ..Call::default() };
+        let mut hidden = &model.call(&input, call).unwrap().last_hidden_state[..];
+        let rows = texts.iter().map(|text| hidden.split_off(..text.len() * width).unwrap().to_vec());
+        return rows.collect();
+    }
+    let hidden = model.forward(&input).unwrap().last_hidden_state;
     let rows = texts.iter().zip(hidden.chunks_exact(length * width));
     rows.map(|(text, rows)| rows[..text.len() * width].to_vec()).collect()
 }
@@ -73,11 +83,11 @@ fn check(config: &Value, precision: Precision, batches: usize, longest: usize) {
     let texts: Vec<Vec<u32>> = (0..40)
         .map(|_| (0..1 + chance.below(longest)).map(|_| 1 + chance.below(VOCABULARY - 1) as u32).collect())
         .collect();
-    let alone: Vec<Vec<f32>> = texts.iter().map(|text| run(&model, &[text]).remove(0)).collect();
+    let alone: Vec<Vec<f32>> = texts.iter().map(|text| run(&model, &[text], false).remove(0)).collect();
     for batch in 0..batches {
         let chosen: Vec<usize> = (0..1 + chance.below(6)).map(|_| chance.below(texts.len())).collect();
         let together: Vec<&[u32]> = chosen.iter().map(|&index| &texts[index][..]).collect();
-        let got = pools[batch % 2].install(|| run(&model, &together));
+        let got = pools[batch % 2].install(|| run(&model, &together, batch / 2 % 2 == 1));
         for (&index, got) in chosen.iter().zip(&got) {
             assert!(
                 got == &alone[index],
@@ -98,6 +108,65 @@ fn a_text_has_the_same_bits_in_any_batch() {
             check(&config, precision, 540, 40);
             // Beyond what attention works on at a time.
             check(&config, precision, 16, 900);
+        }
+    }
+}
+
+/// Heads find their tokens where texts lie one behind the other.
+#[test]
+fn a_text_has_the_same_scores_in_any_batch() {
+    let heads = [
+        ("bert", "BertForMaskedLM", true),
+        ("bert", "BertForSequenceClassification", false),
+        ("roberta", "RobertaForTokenClassification", false),
+        ("roberta", "RobertaForMaskedLM", true),
+        ("modernbert", "ModernBertForSequenceClassification", false),
+        ("roformer", "RoFormerForQuestionAnswering", false),
+        ("roformer", "RoFormerForMultipleChoice", false),
+        ("qwen3", "Qwen3ForCausalLM", true),
+        ("qwen3", "Qwen3ForSequenceClassification", false),
+    ];
+    for (family, class, is_placed) in heads {
+        let mut config = json!({
+            "model_type": family, "architectures": [class], "vocab_size": VOCABULARY, "hidden_size": 24, "num_hidden_layers": 2,
+            "num_attention_heads": 2, "intermediate_size": 40, "max_position_embeddings": 64, "pad_token_id": 1,
+            "id2label": {"0": "a", "1": "b", "2": "c"}, "label2id": {"a": 0, "b": 1, "c": 2},
+        });
+        if family == "qwen3" {
+            config["num_key_value_heads"] = 1.into();
+            config["head_dim"] = 12.into();
+        }
+        let blueprint = Blueprint::from_config(config.to_string().as_bytes()).unwrap();
+        let model = Model::on(Cpu::default(), blueprint, &Hashed).unwrap();
+        assert_eq!(model.packs_texts(), class != "RoFormerForMultipleChoice", "{class}");
+        let mut chance = Chance(7);
+        let texts: Vec<Vec<u32>> = [9, 1, 30, 4, 17]
+            .map(|len| (0..len).map(|_| 2 + chance.below(VOCABULARY - 2) as u32).collect())
+            .into();
+        // The scores of each text: of its last token, of all its tokens, or one list.
+        let scores = |texts: &[Vec<u32>]| -> Vec<Vec<f32>> {
+            let length = texts.iter().map(Vec::len).max().unwrap();
+            let padded = |text: &Vec<u32>| [&text[..], &vec![1; length - text.len()]].concat();
+            let ids: Vec<u32> = texts.iter().flat_map(padded).collect();
+            let mask: Vec<bool> =
+                texts.iter().flat_map(|text| (0..length).map(|token| token < text.len())).collect();
+            let lasts: Vec<usize> =
+                texts.iter().enumerate().map(|(text, ids)| text * length + ids.len() - 1).collect();
+            let input = Input { ids: &ids, batch: texts.len(), token_types: None, mask: Some(&mask) };
+            let scores = if is_placed { Scores::At(&lasts) } else { Scores::All };
+            let call = Call { scores, states: States::NONE, ..Call::default() };
+            let logits = model.call(&input, call).unwrap().logits.unwrap();
+            let each = logits.scores.len() / texts.len();
+            let real = |(row, text): (&[f32], &Vec<u32>)| match logits.shape.len() {
+                3 => row[..each / length * text.len()].to_vec(),
+                _ => row.to_vec(),
+            };
+            logits.scores.chunks_exact(each).zip(texts).map(real).collect()
+        };
+        let alone: Vec<Vec<f32>> = texts.iter().flat_map(|text| scores(std::slice::from_ref(text))).collect();
+        // What stands behind a text of a choice is read by transformers too.
+        if class != "RoFormerForMultipleChoice" {
+            assert_eq!(scores(&texts), alone, "{class}");
         }
     }
 }

@@ -1,14 +1,18 @@
 //! Which of the texts that wait run together.
 
+use roformer::pipeline::fits_packed;
+
 /// What a batch may be.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Tokens at most, padding included; a single text may have more.
+    /// Tokens at most, padding included where there is any; a single text may have more.
     pub tokens: usize,
     /// Texts at most.
     pub texts: usize,
     /// Tokens, padding included, below which a batch takes no longer for more of them: on a GPU the time of its launches.
     pub free: usize,
+    /// Whether texts of several lengths run without padding.
+    pub packs: bool,
 }
 
 /// Tokens of padding with which a text may still join. A batch of its own would cost it the reading of all weights, which takes as long as
@@ -16,11 +20,14 @@ pub struct Shape {
 /// mixed lengths 12 came within a twentieth of the least cost, whichever of the two holds.
 const JOINS: usize = 12;
 
-/// Which texts of these lengths run next, in the order of their lengths. The first, whose turn it is, is always among them; others
-/// come along by how near their lengths are to its own, as long as each brings little padding, or at most a sixteenth of the batch is,
-/// or the batch is so small that padding takes no time.
+/// Which texts of these lengths run next. The first, whose turn it is, is always among them. Where there is no padding those that follow
+/// it come along. Else they are in the order of their lengths, and others come along by how near their lengths are to its own, as long as
+/// each brings little padding, or at most a sixteenth of the batch is, or the batch is so small that padding takes no time.
 pub fn pick(lengths: &[usize], shape: Shape) -> Vec<usize> {
     let Some(&first) = lengths.first() else { return Vec::new() };
+    if shape.packs {
+        return follow(lengths, shape);
+    }
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     // Of equal lengths the earlier; the first is before all of its own length.
     order.sort_by_key(|&index| (lengths[index], index));
@@ -54,11 +61,32 @@ pub fn pick(lengths: &[usize], shape: Shape) -> Vec<usize> {
     order[low..high].to_vec()
 }
 
+/// The first texts, as many as may run together.
+fn follow(lengths: &[usize], shape: Shape) -> Vec<usize> {
+    let (mut tokens, mut longest) = (0, 0);
+    let fits = |&(index, &length): &(usize, &usize)| {
+        (tokens, longest) = (tokens + length, longest.max(length));
+        index == 0 || index < shape.texts && fits_packed(shape.tokens, tokens, (index + 1) * longest)
+    };
+    lengths.iter().enumerate().take_while(fits).map(|(index, _)| index).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const SHAPE: Shape = Shape { tokens: 512, texts: 100, free: 0 };
+    const SHAPE: Shape = Shape { tokens: 512, texts: 100, free: 0, packs: false };
+
+    #[test]
+    fn without_padding_those_that_follow_come_along() {
+        let shape = Shape { packs: true, ..SHAPE };
+        assert_eq!(pick(&[100, 7, 300, 98, 101, 1], shape), [0, 1, 2, 3]);
+        assert_eq!(pick(&[600, 1], shape), [0]);
+        assert_eq!(pick(&[1, 1, 1], Shape { texts: 2, ..shape }), [0, 1]);
+        assert_eq!(pick(&[], shape), [0; 0]);
+        // What stands beside a long text where a head is given all texts with their padding.
+        assert!(pick(&[vec![400], vec![1; 100]].concat(), shape).len() < 12);
+    }
 
     fn lengths(all: &[usize], picked: &[usize]) -> Vec<usize> {
         picked.iter().map(|&index| all[index]).collect()
@@ -102,7 +130,7 @@ mod tests {
         };
         for _ in 0..2000 {
             let all: Vec<usize> = (0..1 + random(60)).map(|_| 1 + random(400)).collect();
-            let shape = Shape { tokens: 64 + random(600), texts: 1 + random(20), free: 0 };
+            let shape = Shape { tokens: 64 + random(600), texts: 1 + random(20), ..SHAPE };
             let mut picked = pick(&all, shape);
             let real: usize = lengths(&all, &picked).iter().sum();
             let padded = picked.len() * lengths(&all, &picked).iter().max().unwrap();

@@ -164,7 +164,7 @@ mod tests {
     use roformer::Pipeline;
     use roformer::pipeline::Embed;
 
-    const ONE: Shape = Shape { tokens: 1 << 20, texts: 1, free: 0 };
+    const ONE: Shape = Shape { tokens: 1 << 20, texts: 1, free: 0, packs: false };
 
     fn job(pipeline: &Pipeline, text: &str, client: u8, request: u64) -> Job {
         let pending = pipeline.reader().embed_all(&[text], Embed::default()).remove(0).unwrap();
@@ -217,7 +217,7 @@ mod tests {
         let long = "广州和深圳哪个好？".repeat(20);
         let texts = [(1, long.as_str()), (2, "广州"), (3, "深圳"), (4, long.as_str()), (5, "北京")];
         queue.push(texts.map(|(request, text)| job(&pipeline, text, 1, request)).into()).ok().unwrap();
-        let shape = Shape { tokens: 4096, texts: 100, free: 0 };
+        let shape = Shape { tokens: 4096, texts: 100, ..ONE };
         let batch = || {
             let mut batch: Vec<u64> = queue.next(shape).unwrap().iter().map(|job| job.request).collect();
             batch.sort_unstable();

@@ -14,6 +14,11 @@ pub trait Replica: Send + Sync {
     /// What reads texts for it.
     fn reader(&self) -> Reader<'_>;
 
+    /// Whether texts of several lengths run together without padding.
+    fn packs_texts(&self) -> bool {
+        false
+    }
+
     /// Answers for texts that have been read.
     fn run(&self, texts: Vec<Pending<Answer>>) -> Vec<Result<Answer>>;
 
@@ -29,6 +34,10 @@ pub trait Replica: Send + Sync {
 impl<B: Backend> Replica for Pipeline<B> {
     fn reader(&self) -> Reader<'_> {
         Pipeline::reader(self)
+    }
+
+    fn packs_texts(&self) -> bool {
+        Pipeline::packs_texts(self)
     }
 
     fn run(&self, texts: Vec<Pending<Answer>>) -> Vec<Result<Answer>> {

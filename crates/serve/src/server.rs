@@ -95,8 +95,8 @@ impl Server {
             let settings = &self.state.settings;
             let texts = settings.max_batch_requests.unwrap_or(usize::MAX).max(1);
             let tokens = model.batch_tokens.min(settings.max_batch_tokens);
-            let shape = Shape { tokens, texts, free: model.free_tokens };
             for replica in &model.replicas {
+                let shape = Shape { tokens, texts, free: model.free_tokens, packs: replica.packs_texts() };
                 let (model, replica, metrics) = (model.clone(), replica.clone(), self.state.metrics.clone());
                 let work = move || worker::work(&replica, &model.queue, shape, &model.speed, &metrics);
                 workers.push(std::thread::Builder::new().name("model".into()).spawn(work)?);

@@ -10,7 +10,7 @@ use std::io::Write;
 /// Write text token by token with decoders of 0.1 and 0.5 thousand million parameters (Llama's form, random weights)
 ///
 /// Each line is the median over 48 tokens of one text after its prompt. Reading all weights once per token is the floor: `gb_s` is how
-/// fast they are read, `roofline_gb_s` how fast a loop that does nothing else reads as many bytes on the same threads. The last token's
+/// fast they are read, `roofline_gb_s` how fast a loop that does nothing else reads as many bytes on the same threads, in turns with it. The last token's
 /// vector is checked against the whole text read at once.
 #[derive(Args)]
 #[command(
@@ -42,8 +42,8 @@ pub fn run(arguments: Arguments) -> Outcome {
 }
 
 fn print(out: &mut impl Write, sample: &Sample, json: bool) -> std::io::Result<()> {
-    let Sample { model, precision, prompt, tokens_s, gb_s, roofline_gb_s } = sample;
-    let (dtype, fraction) = (precision.name(), gb_s / roofline_gb_s);
+    let Sample { model, precision, prompt, tokens_s, gb_s, roofline_gb_s, fraction } = sample;
+    let dtype = precision.name();
     if json {
         let line = json!({
             "what": "generate", "model": model, "dtype": dtype, "prompt": prompt, "tokens_s": tokens_s, "gb_s": gb_s,

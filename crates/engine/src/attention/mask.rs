@@ -16,6 +16,9 @@ pub struct Mask<'a> {
     pub chunks: Option<Chunks<'a>>,
     /// A query sees no key that is less than this many places before it; any where there is no such number.
     pub beyond: Option<usize>,
+    /// `[batch]`: the rows of each text, where texts of several lengths lie one behind the other instead of being padded to the longest.
+    /// A text's queries are its keys, and it sees no other text; then there is no mask of keys. For [`softmax`](super::softmax) alone.
+    pub texts: Option<&'a [Range<usize>]>,
 }
 
 /// Pieces of equal length, which a text is cut into from its first token on.

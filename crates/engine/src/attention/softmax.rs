@@ -48,6 +48,14 @@ impl<'a, T> Heads<'a, T> {
     pub(super) fn head(&self, shape: &Shape, sequence: usize, head: usize) -> &'a [T] {
         &self.data[sequence * self.sequence + head * shape.head_dim..]
     }
+
+    /// The same where texts of several lengths may lie one behind the other.
+    fn of(&self, shape: &Shape, mask: &Mask, sequence: usize, head: usize) -> &'a [T] {
+        match mask.texts {
+            None => self.head(shape, sequence, head),
+            Some(texts) => &self.data[texts[sequence].start * self.token + head * shape.head_dim..],
+        }
+    }
 }
 
 /// Queries worked on at a time.
@@ -102,7 +110,8 @@ pub fn attend<T: Real>(
 ) -> bool {
     let Shape { batch, queries, keys, heads, key_heads, head_dim } = *shape;
     let scale = T::of(scale.unwrap_or_else(|| 1.0 / (head_dim as f64).sqrt()));
-    assert_eq!(out.len(), batch * queries * heads * head_dim, "the shape of an attention");
+    let rows = mask.texts.map_or(batch * queries, |texts| texts.last().map_or(0, |last| last.end));
+    assert_eq!(out.len(), rows * heads * head_dim, "the shape of an attention");
     check_inputs(shape, [&q, &k, &v], mask);
     if out.is_empty() {
         return true;
@@ -111,7 +120,7 @@ pub fn attend<T: Real>(
         out.fill(T::ZERO);
         return true;
     }
-    let target = Target(out.as_mut_ptr());
+    let (target, token) = (Target(out.as_mut_ptr()), q.token);
     // One head of one sequence is one piece of work, for which its keys are packed; its queries are divided where there would be too
     // little to do for all threads.
     let blocks = queries.div_ceil(QUERY_BLOCK);
@@ -123,22 +132,34 @@ pub fn attend<T: Real>(
         for index in indices {
             let (sequence, head, begin) =
                 (index / parts / heads, index / parts % heads, index % parts * part);
+            // The text as it is alone.
+            let shape = &match mask.texts {
+                None => *shape,
+                Some(texts) => {
+                    Shape { queries: texts[sequence].len(), keys: texts[sequence].len(), ..*shape }
+                }
+            };
+            let queries = shape.queries;
+            if begin >= queries {
+                continue;
+            }
+            let row = mask.texts.map_or(sequence * queries, |texts| texts[sequence].start);
             let slot = rayon::current_thread_index().unwrap_or(0) % workspace.0.len();
             let mut scratch = workspace.0[slot].lock().unwrap_or_else(PoisonError::into_inner);
             let key_head = head / (heads / key_heads);
-            let keys = Vectors { data: k.head(shape, sequence, key_head), step: k.token };
-            let values = Vectors { data: v.head(shape, sequence, key_head), step: v.token };
+            let keys = Vectors { data: k.of(shape, mask, sequence, key_head), step: k.token };
+            let values = Vectors { data: v.of(shape, mask, sequence, key_head), step: v.token };
             let single = (queries == 1).then_some((keys, values));
             let mut is_done = single.is_some() || scratch.panels.pack(shape, 0..shape.keys, keys, values);
             for first in (begin..queries.min(begin + part)).step_by(QUERY_BLOCK) {
                 let count = QUERY_BLOCK.min(queries - first);
-                let at = (sequence * queries + first) * heads * head_dim + head * head_dim;
+                let at = (row + first) * heads * head_dim + head * head_dim;
                 // SAFETY: `count` rows of this sequence, from this head's first column on: within `out`, whose size was
                 // checked. No other piece of work has these rows and columns.
                 unsafe {
                     let out = panels::Target { out: target.pointer().add(at), step: heads * head_dim, count };
-                    let q =
-                        Vectors { data: &q.head(shape, sequence, head)[first * q.token..], step: q.token };
+                    let q = &q.of(shape, mask, sequence, head)[first * q.token..];
+                    let q = Vectors { data: q, step: token };
                     let piece = Piece { sequence, first, out, single };
                     is_done = is_done && piece.attend(shape, q, (mask, scale), &mut scratch);
                 }
@@ -162,9 +183,23 @@ pub(super) fn check_inputs<T>(shape: &Shape, [q, k, v]: [&Heads<T>; 3], mask: &M
     let Shape { batch, queries, keys, heads, key_heads, head_dim } = *shape;
     assert!(key_heads > 0 && heads.is_multiple_of(key_heads), "heads share key heads evenly");
     for (x, tokens, heads) in [(q, queries, heads), (k, keys, key_heads), (v, keys, key_heads)] {
-        let end =
-            batch.saturating_sub(1) * x.sequence + tokens.saturating_sub(1) * x.token + heads * head_dim;
-        assert!(batch * tokens == 0 || end <= x.data.len(), "vectors within their memory");
+        let last = match mask.texts {
+            None => batch.saturating_sub(1) * x.sequence + tokens.saturating_sub(1) * x.token,
+            Some(texts) => texts.last().map_or(0, |last| last.end.saturating_sub(1)) * x.token,
+        };
+        assert!(
+            batch * tokens == 0 || last + heads * head_dim <= x.data.len(),
+            "vectors within their memory"
+        );
+    }
+    if let Some(texts) = mask.texts {
+        let ends = texts.iter().map(|text| text.end);
+        let starts = std::iter::once(0).chain(ends);
+        let is_in_order =
+            texts.iter().zip(starts).all(|(text, start)| text.start == start && start <= text.end);
+        let is_within = texts.iter().all(|text| text.len() <= queries) && queries == keys;
+        assert!(texts.len() == batch && is_in_order && is_within, "texts one behind the other");
+        assert!(mask.keys.is_none() && mask.chunks.is_none(), "texts without a mask");
     }
     assert!(mask.keys.is_none_or(|mask| mask.len() == batch * keys), "a mask has an entry for every key");
     if let Reach::Prefix(prefixes) = mask.reach {
@@ -387,7 +422,7 @@ mod tests {
                         let starts: Vec<usize> = (0..batch).map(|b| 3 * (1 - b)).collect();
                         let chunks = Some(Chunks { size, starts: &starts });
                         let window = (size == 40).then_some(7);
-                        let mask = Mask { keys, reach, window, chunks, beyond: None };
+                        let mask = Mask { keys, reach, window, chunks, ..Mask::default() };
                         check::<f64>(shape, &mask, Precision::F32, 1e-13);
                     }
                 }

@@ -223,6 +223,7 @@ impl<T: Real> Attention<'_, T> {
     pub(super) fn check(&self) {
         let Shape { batch, queries, keys, heads, key_heads, head_dim } = self.shape;
         check_inputs(&self.shape, [&self.q, &self.k, &self.v], &self.mask);
+        assert!(self.mask.texts.is_none(), "sequences of equal length");
         let Terms { content, position, bias, query, key, value, segments, pairs, gate, counted, .. } =
             &self.terms;
         let segmented = segments.as_ref().map(|segments| segments.query);

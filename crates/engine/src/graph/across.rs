@@ -62,9 +62,7 @@ impl<T: Real> Crossing<T> {
             mask: Mask {
                 keys: (!given.source_mask.is_empty()).then_some(&given.source_mask[..]),
                 reach: Reach::All,
-                window: None,
-                chunks: None,
-                beyond: None,
+                ..Mask::default()
             },
             terms: attention::Terms { scale, ..attention::Terms::default() },
             dropout: (given.is_training && dropout > 0.0).then_some(Dropout {

@@ -203,7 +203,7 @@ impl<T: Real> Softmax<T> {
                 reach,
                 window: self.near(),
                 chunks: self.attend.chunk.map(|size| Chunks { size, starts: &self.starts }),
-                beyond: None,
+                ..Mask::default()
             },
             terms: attention::Terms {
                 scale: terms.scale,

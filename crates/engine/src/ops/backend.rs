@@ -32,6 +32,10 @@ pub trait Backend: Send + Sync {
     fn has_room<T: Real>(&self, numbers: u128) -> bool {
         is_available(numbers.saturating_mul(size_of::<T>() as u128))
     }
+    /// Whether [`attend`](Self::attend) takes texts that lie one behind the other, where there are no terms.
+    fn packs_texts(&self) -> bool {
+        false
+    }
     /// Copies numbers to the device; the buffer has their length.
     fn upload<T: Real>(&self, from: &[T], to: &mut Self::Buffer<T>) -> Result<()>;
     /// Copies a buffer back; `to` has its length.

@@ -36,6 +36,11 @@ pub trait OnCpu: Send + Sync {
         Precision::F32
     }
 
+    /// Whether attention is given texts one behind the other where they can be: not where somebody looks at what it is given.
+    fn packs_texts(&self) -> bool {
+        false
+    }
+
     /// Before an attention: its queries, keys, mask and position terms.
     fn before_attend<T: Real>(
         &self,
@@ -72,6 +77,10 @@ impl OnCpu for Cpu {
     fn precision(&self) -> Precision {
         self.precision
     }
+
+    fn packs_texts(&self) -> bool {
+        true
+    }
 }
 
 impl<D: OnCpu> Backend for D {
@@ -87,6 +96,10 @@ impl<D: OnCpu> Backend for D {
 
     fn fit<T: Real>(&self, buffer: &mut Memory<T>, len: usize) -> Result<()> {
         buffer.fit(len).then_some(()).ok_or(MEMORY)
+    }
+
+    fn packs_texts(&self) -> bool {
+        OnCpu::packs_texts(self)
     }
 
     fn upload<T: Real>(&self, from: &[T], to: &mut Memory<T>) -> Result<()> {

@@ -7,13 +7,16 @@ use super::products::{Norm, in_pieces, linear};
 use crate::blueprint::Blueprint;
 use crate::error::{Error, Result};
 use crate::ops::{Activation, Backend, Part, Real};
+use std::ops::Range;
 
 /// What came before the tokens of a call.
-pub(super) struct Before {
+pub(super) struct Before<'a> {
     /// Tokens of each text.
     pub tokens: usize,
     /// With how many digits each text ends; empty for none.
     pub digits: Vec<usize>,
+    /// The rows of each text, where they lie one behind the other.
+    pub texts: Option<&'a [Range<usize>]>,
 }
 
 /// The embeddings of a model.
@@ -123,15 +126,24 @@ fn add_codes<T: Real, B: Backend>(
     };
     let (tokens, width, batch) = (input.ids.len(), blueprint.sizes(1, 1).codes, input.batch);
     let (length, past) = (tokens / batch, before.tokens);
+    let texts: Vec<&[u32]> = match before.texts {
+        None => input.ids.chunks_exact(length).collect(),
+        Some(texts) => texts.iter().map(|text| &input.ids[text.clone()]).collect(),
+    };
     if let Some(digits) = digits {
-        let texts = input.ids.chunks_exact(length).enumerate();
         let ended = |text: usize| before.digits.get(text).copied().unwrap_or(0);
+        let texts = texts.iter().enumerate();
         let named: Vec<u32> = texts.flat_map(|(text, ids)| digits.rows(ids, ended(text), 0)).collect();
         return Ok(device.add_digit_rows(x, codes, &named, width)?);
     }
     let size = [batch, length, width];
     let Some(merge) = merge else {
-        return match blueprint.padding.and_then(|padding| counted(input, padding, *unplaced)) {
+        let places = match (blueprint.padding.filter(|padding| input.ids.contains(padding)), before.texts) {
+            (Some(padding), _) => Some(counted(&texts, padding, *unplaced)),
+            (None, Some(_)) => Some(texts.iter().flat_map(|ids| 0..ids.len() as u32).collect()),
+            (None, None) => None,
+        };
+        return match places {
             None => Ok(device.add_rows(x, codes, past, size)?),
             Some(places) => {
                 let mut rows = memory(device, tokens, width)?;
@@ -149,14 +161,9 @@ fn add_codes<T: Real, B: Backend>(
     Ok(device.product(merge, &both, Activation::Identity, x)?)
 }
 
-/// The place of each token among those of its text that are not padding, and that of padding tokens, which is `unplaced`;
-/// `None` where there is no padding.
-fn counted(input: &Input, padding: u32, unplaced: u32) -> Option<Vec<u32>> {
-    if !input.ids.contains(&padding) {
-        return None;
-    }
-    let texts = input.ids.chunks_exact(input.ids.len() / input.batch);
-    let places = texts.flat_map(|ids| {
+/// The place of each token among those of its text that are not padding, and that of padding tokens, which is `unplaced`.
+fn counted(texts: &[&[u32]], padding: u32, unplaced: u32) -> Vec<u32> {
+    let places = texts.iter().flat_map(|ids| {
         let place = |count: &mut u32, &id: &u32| {
             let is_counted = id != padding;
             *count += u32::from(is_counted);
@@ -164,7 +171,7 @@ fn counted(input: &Input, padding: u32, unplaced: u32) -> Option<Vec<u32>> {
         };
         ids.iter().scan(0, place)
     });
-    Some(places.collect())
+    places.collect()
 }
 
 fn memory<T: Real, B: Backend>(device: &B, tokens: usize, width: usize) -> Result<B::Buffer<T>> {

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::graph::{Polar, TurnedHeads};
 use crate::ops::{Accumulate, Activation, Backend, HeadRows, LinearWork, Part, Real, TermSegments, Terms};
 use rope::Table;
+use std::ops::Range;
 
 /// What is added to the mean square of w before it is made as long as 1: of zeros alone does it change anything.
 const UNIT: f64 = 1e-24;
@@ -153,6 +154,8 @@ pub(super) struct Pass<'a, T: Real, B: Backend> {
     pub blueprint: &'a Blueprint,
     pub batch: usize,
     pub length: usize,
+    /// The rows of each text, where they lie one behind the other; else each has `length`.
+    pub texts: Option<&'a [Range<usize>]>,
     /// Tokens before these, in the cache.
     pub past: usize,
     pub tables: &'a Tables<T, B>,
@@ -170,6 +173,13 @@ pub(super) struct Pass<'a, T: Real, B: Backend> {
     /// Which of these tokens are real, `[batch, length]`.
     pub real: Option<&'a [bool]>,
     pub encoded: Option<Other<'a, T, B>>,
+}
+
+impl<T: Real, B: Backend> Pass<'_, T, B> {
+    /// Rows of all texts together.
+    fn rows(&self) -> usize {
+        self.texts.map_or(self.batch * self.length, |texts| texts.last().map_or(0, |last| last.end))
+    }
 }
 
 /// Another model's output, `[batch, length, width]`.
@@ -314,7 +324,7 @@ impl<T: Real, B: Backend> Layer<T, B> {
             self.last_norm.iter().try_for_each(|norm| norm.apply(device, x, Some(y)))?;
         } else if pass.blueprint.is_parallel {
             device.product(&self.down, wide, plain, y)?;
-            device.add_rows(delta, y, 0, [1, pass.batch * pass.length, pass.blueprint.width])?;
+            device.add_rows(delta, y, 0, [1, pass.rows(), pass.blueprint.width])?;
         } else {
             device.product(&self.down, wide, plain, delta)?;
             if let Some([_, after]) = &self.after {
@@ -421,8 +431,12 @@ impl<T: Real, B: Backend> Layer<T, B> {
             device.rotate_rows(queries, distant, 0, [batch, length, heads, dim], steps)?;
             device.rotate_rows(keys, distant, query, [batch, length, key_heads, dim], steps)?;
         }
-        let mut turn = |table, first: usize, heads: usize| {
-            device.rotate(table, past as i64, qkv, first * dim, [batch, length, heads, dim], steps)
+        let mut turn = |table, first: usize, heads: usize| match pass.texts {
+            None => device.rotate(table, past as i64, qkv, first * dim, [batch, length, heads, dim], steps),
+            Some(texts) => texts.iter().try_for_each(|text| {
+                let shape = [1, text.len(), heads, dim];
+                device.rotate(table, 0, qkv, text.start * row + first * dim, shape, steps)
+            }),
         };
         if let Some((ropes, values)) = &own.ropes {
             let (count, group) = (ropes.len(), heads / ropes.len());
@@ -509,7 +523,7 @@ impl<T: Real, B: Backend> Layer<T, B> {
         let segments = self.segments.as_ref().zip(pass.segments);
         terms.segments = segments.map(|([query, vectors], ids)| TermSegments { query, vectors, ids });
         let chunks = blueprint.chunk_of(index).map(|size| Chunks { size, starts: pass.starts });
-        let mask = Mask { window: blueprint.window_of(index), chunks, ..pass.mask };
+        let mask = Mask { window: blueprint.window_of(index), chunks, texts: pass.texts, ..pass.mask };
         let qkv = [fused(0), keys, values];
         let out = if is_polar { &mut *paired_context } else { &mut *context };
         match far {

@@ -9,6 +9,7 @@
 //! positions.rs   the encoding's tables on the device, kept from call to call
 //! heads.rs       hidden states → scores
 //! cache.rs       keys and values of tokens already seen
+//! packed.rs      texts of several lengths without their padding
 //! call.rs        what a model is given and what it gives
 //! parameters.rs  where tensors come from
 //! ```
@@ -21,6 +22,7 @@ mod heads;
 mod layer;
 #[expect(clippy::module_inception, reason = "the model itself")]
 mod model;
+mod packed;
 mod parameters;
 mod positions;
 mod products;

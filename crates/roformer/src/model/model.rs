@@ -6,13 +6,14 @@ use super::convolve::Convolve;
 use super::embed::{Before, Embeddings};
 use super::heads::{Head, Hidden, Pooler, Scores};
 use super::layer::{Buffers, Layer, Other, Pass};
+use super::packed::Packed;
 use super::parameters::Parameters;
-use super::positions::Positions;
+use super::positions::{Positions, Tables};
 use super::products::Norm;
 use crate::attention::softmax::{Chunks, Mask, Reach};
 use crate::blueprint::{Blueprint, Direction, Family, HeadKind, Kept, Mixing, Named};
 use crate::error::{Error, Result};
-use crate::ops::{Backend, Cpu, Real};
+use crate::ops::{Backend, Cpu, Part, Real};
 use rayon::prelude::*;
 use std::path::Path;
 
@@ -166,6 +167,14 @@ impl<T: Real, B: Backend> Model<T, B> {
         Stack { device, blueprint, parts, buffers }.call(input, Call { states, ..Call::default() })
     }
 
+    /// Whether texts of several lengths run together without padding, where what is asked for does not need it.
+    pub fn packs_texts(&self) -> bool {
+        let Model { device, blueprint, parts, buffers, encoder } = self;
+        let tables = parts.positions.tables(device, blueprint, 1);
+        let stack = Stack { device, blueprint, parts, buffers };
+        encoder.is_none() && tables.is_ok_and(|tables| stack.packs_texts(&tables, Scores::At(&[])))
+    }
+
     /// A cache for `batch` texts of at most `capacity` tokens.
     pub fn cache(&self, batch: usize, capacity: usize) -> Result<Cache<T, B>> {
         if !self.blueprint.is_generative() {
@@ -261,8 +270,14 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
         if let Some(cache) = cache.as_mut().filter(is_outgrown) {
             self.read_again(cache, encoded, told)?;
         }
+        let is_whole = cache.is_none() && prefix.is_none() && encoded.is_none();
+        let packed = match is_whole && self.packs_texts(&tables, scores) {
+            true => Packed::of(input, scores, wanted),
+            false => None,
+        };
+        let texts = packed.as_ref().map(|packed| &packed.texts[..]);
         let mut buffers = self.buffers.take(|| Buffers::new(device))?;
-        buffers.fit(device, blueprint, batch * length)?;
+        buffers.fit(device, blueprint, packed.as_ref().map_or(batch * length, Packed::rows))?;
         let temperature = blueprint.nope.as_ref().and_then(|nope| nope.temperature);
         let temperature =
             temperature.map(|own| own.table(blueprint.head_dim, past..end)).transpose()?.flatten();
@@ -272,10 +287,20 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
                 (Some(cache), Some(digits)) => cache.ends_with(|id| digits.has(id)),
                 _ => Vec::new(),
             },
+            texts,
         };
-        parts.embeddings.forward(device, blueprint, input, &tables, &before, &mut buffers.x)?;
+        match &packed {
+            None => parts.embeddings.forward(device, blueprint, input, &tables, &before, &mut buffers.x)?,
+            Some(packed) => {
+                let (ids, types) =
+                    (packed.take(input.ids), input.token_types.map(|types| packed.take(types)));
+                let input = Input { ids: &ids, batch: 1, token_types: types.as_deref(), mask: None };
+                parts.embeddings.forward(device, blueprint, &input, &tables, &before, &mut buffers.x)?;
+            }
+        }
         // `[batch, past + length]`
         let mask: Option<Vec<bool>> = match &cache {
+            _ if packed.is_some() => None,
             Some(cache) => Some(cache.mask_of(end)),
             None => input.mask.map(<[bool]>::to_vec),
         };
@@ -295,6 +320,7 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
             blueprint,
             batch,
             length,
+            texts,
             past,
             tables: &tables,
             turnings: &turnings,
@@ -317,6 +343,18 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
             }
         }
         let states = self.finish(&mut buffers)?;
+        // What is asked for by its place is found without padding; what reads all texts at once is given them with it.
+        let is_found = blueprint.head == HeadKind::None || blueprint.head.is_language_model();
+        let found = packed.as_ref().filter(|_| is_found && parts.pooler.is_none());
+        let found = found.map(|packed| packed.find(scores, wanted));
+        let padded = packed.as_ref().filter(|_| found.is_none());
+        let padded = padded.map(|packed| self.padded(packed, states, length)).transpose()?;
+        let states = padded.as_ref().unwrap_or(states);
+        let (scores, wanted) = match (&found, scores) {
+            (None, scores) => (scores, wanted),
+            (Some((_, spans)), Scores::All) => (Scores::All, States::Pooled(spans)),
+            (Some((places, spans)), Scores::At(_)) => (Scores::At(places), States::Pooled(spans)),
+        };
         let hidden = Hidden { states, batch, length, mask: input.mask };
         let logits = parts.head.forward(device, blueprint, &hidden, scores)?;
         let pooled = match &parts.pooler {
@@ -334,6 +372,38 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
         }
         self.buffers.give_back(buffers);
         Ok(Output { last_hidden_state, pooled, logits })
+    }
+
+    /// Whether texts of several lengths can lie one behind the other: on this device, with such an encoding, for such a head.
+    fn packs_texts(&self, tables: &Tables<T, B>, scores: Scores) -> bool {
+        let Stack { device, blueprint, parts, .. } = *self;
+        let is_cut = (0..blueprint.layers).any(|layer| blueprint.chunk_of(layer).is_some());
+        let has_more = is_cut || blueprint.nope.is_some() || blueprint.has_segment_scores;
+        // These read what stands behind a text.
+        let reads_padding = match blueprint.head {
+            HeadKind::MultipleChoice => true,
+            head => head.is_language_model() && scores == Scores::All,
+        };
+        device.packs_texts()
+            && blueprint.mixing == Mixing::Softmax
+            && blueprint.score_cap.is_none()
+            && parts.convolve.is_none()
+            && !has_more
+            && !reads_padding
+            && tables.are_codes_and_turns()
+    }
+
+    /// The rows of texts with their padding, `[batch · length, width]`, which is zeros.
+    fn padded(&self, packed: &Packed, states: &B::Buffer<T>, length: usize) -> Result<B::Buffer<T>> {
+        let (device, width) = (self.device, self.blueprint.width);
+        let memory = device.zeros(packed.texts.len() * length * width);
+        let mut padded = memory.map_err(Error::for_want_of("the hidden states"))?;
+        for (index, text) in packed.texts.iter().enumerate() {
+            let part = Part { buffer: states, offset: text.start * width, token: width, sequence: 0 };
+            let at = (index * length * width, width, 0);
+            device.copy(part, &mut padded, at, [1, text.len(), width])?;
+        }
+        Ok(padded)
     }
 
     /// Reads the tokens of a cache again, as the beginning of a text of `whole` tokens.

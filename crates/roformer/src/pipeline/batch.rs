@@ -18,6 +18,11 @@ pub struct Row<'a> {
 }
 
 impl<B: Backend> Pipeline<B> {
+    /// Whether texts of several lengths run together without padding.
+    pub fn packs_texts(&self) -> bool {
+        !self.is_one_by_one && !self.model.blueprint().depends_on_length() && self.model.packs_texts()
+    }
+
     /// Runs texts that could be read, sorted by length and in batches, and gives an answer for each in the order they came.
     pub fn run_all<T: 'static>(&self, pending: Vec<Result<Pending<T>>>) -> Vec<Result<T>> {
         let mut results: Vec<Option<Result<T>>> = Vec::with_capacity(pending.len());
@@ -44,6 +49,7 @@ impl<B: Backend> Pipeline<B> {
                     .count()
                     .min(self.batch_tokens / longest.max(1))
                     .max(1),
+                false if self.packs_texts() => packed_size(self.batch_tokens, longest, lengths),
                 false => batch_size(self.batch_tokens, longest, lengths),
             };
             let (places, batch): (Vec<usize>, Vec<Pending<T>>) = ready.drain(..count).unzip();
@@ -155,6 +161,22 @@ fn spans_of<T>(texts: &[Pending<T>], length: usize) -> Option<Vec<Span>> {
         all.extend(spans.iter().map(|span| Span { first: index * length + span.first, ..*span }));
     }
     Some(all)
+}
+
+/// How many of the next texts, from the longest on, run as one batch where they need no padding.
+fn packed_size(most: usize, longest: usize, lengths: impl Iterator<Item = usize>) -> usize {
+    let mut tokens = 0;
+    let fits = |&(index, length): &(usize, usize)| {
+        tokens += length;
+        index == 0 || fits_packed(most, tokens, (index + 1) * longest)
+    };
+    lengths.enumerate().take_while(fits).count()
+}
+
+/// Whether texts of so many tokens, and with padding of so many, are a batch of `most` tokens where they run without. Some heads are given
+/// them with padding, which must not take much more memory than the texts.
+pub fn fits_packed(most: usize, tokens: usize, padded: usize) -> bool {
+    tokens <= most && padded <= most.saturating_mul(8)
 }
 
 /// How many of the next texts, from the longest on, run as one batch: at most `most` tokens, and no text that would be padded by

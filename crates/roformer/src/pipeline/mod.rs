@@ -27,6 +27,7 @@ mod spans;
 
 pub use crate::sentence::{Pooling, cosine};
 pub use answer::Answer;
+pub use batch::fits_packed;
 pub use classify::{Label, TokenLabel};
 pub use embed::{Embed, Prompt};
 pub use fill_mask::Guess;

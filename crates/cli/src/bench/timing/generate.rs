@@ -26,6 +26,8 @@ const DECODERS: [Decoder; 2] = [
 
 /// Tokens that follow the prompt one by one.
 const WRITTEN: usize = 48;
+/// Those of a turn.
+const TURN: usize = 8;
 
 /// One line of the benchmark.
 #[derive(Clone, Debug)]
@@ -42,6 +44,8 @@ pub struct Sample {
     pub gb_s: f64,
     /// The same of a loop that reads memory and does nothing else, on the same threads.
     pub roofline_gb_s: f64,
+    /// The time of that loop over that of a token: the median over turns.
+    pub fraction: f64,
 }
 
 /// Measures both decoders in a precision, behind a prompt of so many tokens, on the current rayon pool; `report` sees each line as it
@@ -53,14 +57,22 @@ pub fn run(precision: Precision, prompt: usize, mut report: impl FnMut(Sample)) 
         let mut cache = model.cache(1, ids.len())?;
         let input = |ids| Input { ids, batch: 1, token_types: None, mask: None };
         model.step(&input(&ids[..prompt]), None, &mut cache)?;
-        let (mut times, mut last) = (Vec::new(), None);
-        for id in ids[prompt..].chunks(1) {
-            let mut outcome = None;
-            times.push(seconds(|| outcome = Some(model.step(&input(id), None, &mut cache))));
-            last = outcome.transpose()?;
+        let bytes = (model.layer_bytes() + decoder.output_bytes(precision)) as f64;
+        let roofline = Roofline::new(bytes as usize)?;
+        let (mut times, mut floors, mut fractions, mut last) = (Vec::new(), Vec::new(), Vec::new(), None);
+        // The two take turns: a machine whose memory is busier for a while is so for both.
+        for turn in ids[prompt..].chunks(TURN) {
+            let first = times.len();
+            for id in turn.chunks(1) {
+                let mut outcome = None;
+                times.push(seconds(|| outcome = Some(model.step(&input(id), None, &mut cache))));
+                last = outcome.transpose()?;
+            }
+            let floor = roofline.fastest();
+            floors.push(floor);
+            fractions.push(floor / median(&times[first..]));
         }
         check(&model, &ids, last.map(|output| output.last_hidden_state))?;
-        let bytes = (model.layer_bytes() + decoder.output_bytes(precision)) as f64;
         let time = median(&times);
         report(Sample {
             model: decoder.name,
@@ -68,7 +80,8 @@ pub fn run(precision: Precision, prompt: usize, mut report: impl FnMut(Sample)) 
             prompt,
             tokens_s: 1.0 / time,
             gb_s: bytes / time / 1e9,
-            roofline_gb_s: roofline(bytes as usize)?,
+            roofline_gb_s: bytes / median(&floors) / 1e9,
+            fraction: median(&fractions),
         });
     }
     Ok(())
@@ -109,13 +122,23 @@ impl Decoder {
     }
 }
 
-/// How fast all threads together read as many bytes as these, in thousand millions per second: the best of a few passes, over one and over
-/// several streams of a thread at a time, because machines differ in which of them is faster.
-fn roofline(bytes: usize) -> Result<f64> {
-    let memory = Memory::<f32>::zeros(bytes / 4);
-    let mut memory = memory.ok_or_else(|| Error::memory("the benchmark"))?;
-    memory.par_chunks_mut(PART).for_each(|part| part.fill(1.0));
-    let pass = |streams: usize| {
+/// A loop that reads as many bytes as a token's weights are, on all threads, and does nothing else.
+struct Roofline(Memory<f32>);
+
+impl Roofline {
+    fn new(bytes: usize) -> Result<Self> {
+        let mut memory = Memory::zeros(bytes / 4).ok_or_else(|| Error::memory("the benchmark"))?;
+        memory.par_chunks_mut(PART).for_each(|part| part.fill(1.0));
+        Ok(Roofline(memory))
+    }
+
+    /// The time of the fastest of a few passes, over one and over several streams of a thread at a time, because machines differ in
+    /// which of them is faster.
+    fn fastest(&self) -> f64 {
+        [1, 2, 4, 8, 1, 2, 4, 8].map(|streams| self.pass(streams)).into_iter().fold(f64::INFINITY, f64::min)
+    }
+
+    fn pass(&self, streams: usize) -> f64 {
         let sum = |part: &[f32]| {
             let stream = part.len() / streams;
             let mut lanes = [0.0f32; LINE];
@@ -127,11 +150,9 @@ fn roofline(bytes: usize) -> Result<f64> {
             lanes.iter().sum::<f32>()
         };
         seconds(|| {
-            std::hint::black_box(memory.par_chunks(PART).map(sum).sum::<f32>());
+            std::hint::black_box(self.0.par_chunks(PART).map(sum).sum::<f32>());
         })
-    };
-    let times = [1, 2, 4, 8].into_iter().flat_map(|streams| [streams; 4]).map(pass);
-    Ok(bytes as f64 / times.fold(f64::INFINITY, f64::min) / 1e9)
+    }
 }
 
 /// Numbers that a thread reads at a time, and those of them that are added at once.

@@ -68,7 +68,7 @@ impl Case {
     pub fn mask(&self) -> Mask<'_> {
         let reach = [Reach::All, Reach::Causal, Reach::Prefix(&self.prefixes)][self.reach];
         let chunks = self.chunk.map(|size| Chunks { size, starts: &self.starts });
-        Mask { keys: self.hidden.as_deref(), reach, window: self.window, chunks, beyond: None }
+        Mask { keys: self.hidden.as_deref(), reach, window: self.window, chunks, ..Mask::default() }
     }
 
     fn sees(&self, b: usize, i: usize, j: usize) -> bool {

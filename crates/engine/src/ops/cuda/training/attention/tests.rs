@@ -155,8 +155,7 @@ fn on_processor(case: &Case, numbers: &Numbers) -> Given {
             keys: Some(&mask),
             reach: if case.is_causal { Reach::Causal } else { Reach::All },
             window: case.window,
-            chunks: None,
-            beyond: None,
+            ..Mask::default()
         },
         terms: attention::Terms {
             scale: Some(f64::from(scale(case))),

@@ -98,8 +98,7 @@ impl Inputs {
                 keys: Some(&self.mask),
                 reach: if self.case.is_causal { Reach::Causal } else { Reach::All },
                 window: self.case.window,
-                chunks: None,
-                beyond: None,
+                ..Mask::default()
             },
             terms: Terms { bias, ..Terms::default() },
             dropout: (self.case.is_training && self.case.dropout > 0.0).then_some(dropout),
