@@ -32,6 +32,11 @@ pub trait Backend: Send + Sync {
     fn has_room<T: Real>(&self, numbers: u128) -> bool {
         is_available(numbers.saturating_mul(size_of::<T>() as u128))
     }
+    /// Runs work that calls many operations, where they begin soonest. On the CPU that is a thread of the pool: an operation that is called
+    /// from any other wakes the pool and is waited for.
+    fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        work()
+    }
     /// Whether [`attend`](Self::attend) takes texts that lie one behind the other, where there are no terms.
     fn packs_texts(&self) -> bool {
         false
@@ -289,8 +294,9 @@ pub trait Backend: Send + Sync {
         ))
     }
 
-    /// x ← x + rows: token i of x `[tokens, width]` gets row `named[i]` of `rows` `[…, width]`, by the places of digits.
-    fn add_digit_rows<T: Real>(
+    /// x ← x + rows: token i of x `[tokens, width]` gets row `named[i]` of `rows` `[…, width]`, by the places of digits or of tokens in
+    /// texts that lie one behind the other.
+    fn add_named_rows<T: Real>(
         &self,
         _x: &mut Self::Buffer<T>,
         _rows: &Self::Buffer<T>,

@@ -3,12 +3,14 @@
 use super::backend::{Accumulate, Backend, HeadRows, LinearWork, Part, TermRows, Terms};
 use super::embedding;
 use super::memory::filled;
+use super::reduce::PARALLEL;
 use super::{Activation, Memory, Precision, Real, Span, Weight, Words, pool};
 use crate::attention::linear::Carried;
 use crate::attention::softmax::{self, Heads, Mask, Shape};
 use crate::attention::{self, Attention, Bias, Path, merge};
 use crate::error::{Error, Result, WORK};
 use crate::graph::{Angles, Gate, LinearForm, Polar, TurnedHeads};
+use rayon::prelude::*;
 use rope::{Positions, Table, Turn, ViewMut};
 use std::sync::{Mutex, PoisonError};
 
@@ -96,6 +98,10 @@ impl<D: OnCpu> Backend for D {
 
     fn fit<T: Real>(&self, buffer: &mut Memory<T>, len: usize) -> Result<()> {
         buffer.fit(len).then_some(()).ok_or(MEMORY)
+    }
+
+    fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        rayon::scope(|_| work())
     }
 
     fn packs_texts(&self) -> bool {
@@ -219,10 +225,14 @@ impl<D: OnCpu> Backend for D {
         width: usize,
         out: &mut Memory<T>,
     ) -> Result<()> {
-        for (index, (row, &id)) in out.chunks_exact_mut(width).zip(ids).enumerate() {
+        let row = |(index, (row, &id)): (usize, (&mut [T], &u32))| {
             let kind = types.map_or(0, |types| types[index]) as usize;
             words.read(id as usize * width, row);
             row.iter_mut().zip(&kinds[kind * width..]).for_each(|(x, kind)| *x += *kind);
+        };
+        match out.len() >= PARALLEL {
+            true => out.par_chunks_exact_mut(width).zip(ids).enumerate().with_min_len(8).for_each(row),
+            false => out.chunks_exact_mut(width).zip(ids).enumerate().for_each(row),
         }
         Ok(())
     }
@@ -415,7 +425,7 @@ impl<D: OnCpu> Backend for D {
         Ok(())
     }
 
-    fn add_digit_rows<T: Real>(
+    fn add_named_rows<T: Real>(
         &self,
         x: &mut Memory<T>,
         rows: &Memory<T>,

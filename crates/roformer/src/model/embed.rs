@@ -134,7 +134,7 @@ fn add_codes<T: Real, B: Backend>(
         let ended = |text: usize| before.digits.get(text).copied().unwrap_or(0);
         let texts = texts.iter().enumerate();
         let named: Vec<u32> = texts.flat_map(|(text, ids)| digits.rows(ids, ended(text), 0)).collect();
-        return Ok(device.add_digit_rows(x, codes, &named, width)?);
+        return Ok(device.add_named_rows(x, codes, &named, width)?);
     }
     let size = [batch, length, width];
     let Some(merge) = merge else {
@@ -145,6 +145,7 @@ fn add_codes<T: Real, B: Backend>(
         };
         return match places {
             None => Ok(device.add_rows(x, codes, past, size)?),
+            Some(places) if before.texts.is_some() => Ok(device.add_named_rows(x, codes, &places, width)?),
             Some(places) => {
                 let mut rows = memory(device, tokens, width)?;
                 device.gather(codes, &places, width, &mut rows)?;

@@ -164,7 +164,8 @@ impl<T: Real, B: Backend> Model<T, B> {
             return Err(Error::input("the model", "without an encoder of its own", expected));
         };
         let Model { device, buffers, .. } = self;
-        Stack { device, blueprint, parts, buffers }.call(input, Call { states, ..Call::default() })
+        let call = Call { states, ..Call::default() };
+        device.within(|| Stack { device, blueprint, parts, buffers }.call(input, call))
     }
 
     /// Whether texts of several lengths run together without padding, where what is asked for does not need it.
@@ -218,7 +219,7 @@ impl<T: Real, B: Backend> Model<T, B> {
     /// frequencies change with every token, keys stay as they were rotated, as in transformers.
     pub fn call(&self, input: &Input, call: Call<T, B>) -> Result<Output<T>> {
         let Model { device, blueprint, parts, buffers, .. } = self;
-        Stack { device, blueprint, parts, buffers }.call(input, call)
+        device.within(|| Stack { device, blueprint, parts, buffers }.call(input, call))
     }
 }
 

@@ -128,10 +128,11 @@ impl<T: Real, B: Backend> Positions<T, B> {
             let expected = format!("at most the {limit} positions that the model's encoding has");
             return Err(Error::input("the number of tokens", length, expected));
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(tables) = kept.as_ref().filter(|tables| tables.length >= length) {
+        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tables) = kept().as_ref().filter(|tables| tables.length >= length) {
             return Ok(tables.clone());
         }
+        // Made without the lock: a thread that waits for others meanwhile may begin another call, which would wait for this one.
         // Some more, so that a text that grows token by token does not ask each time.
         let length = length.next_power_of_two().max(LEAST).min(limit.unwrap_or(usize::MAX));
         let sizes = blueprint.encoded_sizes(length);
@@ -147,7 +148,10 @@ impl<T: Real, B: Backend> Positions<T, B> {
             codes.padding = length as u32;
         }
         let tables = Arc::new(tables);
-        *kept = Some(tables.clone());
+        let mut kept = kept();
+        if kept.as_ref().is_none_or(|others| others.length < length) {
+            *kept = Some(tables.clone());
+        }
         Ok(tables)
     }
 }
