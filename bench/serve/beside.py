@@ -69,8 +69,8 @@ def main():
         print("infinity: skipped: not installed", file=sys.stderr)
         return
     for engine in ("torch", "optimum"):
-        command = [arguments.infinity, "v2", "--model-id", arguments.model, "--engine", engine, "--device", "cpu", "--port", "3918",
-                   "--url-prefix", "/v1"]
+        command = [arguments.infinity, "v2", "--model-id", arguments.model, "--engine", engine, "--device", "cpu", "--host", "127.0.0.1",
+                   "--port", "3918", "--url-prefix", "/v1"]
         address = "http://127.0.0.1:3918"
         measure(f"infinity {engine}", command, f"{address}/health", f"{address}/v1/embeddings", arguments, environment)
 
