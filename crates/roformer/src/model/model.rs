@@ -397,8 +397,11 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
     /// The rows of texts with their padding, `[batch · length, width]`, which is zeros.
     fn padded(&self, packed: &Packed, states: &B::Buffer<T>, length: usize) -> Result<B::Buffer<T>> {
         let (device, width) = (self.device, self.blueprint.width);
-        let memory = device.zeros(packed.texts.len() * length * width);
-        let mut padded = memory.map_err(Error::for_want_of("the hidden states"))?;
+        let numbers = packed.texts.len() as u128 * length as u128 * width as u128;
+        if !device.has_room::<T>(numbers) {
+            return Err(Error::memory("the hidden states"));
+        }
+        let mut padded = device.zeros(numbers as usize).map_err(Error::for_want_of("the hidden states"))?;
         for (index, text) in packed.texts.iter().enumerate() {
             let part = Part { buffer: states, offset: text.start * width, token: width, sequence: 0 };
             let at = (index * length * width, width, 0);

@@ -188,13 +188,12 @@ impl<T: Real, B: Backend> Tables<T, B> {
     /// Whether all that an encoding does is to add codes of places and to turn queries, keys and values by theirs.
     pub fn are_codes_and_turns(&self) -> bool {
         let are_codes = |codes: &CodesOnDevice<T, B>| codes.digits.is_none() && codes.merge.is_none();
-        let are_turns = |index: usize, layer: &LayerTables<T, B>| {
+        let are_turns = |(index, layer): (usize, &LayerTables<T, B>)| {
             let LayerTables { far, polar, gate, turns, angles, path, .. } = layer;
             let has_more = far.is_some() || polar.is_some() || gate.is_some() || turns.is_some();
             !has_more && angles.is_none() && path.is_none() && self.terms(index, 1, 1).is_empty()
         };
-        let layers = self.layers.iter().enumerate();
-        self.codes.iter().all(are_codes) && layers.map(|(index, layer)| are_turns(index, layer)).all(|is| is)
+        self.codes.iter().all(are_codes) && self.layers.iter().enumerate().all(are_turns)
     }
 
     /// Whether a rule has two sets of frequencies, and these lengths of a text have different ones.
