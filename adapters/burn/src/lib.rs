@@ -1,6 +1,13 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 #![deny(unsafe_code)]
+#![cfg_attr(
+    not(any(feature = "flex", feature = "ndarray")),
+    allow(
+        unused,
+        reason = "without a CPU backend there is one way for a tensor, and nothing to choose between"
+    )
+)]
 
 mod composed;
 mod config;
