@@ -10,8 +10,8 @@ use std::io::Write;
 /// Write text token by token with decoders of 0.1 and 0.5 thousand million parameters (Llama's form, random weights)
 ///
 /// Each line is the median over 48 tokens of one text after its prompt. Reading all weights once per token is the floor: `gb_s` is how
-/// fast they are read, `roofline_gb_s` how fast a loop that does nothing else reads as many bytes on the same threads, in turns with it. The last token's
-/// vector is checked against the whole text read at once.
+/// fast they are read, `roofline_gb_s` how fast a loop that does nothing else reads as many bytes on the same threads, in turns with it.
+/// The last token's vector is checked against the whole text read at once.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  roformer bench generate --threads 2\n  roformer bench generate --dtype int8 --prompt 2000 --json"

@@ -43,7 +43,7 @@ fn columns(
     }
 }
 
-/// Fetches the vector that is read some time after this one.
+/// Fetches `dim` numbers of the vector that is read some time after this one.
 #[inline(always)]
 fn coming(data: &[f32], (index, count): (usize, usize), step: usize, dim: usize) {
     let index = index + VECTORS_AHEAD;
@@ -67,8 +67,8 @@ fn rows((data, (count, step)): Vectors<'_>, (dim, depth): (usize, usize), width:
             let (to, behind) = to.split_at_mut(columns);
             behind.fill([Bf16::default(); Bf16::GROUP]);
             let vector = |index: usize| (index < count).then(|| &data[index * step + first..][..columns]);
-            coming(data, (2 * pair, count), step, first + columns);
-            coming(data, (2 * pair + 1, count), step, first + columns);
+            coming(&data[first..], (2 * pair, count), step, columns);
+            coming(&data[first..], (2 * pair + 1, count), step, columns);
             match (vector(2 * pair), vector(2 * pair + 1)) {
                 (Some(a), Some(b)) => {
                     to.iter_mut()
