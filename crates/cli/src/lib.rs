@@ -73,7 +73,10 @@ enum Command {
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     long::let_writes_fail();
     let code = match Arguments::try_parse_from(arguments) {
-        Ok(arguments) => call(arguments.command),
+        Ok(arguments) => match rope::Instructions::limit() {
+            Ok(_) => call(arguments.command),
+            Err(error) => Failure::Input(error.to_string()).report(),
+        },
         Err(error) => usage(error),
     };
     // Where this is a library, nobody else does it at the end of the program. A reader that has gone misses nothing.

@@ -10,6 +10,7 @@ pub mod cuda;
 mod element;
 mod error;
 mod gradient;
+mod instructions;
 #[allow(unsafe_code, reason = "vector instructions, and views whose elements are proved apart")]
 mod kernel;
 mod pairing;
@@ -31,6 +32,7 @@ pub use config::{HfConfig, HfLayer, HfOptions, RopeSet};
 pub use element::{Element, Precision};
 pub use error::{Error, Result};
 pub use half::{bf16, f16};
+pub use instructions::Instructions;
 pub use kernel::view::{Shape, View, ViewMut};
 pub use pairing::{HeadLayout, Pairing, permute_projection};
 pub use position::{Ids, Positions, image_grid};

@@ -1,5 +1,6 @@
 //! Keys and values of a head, packed for the products that attention is made of: as they are, or in 16 bits.
 
+use super::rows::{LANES, Rows, Running, exponentials, narrow_exponentials};
 use super::softmax::{QUERY_BLOCK, Shape};
 use crate::ops::fetch::{VECTORS_AHEAD, fetch};
 use crate::ops::gemm::{self, Columns, Level, Start};
@@ -34,9 +35,11 @@ pub(super) struct Target<T> {
 }
 
 impl<T: Real> Panels<T> {
-    /// Nothing packed yet; `None` if there is not enough memory. Numbers of type `f64` stay as they are, whatever the precision.
+    /// Nothing packed yet; `None` if there is not enough memory. Numbers of type `f64` stay as they are, whatever the precision; so do
+    /// all where there are no instructions for 16 bits, which would then be widened again.
     pub fn new(precision: Precision) -> Option<Self> {
-        Some(match precision != Precision::F32 && T::singles(&[]).is_some() {
+        let is_narrow = precision != Precision::F32 && narrow::Level::best().has_bf16();
+        Some(match is_narrow && T::singles(&[]).is_some() {
             true => Panels::Narrow(Narrowed::new()?),
             false => {
                 let memory = || Memory::zeros(0);
@@ -57,7 +60,7 @@ impl<T: Real> Panels<T> {
     pub fn width(&self, keys: usize) -> usize {
         match self {
             Panels::Exact(_) => key_width::<T>(Level::best(), keys),
-            Panels::Narrow(panels) => panels.level.width(),
+            Panels::Narrow(panels) => panels.key_width(),
         }
     }
 
@@ -84,30 +87,45 @@ impl<T: Real> Panels<T> {
         }
     }
 
-    /// out = the sums of the values of the keys `start .. start + count` times their weights, `[rows, KEY_BLOCK]`; added to what is
-    /// there unless it is the first.
+    /// Makes weights of the scores of a block of keys, rows `KEY_BLOCK` apart: their exponentials relative to the largest so far.
+    pub fn soften(&mut self, scores: &mut [T], count: usize, scale: T, running: Running<T>) {
+        let level = Level::best();
+        match self {
+            Panels::Exact(_) => {
+                exponentials(level, Rows { data: scores, step: KEY_BLOCK, count }, scale, running);
+            }
+            Panels::Narrow(panels) => {
+                // They are `f32`, or they would be exact.
+                let scores = Rows { data: singles(scores), step: KEY_BLOCK, count };
+                let Running { largest, total, shrink } = running;
+                let running =
+                    Running { largest: singles(largest), total: singles(total), shrink: singles(shrink) };
+                panels.soften(level, scores, T::singles(&[scale]).map_or(1.0, |scale| scale[0]), running);
+            }
+        }
+    }
+
+    /// out = the sums of the values of the keys `start .. start + count` times their weights, which were made of `scores`; added to what
+    /// is there unless it is the first.
     ///
     /// # Safety
     ///
     /// Rows of `head_dim` numbers are valid to read and write at `out`, by nobody else.
     pub unsafe fn weigh(
         &mut self,
-        weights: &[T],
+        scores: &[T],
         shape: &Shape,
         start: usize,
         count: usize,
         is_first: bool,
         out: Target<T>,
     ) {
-        assert!(weights.len() >= out.count * KEY_BLOCK, "weights of a block of keys");
+        assert!(scores.len() >= out.count * KEY_BLOCK, "weights of a block of keys");
         match self {
             // SAFETY: the caller's promise, handed on.
-            Panels::Exact(panels) => unsafe { panels.weigh(weights, shape, start, count, is_first, out) },
+            Panels::Exact(panels) => unsafe { panels.weigh(scores, shape, start, count, is_first, out) },
             // SAFETY: as above; the numbers are `f32`, or they would be exact.
-            Panels::Narrow(panels) => unsafe {
-                let weights = T::singles(weights).unwrap_or(&[]);
-                panels.weigh(weights, shape, start, count, is_first, cast(out));
-            },
+            Panels::Narrow(panels) => unsafe { panels.weigh(shape, start, count, is_first, cast(out)) },
         }
     }
 }
@@ -115,6 +133,11 @@ impl<T: Real> Panels<T> {
 /// The same vectors as `f32`, which they are.
 fn single<T: Real>(vectors: Vectors<T>) -> Vectors<f32> {
     Vectors { data: T::singles(vectors.data).unwrap_or(&[]), step: vectors.step }
+}
+
+/// The same numbers as `f32`, which they are.
+fn singles<T: Real>(list: &mut [T]) -> &mut [f32] {
+    T::singles_mut(list).unwrap_or(&mut [])
 }
 
 /// The same rows as `f32`, which they are.
@@ -275,20 +298,26 @@ impl Narrowed {
         })
     }
 
+    /// Keys of a panel: the same however many there are, as of those in 32 bits.
+    fn key_width(&self) -> usize {
+        Bf16::width(self.level, 64)
+    }
+
     fn pack(&mut self, shape: &Shape, range: Range<usize>, keys: Vectors<f32>, values: Vectors<f32>) -> bool {
-        let (width, dim, count) = (self.level.width(), shape.head_dim, range.len());
+        let (dim, count) = (shape.head_dim, range.len());
+        let [key_width, value_width] = [self.key_width(), Bf16::width(self.level, dim)];
         self.first = range.start;
         self.depth = dim.next_multiple_of(Bf16::DEPTH);
         // With room for a block of keys that begins within the last depth, as that of a window may.
         self.value_keys = (count + Bf16::DEPTH).next_multiple_of(Bf16::DEPTH);
-        let is_fit = self.keys.fit(count.next_multiple_of(width) * self.depth)
-            && self.values.fit(dim.next_multiple_of(width) * self.value_keys);
+        let is_fit = self.keys.fit(count.next_multiple_of(key_width) * self.depth)
+            && self.values.fit(dim.next_multiple_of(value_width) * self.value_keys);
         if !is_fit {
             return false;
         }
         let [keys, values] = [keys, values].map(|x| (&x.data[range.start * x.step..], (count, x.step)));
-        narrow::pack_columns(keys, (dim, self.depth), width, &mut self.keys);
-        narrow::pack_rows(values, (dim, self.value_keys), width, &mut self.values);
+        narrow::pack_columns(keys, (dim, self.depth), key_width, &mut self.keys);
+        narrow::pack_rows(values, (dim, self.value_keys), value_width, &mut self.values);
         true
     }
 
@@ -308,7 +337,7 @@ impl Narrowed {
     ///
     /// As of [`Panels::scores`].
     unsafe fn scores(&self, start: usize, count: usize, out: Target<f32>) {
-        let (width, depth, start) = (self.level.width(), self.depth, start - self.first);
+        let (width, depth, start) = (self.key_width(), self.depth, start - self.first);
         let run = narrow::Run {
             x: self.queries[..out.count.next_multiple_of(TILE_ROWS) * depth].as_ptr(),
             depth,
@@ -326,25 +355,23 @@ impl Narrowed {
         unsafe { Bf16::run(self.level, &run) };
     }
 
+    /// See [`Panels::soften`].
+    fn soften(&mut self, level: Level, scores: Rows<f32>, scale: f32, running: Running<f32>) {
+        let depth = scores.count.next_multiple_of(Bf16::DEPTH);
+        let weights = &mut self.weights[..running.largest.len() * depth];
+        // Exponentials fill whole lanes.
+        let rest = scores.count.next_multiple_of(LANES);
+        weights.chunks_exact_mut(depth).for_each(|row| row[rest..].fill(Bf16::default()));
+        narrow_exponentials(level, scores, scale, running, weights, depth);
+    }
+
     /// # Safety
     ///
     /// As of [`Panels::weigh`].
-    unsafe fn weigh(
-        &mut self,
-        weights: &[f32],
-        shape: &Shape,
-        start: usize,
-        count: usize,
-        is_first: bool,
-        out: Target<f32>,
-    ) {
-        let (width, dim, start) = (self.level.width(), shape.head_dim, start - self.first);
+    unsafe fn weigh(&self, shape: &Shape, start: usize, count: usize, is_first: bool, out: Target<f32>) {
+        let (dim, start) = (shape.head_dim, start - self.first);
+        let width = Bf16::width(self.level, dim);
         let depth = count.next_multiple_of(Bf16::DEPTH);
-        for row in 0..out.count {
-            let to = &mut self.weights[row * depth..][..depth];
-            round(&weights[row * KEY_BLOCK..][..count], to);
-            to[count..].fill(Bf16::default());
-        }
         let last = dim.next_multiple_of(width) - width;
         let run = narrow::Run {
             x: self.weights[..out.count.next_multiple_of(TILE_ROWS) * depth].as_ptr(),

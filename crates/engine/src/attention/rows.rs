@@ -2,7 +2,8 @@
 
 use super::dropout::Keep;
 use crate::ops::gemm::Level;
-use crate::ops::{Real, cap::slope};
+use crate::ops::narrow::Bf16;
+use crate::ops::{Real, cap::slope, real::short_exp};
 
 /// A loop. Implementations are `#[inline(always)]`, so that each caller below compiles it for its own instructions.
 trait Pass {
@@ -36,7 +37,7 @@ unsafe fn run_avx2<P: Pass>(pass: P) -> P::Output {
 }
 
 /// Numbers that loops work on at a time.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 
 /// Rows of `count` numbers, `step` apart. What is behind them, up to a multiple of [`LANES`], is theirs to overwrite: a row of
 /// whole lanes costs half as much as one with a few numbers left over.
@@ -66,70 +67,131 @@ pub(super) struct Running<'a, T> {
 
 /// Scores → e^(score·scale − largest), in place, with the largest of each row, of these scores and those before.
 pub(super) fn exponentials<T: Real>(level: Level, scores: Rows<T>, scale: T, running: Running<T>) {
-    run(level, Exponentials { scores, scale, running });
+    run(level, Exponentials { scores, scale, running, sink: InPlace });
 }
 
-struct Exponentials<'a, T> {
+/// The same, with the exponentials in 16 bits: as many rows of `step` numbers, at least those of the scores in whole lanes. Sums are
+/// those of what is not rounded.
+pub(super) fn narrow_exponentials(
+    level: Level,
+    scores: Rows<f32>,
+    scale: f32,
+    running: Running<f32>,
+    weights: &mut [Bf16],
+    step: usize,
+) {
+    run(level, Exponentials { scores, scale, running, sink: Narrow { weights, step } });
+}
+
+/// Where exponentials go.
+trait Sink<T> {
+    /// e^x for x ≤ 0, as exactly as is kept.
+    fn exp(x: T) -> T;
+    /// Takes those of a row's lanes from `at` on, which came from there.
+    fn put(&mut self, row: usize, at: usize, from: &mut [T], weights: [T; LANES]);
+}
+
+/// To where the scores were.
+struct InPlace;
+
+impl<T: Real> Sink<T> for InPlace {
+    #[inline(always)]
+    fn exp(x: T) -> T {
+        x.exp()
+    }
+
+    #[inline(always)]
+    fn put(&mut self, _: usize, _: usize, from: &mut [T], weights: [T; LANES]) {
+        from.copy_from_slice(&weights);
+    }
+}
+
+/// To rows of their own, in 16 bits.
+struct Narrow<'a> {
+    weights: &'a mut [Bf16],
+    step: usize,
+}
+
+impl Sink<f32> for Narrow<'_> {
+    #[inline(always)]
+    fn exp(x: f32) -> f32 {
+        short_exp(x)
+    }
+
+    #[inline(always)]
+    fn put(&mut self, row: usize, at: usize, _: &mut [f32], weights: [f32; LANES]) {
+        // Where a weight is NaN so is their sum, which the result is divided by.
+        let to = &mut self.weights[row * self.step + at..][..LANES];
+        to.iter_mut().zip(weights).for_each(|(to, weight)| *to = Bf16::of_number(weight));
+    }
+}
+
+struct Exponentials<'a, T, S> {
     scores: Rows<'a, T>,
     scale: T,
     running: Running<'a, T>,
+    sink: S,
 }
 
-impl<T: Real> Pass for Exponentials<'_, T> {
+impl<T: Real, S: Sink<T>> Pass for Exponentials<'_, T, S> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        let Exponentials { mut scores, scale, running: Running { largest, total, shrink } } = self;
+        let Exponentials { mut scores, scale, running, mut sink } = self;
+        let Running { largest, total, shrink } = running;
         // All rows before any is read: what was stored in part cannot be loaded whole at once.
         for row in 0..largest.len() {
             let count = scores.count;
             scores.row(row)[count..].fill(T::NEG_INFINITY);
         }
         for (row, ((largest, total), shrink)) in largest.iter_mut().zip(total).zip(shrink).enumerate() {
-            let (most, sum) = exponentials_of(scores.row(row), scale, *largest);
+            let scores = scores.row(row);
+            let most = largest_of(scores, scale, *largest);
+            let mut sums = [T::ZERO; LANES];
+            for (at, chunk) in (0..).step_by(LANES).zip(scores.chunks_exact_mut(LANES)) {
+                let weights = match most == T::NEG_INFINITY {
+                    // Nothing to see so far; or scores that are no numbers, which stay.
+                    true => {
+                        std::array::from_fn(|lane| if chunk[lane] == most { T::ZERO } else { chunk[lane] })
+                    }
+                    false => exponentials_of::<T, S>(chunk, scale, most),
+                };
+                sums.iter_mut().zip(weights).for_each(|(sum, weight)| *sum += weight);
+                sink.put(row, at, chunk, weights);
+            }
             *shrink = match *largest {
                 before if before == most => T::ONE,
                 // Nothing so far, as always at first.
                 before if before == T::NEG_INFINITY => T::ZERO,
                 before => (before - most).exp(),
             };
-            *total = *total * *shrink + sum;
+            *total = *total * *shrink + sums.into_iter().sum();
             *largest = most;
         }
     }
 }
 
-/// One row of whole lanes: returns the largest and the sum.
+/// The largest of a row of whole lanes, scaled, and of what was the largest before.
 #[inline(always)]
-fn exponentials_of<T: Real>(scores: &mut [T], scale: T, before: T) -> (T, T) {
+fn largest_of<T: Real>(scores: &[T], scale: T, before: T) -> T {
     let mut lanes = [T::NEG_INFINITY; LANES];
-    for chunk in scores.chunks_exact_mut(LANES) {
-        for (lane, score) in lanes.iter_mut().zip(chunk) {
-            *score *= scale;
-            *lane = score.maximum(*lane);
+    for chunk in scores.chunks_exact(LANES) {
+        for (lane, &score) in lanes.iter_mut().zip(chunk) {
+            *lane = (score * scale).maximum(*lane);
         }
     }
-    let largest = lanes.iter().fold(before, |largest, &lane| lane.maximum(largest));
-    if largest == T::NEG_INFINITY {
-        // Nothing to see so far; or scores that are no numbers, which stay.
-        let mut total = T::ZERO;
-        for score in scores {
-            if *score == T::NEG_INFINITY {
-                *score = T::ZERO;
-            }
-            total += *score;
-        }
-        return (largest, total);
+    lanes.iter().fold(before, |largest, &lane| lane.maximum(largest))
+}
+
+/// The exponentials of some lanes relative to the largest.
+#[inline(always)]
+fn exponentials_of<T: Real, S: Sink<T>>(scores: &[T], scale: T, largest: T) -> [T; LANES] {
+    let mut weights = [T::ZERO; LANES];
+    for (weight, &score) in weights.iter_mut().zip(scores) {
+        *weight = S::exp(score * scale - largest);
     }
-    let mut sums = [T::ZERO; LANES];
-    for chunk in scores.chunks_exact_mut(LANES) {
-        for (sum, score) in sums.iter_mut().zip(chunk) {
-            *score = (*score - largest).exp();
-            *sum += *score;
-        }
-    }
-    (largest, sums.into_iter().sum())
+    weights
 }
 
 /// Sets the weights that a dropout drops to 0; `index` is that of the first. Those that stay are not scaled.

@@ -8,8 +8,8 @@
 
 pub use super::mask::{Chunks, Mask, Reach};
 use super::panels::{self, KEY_BLOCK, Panels, Vectors};
-use super::rows::{Rows, Running, exponentials};
-use crate::ops::gemm::{Level, Target};
+use super::rows::Running;
+use crate::ops::gemm::Target;
 use crate::ops::share::share;
 use crate::ops::{Memory, Precision, Real};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -273,7 +273,7 @@ impl<T: Real> Piece<'_, T> {
                 total: &mut total[..rows],
                 shrink: &mut shrink[..rows],
             };
-            exponentials(Level::best(), Rows { data: scores, step: KEY_BLOCK, count }, scale, running);
+            panels.soften(scores, count, scale, running);
             if start > from {
                 for (row, &shrink) in shrink.iter().enumerate().take(rows).filter(|x| *x.1 != T::ONE) {
                     // SAFETY: the caller's promise, for a row of this piece.

@@ -12,6 +12,7 @@ pub(crate) mod view;
 mod x86;
 
 use crate::element::{Element, Precision};
+use crate::instructions::Instructions;
 use crate::pairing::Order;
 use crate::position::{Covered, Positions};
 use crate::schedule::AnglePrecision;
@@ -67,10 +68,20 @@ impl Level {
         levels
     }
 
-    /// The best, found once.
+    /// The best that may be used, found once.
     pub fn best() -> Level {
         static BEST: OnceLock<Level> = OnceLock::new();
-        *BEST.get_or_init(|| *Level::available().last().unwrap_or(&Level::Portable))
+        *BEST.get_or_init(|| Instructions::best(&Level::available(), Level::needs).unwrap_or(Level::Portable))
+    }
+
+    fn needs(self) -> Instructions {
+        match self {
+            Level::Portable => Instructions::Portable,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => Instructions::Avx2,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 | Level::Avx512Bf16 => Instructions::Avx512,
+        }
     }
 }
 

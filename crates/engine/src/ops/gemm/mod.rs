@@ -15,6 +15,7 @@ use super::activation::Activation;
 use super::memory::{Memory, Plain};
 use super::real::Real;
 use super::share::share_blocks;
+use rope::Instructions;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -50,10 +51,20 @@ impl Level {
         levels
     }
 
-    /// The best, found once.
+    /// The best that may be used, found once.
     pub fn best() -> Level {
         static BEST: OnceLock<Level> = OnceLock::new();
-        *BEST.get_or_init(|| *Level::available().last().unwrap_or(&Level::Portable))
+        *BEST.get_or_init(|| Instructions::best(&Level::available(), Level::needs).unwrap_or(Level::Portable))
+    }
+
+    fn needs(self) -> Instructions {
+        match self {
+            Level::Portable => Instructions::Portable,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => Instructions::Avx2,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => Instructions::Avx512,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
-//! The loops for AVX2. 16 bits are widened to 32. Of 8 bits, magnitudes of x are multiplied with weights that have x's signs: two
-//! products of at most 127² fit into 16 bits, so nothing saturates.
+//! The loops for AVX2, which has no instruction for pairs of 16 bits, nor one for groups of 8 whose sums always fit. Rows of x come
+//! widened (see [`Narrow::room`](super::Narrow::room)), to 32 bits and to 16, and weights are widened as they are read: once for all
+//! rows of a tile. Tiles of 6 rows × 16 columns: twelve registers of sums.
 
 use super::{Bf16, Run};
 use crate::ops::gemm::Start;
@@ -18,7 +19,7 @@ const VECTORS: usize = WIDTH / 8;
 #[target_feature(enable = "avx2,fma")]
 pub(super) unsafe fn run_bf16(run: &Run<Bf16>) {
     // SAFETY: the caller's promise.
-    unsafe { rows(run, tile_bf16::<4>, tile_bf16::<1>) }
+    unsafe { rows(run, tile_bf16::<6>, tile_bf16::<4>, tile_bf16::<1>) }
 }
 
 /// Computes a run.
@@ -29,26 +30,34 @@ pub(super) unsafe fn run_bf16(run: &Run<Bf16>) {
 #[target_feature(enable = "avx2,fma")]
 pub(super) unsafe fn run_int8(run: &Run<i8>) {
     // SAFETY: the caller's promise.
-    unsafe { rows(run, tile_int8::<4>, tile_int8::<1>) }
+    unsafe { rows(run, tile_int8::<6>, tile_int8::<4>, tile_int8::<1>) }
 }
 
-/// All rows, four at a time, then one.
+/// A tile: some rows of a run, from one on.
+type Tile<N> = unsafe fn(&Run<N>, usize);
+
+/// All rows, six at a time, then four, then one.
 ///
 /// # Safety
 ///
 /// As of the tiles, for all rows of the run.
 #[inline(always)]
-unsafe fn rows<N>(run: &Run<N>, four: unsafe fn(&Run<N>, usize), one: unsafe fn(&Run<N>, usize)) {
+unsafe fn rows<N>(run: &Run<N>, six: Tile<N>, four: Tile<N>, one: Tile<N>) {
     let mut row = 0;
-    while row + 4 <= run.rows {
-        // SAFETY: four rows of the run.
-        unsafe { four(run, row) };
-        row += 4;
-    }
-    while row < run.rows {
-        // SAFETY: a row of the run.
-        unsafe { one(run, row) };
-        row += 1;
+    // SAFETY: each tile's rows are among those of the run.
+    unsafe {
+        while row + 6 <= run.rows {
+            six(run, row);
+            row += 6;
+        }
+        if row + 4 <= run.rows {
+            four(run, row);
+            row += 4;
+        }
+        while row < run.rows {
+            one(run, row);
+            row += 1;
+        }
     }
 }
 
@@ -59,23 +68,29 @@ unsafe fn rows<N>(run: &Run<N>, four: unsafe fn(&Run<N>, usize), one: unsafe fn(
 /// As of `run_bf16`; the rows are among those of the run.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn tile_bf16<const ROWS: usize>(run: &Run<Bf16>, row: usize) {
-    // SAFETY: pairs of the rows and of the panel, `depth` / 2 of both.
+    // SAFETY: pairs of the rows and of the panel, `depth` / 2 of both; rows of x are numbers of 32 bits.
     unsafe {
         let upper = _mm256_set1_epi32(0xffff_0000u32 as i32);
-        // The first number of a pair is the lower half.
-        let first = |pair: __m256i| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(pair));
-        let second = |pair: __m256i| _mm256_castsi256_ps(_mm256_and_si256(pair, upper));
         let mut sums = [[_mm256_setzero_ps(); VECTORS]; ROWS];
+        let x = run.x.cast::<f32>().add(row * run.depth);
+        let lines: [*const f32; ROWS] = std::array::from_fn(|row| x.wrapping_add(row * run.depth));
         for pair in 0..run.depth / 2 {
-            let weights = run.panel.add(pair * WIDTH * 2).cast::<__m256i>();
-            let weights: [__m256i; VECTORS] = std::array::from_fn(|i| _mm256_loadu_si256(weights.add(i)));
-            for (index, sums) in sums.iter_mut().enumerate() {
-                let x = run.x.add((row + index) * run.depth + pair * 2).cast::<i32>();
-                let x = _mm256_set1_epi32(x.read_unaligned());
-                let (a, b) = (first(x), second(x));
-                for (sum, &weight) in sums.iter_mut().zip(&weights) {
-                    *sum = _mm256_fmadd_ps(a, first(weight), *sum);
-                    *sum = _mm256_fmadd_ps(b, second(weight), *sum);
+            let panel = run.panel.add(pair * WIDTH * 2).cast::<__m256i>();
+            for second in 0..2 {
+                let mut weights = [_mm256_setzero_ps(); VECTORS];
+                for (index, weight) in weights.iter_mut().enumerate() {
+                    // Of a pair, the first number is the lower half.
+                    let pairs = _mm256_loadu_si256(panel.add(index));
+                    *weight = _mm256_castsi256_ps(match second {
+                        0 => _mm256_slli_epi32::<16>(pairs),
+                        _ => _mm256_and_si256(pairs, upper),
+                    });
+                }
+                for (line, sums) in lines.iter().zip(&mut sums) {
+                    let x = _mm256_broadcast_ss(&*line.add(pair * 2 + second));
+                    for (sum, &weight) in sums.iter_mut().zip(&weights) {
+                        *sum = _mm256_fmadd_ps(x, weight, *sum);
+                    }
                 }
             }
         }
@@ -92,20 +107,19 @@ unsafe fn tile_bf16<const ROWS: usize>(run: &Run<Bf16>, row: usize) {
 /// As of `run_int8`; the rows are among those of the run.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn tile_int8<const ROWS: usize>(run: &Run<i8>, row: usize) {
-    // SAFETY: groups of four of the rows and of the panel, `depth` / 4 of both; a scale for each row and column.
+    // SAFETY: pairs of the rows and of the panel, `depth` / 2 of both, those of the rows in 32 bits; a scale for each row and column.
     unsafe {
-        let ones = _mm256_set1_epi16(1);
         let mut sums = [[_mm256_setzero_si256(); VECTORS]; ROWS];
-        for group in 0..run.depth / 4 {
-            let weights = run.panel.add(group * WIDTH * 4).cast::<__m256i>();
-            let weights: [__m256i; VECTORS] = std::array::from_fn(|i| _mm256_loadu_si256(weights.add(i)));
-            for (index, sums) in sums.iter_mut().enumerate() {
-                let x = run.x.add((row + index) * run.depth + group * 4).cast::<i32>();
-                let x = _mm256_set1_epi32(x.read_unaligned());
-                let magnitude = _mm256_abs_epi8(x);
+        let x = run.x.cast::<i32>().add(row * (run.depth / 2));
+        let lines: [*const i32; ROWS] = std::array::from_fn(|row| x.wrapping_add(row * (run.depth / 2)));
+        for pair in 0..run.depth / 2 {
+            let panel = run.panel.add(pair * WIDTH * 2).cast::<__m128i>();
+            let weights: [__m256i; VECTORS] =
+                std::array::from_fn(|index| _mm256_cvtepi8_epi16(_mm_loadu_si128(panel.add(index))));
+            for (line, sums) in lines.iter().zip(&mut sums) {
+                let x = _mm256_set1_epi32(line.add(pair).read_unaligned());
                 for (sum, &weight) in sums.iter_mut().zip(&weights) {
-                    let pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(weight, x));
-                    *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, ones));
+                    *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(x, weight));
                 }
             }
         }

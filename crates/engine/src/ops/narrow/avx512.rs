@@ -1,14 +1,15 @@
-//! The loops for AVX-512 with BF16 and VNNI: tiles of 8 rows × 48 columns, all sums in registers.
+//! The loops for AVX-512 with BF16 and VNNI: tiles of 8 rows × 48 columns or 6 × 64, all sums in registers.
 
 use super::int8::OFFSET;
 use super::{Bf16, Run};
 use crate::ops::gemm::Start;
 use std::arch::x86_64::*;
 
-/// Columns of a panel: three registers of sixteen.
-pub(super) const WIDTH: usize = 48;
-/// Registers of a row.
-const VECTORS: usize = WIDTH / 16;
+/// Columns of a panel: three registers of sixteen, or four where fewer are then left empty.
+pub(super) fn width(outputs: usize) -> usize {
+    if outputs.next_multiple_of(64) < outputs.next_multiple_of(48) { 64 } else { 48 }
+}
+
 /// How far ahead of the sums the panel is fetched, in groups of inputs.
 const AHEAD: usize = 16;
 
@@ -16,40 +17,50 @@ const AHEAD: usize = 16;
 ///
 /// # Safety
 ///
-/// The run's invariants hold, its width is `WIDTH`, and the CPU has AVX-512 F and BF16.
+/// The run's invariants hold, its width is 48 or 64, and the CPU has AVX-512 F and BF16.
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512bf16")]
 pub(super) unsafe fn run_bf16(run: &Run<Bf16>) {
     // SAFETY: the caller's promise; each tile's rows are among those of the run.
-    unsafe { rows(run, tile_bf16::<8>, tile_bf16::<4>, tile_bf16::<1>) }
+    unsafe {
+        match run.width {
+            64 => rows(run, (6, tile_bf16::<6, 4>), tile_bf16::<4, 4>, tile_bf16::<1, 4>),
+            _ => rows(run, (8, tile_bf16::<8, 3>), tile_bf16::<4, 3>, tile_bf16::<1, 3>),
+        }
+    }
 }
 
 /// Computes a run.
 ///
 /// # Safety
 ///
-/// The run's invariants hold, its width is `WIDTH`, and the CPU has AVX-512 F and VNNI.
+/// The run's invariants hold, its width is 48 or 64, and the CPU has AVX-512 F and VNNI.
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vnni")]
 pub(super) unsafe fn run_int8(run: &Run<i8>) {
     // SAFETY: the caller's promise; each tile's rows are among those of the run.
-    unsafe { rows(run, tile_int8::<8>, tile_int8::<4>, tile_int8::<1>) }
+    unsafe {
+        match run.width {
+            64 => rows(run, (6, tile_int8::<6, 4>), tile_int8::<4, 4>, tile_int8::<1, 4>),
+            _ => rows(run, (8, tile_int8::<8, 3>), tile_int8::<4, 3>, tile_int8::<1, 3>),
+        }
+    }
 }
 
 /// A tile: some rows of a run, from one on.
 type Tile<N> = unsafe fn(&Run<N>, usize);
 
-/// All rows, eight at a time, then four, then one.
+/// All rows, as many at a time as the largest tile has, then four, then one.
 ///
 /// # Safety
 ///
 /// As of the tiles, for all rows of the run.
 #[inline(always)]
-unsafe fn rows<N>(run: &Run<N>, eight: Tile<N>, four: Tile<N>, one: Tile<N>) {
+unsafe fn rows<N>(run: &Run<N>, (most, many): (usize, Tile<N>), four: Tile<N>, one: Tile<N>) {
     let mut row = 0;
     // SAFETY: each tile's rows are among those of the run.
     unsafe {
-        while row + 8 <= run.rows {
-            eight(run, row);
-            row += 8;
+        while row + most <= run.rows {
+            many(run, row);
+            row += most;
         }
         if row + 4 <= run.rows {
             four(run, row);
@@ -62,13 +73,13 @@ unsafe fn rows<N>(run: &Run<N>, eight: Tile<N>, four: Tile<N>, one: Tile<N>) {
     }
 }
 
-/// `ROWS` rows from `row` on.
+/// `ROWS` rows from `row` on, with `VECTORS` registers of sixteen each.
 ///
 /// # Safety
 ///
-/// As of `run_bf16`; the rows are among those of the run.
+/// As of `run_bf16`; the rows are among those of the run, whose panels are `VECTORS` registers wide.
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512bf16")]
-unsafe fn tile_bf16<const ROWS: usize>(run: &Run<Bf16>, row: usize) {
+unsafe fn tile_bf16<const ROWS: usize, const VECTORS: usize>(run: &Run<Bf16>, row: usize) {
     // SAFETY: pairs of the rows and of the panel, `depth` / 2 of both; any 512 bits are numbers of 16. Prefetching touches nothing.
     unsafe {
         let mut sums = [[_mm512_setzero_ps(); VECTORS]; ROWS];
@@ -77,7 +88,7 @@ unsafe fn tile_bf16<const ROWS: usize>(run: &Run<Bf16>, row: usize) {
             let mut weights = [_mm512_setzero_si512(); VECTORS];
             for (index, weight) in weights.iter_mut().enumerate() {
                 *weight = _mm512_loadu_si512(panel.add(index * 32).cast());
-                _mm_prefetch::<_MM_HINT_T0>(panel.wrapping_add(AHEAD * WIDTH * 2 + index * 32).cast());
+                _mm_prefetch::<_MM_HINT_T0>(panel.wrapping_add(AHEAD * VECTORS * 32 + index * 32).cast());
             }
             for (index, sums) in sums.iter_mut().enumerate() {
                 let pair = _mm512_set1_epi32(x.add(index * run.depth).cast::<i32>().read_unaligned());
@@ -85,7 +96,7 @@ unsafe fn tile_bf16<const ROWS: usize>(run: &Run<Bf16>, row: usize) {
                     *sum = _mm512_dpbf16_ps(*sum, bits(weight), bits(pair));
                 }
             }
-            panel = panel.add(WIDTH * 2);
+            panel = panel.add(VECTORS * 32);
             x = x.wrapping_add(2);
         }
         for (index, sums) in sums.iter().enumerate() {
@@ -101,13 +112,13 @@ fn bits(x: __m512i) -> __m512bh {
     unsafe { std::mem::transmute(x) }
 }
 
-/// `ROWS` rows from `row` on.
+/// `ROWS` rows from `row` on, with `VECTORS` registers of sixteen each.
 ///
 /// # Safety
 ///
-/// As of `run_int8`; the rows are among those of the run.
+/// As of `run_int8`; the rows are among those of the run, whose panels are `VECTORS` registers wide.
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vnni")]
-unsafe fn tile_int8<const ROWS: usize>(run: &Run<i8>, row: usize) {
+unsafe fn tile_int8<const ROWS: usize, const VECTORS: usize>(run: &Run<i8>, row: usize) {
     // SAFETY: groups of four of the rows and of the panel, `depth` / 4 of both. Prefetching touches nothing.
     unsafe {
         let mut sums = [[_mm512_setzero_si512(); VECTORS]; ROWS];
@@ -116,7 +127,7 @@ unsafe fn tile_int8<const ROWS: usize>(run: &Run<i8>, row: usize) {
             let mut weights = [_mm512_setzero_si512(); VECTORS];
             for (index, weight) in weights.iter_mut().enumerate() {
                 *weight = _mm512_loadu_si512(panel.add(index * 64).cast());
-                _mm_prefetch::<_MM_HINT_T0>(panel.wrapping_add(AHEAD * WIDTH * 4 + index * 64).cast());
+                _mm_prefetch::<_MM_HINT_T0>(panel.wrapping_add(AHEAD * VECTORS * 64 + index * 64).cast());
             }
             for (index, sums) in sums.iter_mut().enumerate() {
                 let group = _mm512_set1_epi32(x.add(index * run.depth).cast::<i32>().read_unaligned());
@@ -124,7 +135,7 @@ unsafe fn tile_int8<const ROWS: usize>(run: &Run<i8>, row: usize) {
                     *sum = _mm512_dpbusd_epi32(*sum, weight, group);
                 }
             }
-            panel = panel.add(WIDTH * 4);
+            panel = panel.add(VECTORS * 64);
             x = x.wrapping_add(4);
         }
         for (index, sums) in sums.iter().enumerate() {

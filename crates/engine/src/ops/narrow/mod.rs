@@ -9,7 +9,7 @@
 //! pack.rs       keys and values of attention, packed for the same loops
 //! portable.rs   the loops in plain Rust
 //! avx2.rs       … for AVX2
-//! avx512.rs     … for AVX-512 with BF16 and VNNI
+//! avx512.rs     … for AVX-512 with VNNI, and with BF16
 //! amx.rs        … for AMX
 //! ```
 //!
@@ -57,11 +57,7 @@ pub enum Precision {
 impl Precision {
     /// 16 bits where there are instructions for them, else 32.
     pub fn fastest() -> Precision {
-        match Level::best() {
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx512 | Level::Amx => Precision::Bf16,
-            _ => Precision::F32,
-        }
+        if Level::best().has_bf16() { Precision::Bf16 } else { Precision::F32 }
     }
 
     /// Its name: `f32`, `bf16` or `int8`.
@@ -76,29 +72,34 @@ impl Precision {
 
 /// A number of fewer bits, and the loops over it.
 pub(crate) trait Narrow: Plain + Default {
-    /// Inputs of one output that lie side by side.
-    const GROUP: usize;
     /// Rows of x, and panels, are filled up with zeros to a multiple of so many inputs: those of a tile of AMX.
     const DEPTH: usize;
     /// The most inputs whose sums are right.
     const MOST_INPUTS: usize;
+    /// The best width of a panel for this many outputs.
+    fn width(level: Level, outputs: usize) -> usize;
+    /// Inputs of one output that lie side by side in a panel: those that one instruction multiplies and adds up.
+    fn group(level: Level) -> usize;
     /// A row of a weight in fewer bits, as it stands in panels for this level; what it is to be multiplied with.
     fn weight(level: Level, row: &[f32], to: &mut [Self]) -> f32;
-    /// A row of x in fewer bits; and what it is to be multiplied with.
-    fn row(level: Level, row: &[f32], to: &mut [Self]) -> RowScale;
     /// Puts the numbers of a row into a panel, from its first group on: groups follow each other after `width` of them.
-    fn place(row: &[Self], panel: &mut [Self], width: usize);
+    fn place(level: Level, row: &[Self], panel: &mut [Self], width: usize);
+    /// The room that so many inputs of x take: twice theirs where the level multiplies wider numbers, to which they are then widened once
+    /// and not for every panel.
+    fn room(level: Level, depth: usize) -> usize;
+    /// A row of x in fewer bits, in room for more inputs, where 0 is then; and what it is to be multiplied with.
+    fn row(level: Level, row: &[f32], to: &mut [Self]) -> RowScale;
     /// Computes a run.
     ///
     /// # Safety
     ///
-    /// The run's invariants hold, its width is this level's, and the level is available.
+    /// The run's invariants hold, its width is one that this level gives, and the level is available.
     unsafe fn run(level: Level, run: &Run<Self>);
-    /// Lends memory of the calling thread: `rows` rows of `depth` numbers, with what each is to be multiplied with. What is in it
+    /// Lends memory of the calling thread: `rows` rows of `room` numbers, with what each is to be multiplied with. What is in it
     /// is left from before. `None` if there is not enough memory.
     fn with_rows<R>(
         rows: usize,
-        depth: usize,
+        room: usize,
         work: impl FnOnce(&mut [Self], &mut [RowScale]) -> R,
     ) -> Option<R>;
 }
@@ -114,8 +115,8 @@ pub(crate) struct RowScale {
 
 /// Rows of x times panels that follow each other.
 ///
-/// Invariants, kept by whoever makes one: `rows` rows of `depth` numbers, one after the other, are valid to read at `x`, and as many
-/// more as make `rows` a multiple of [`TILE_ROWS`]; panels `[depth / GROUP, width, GROUP]`, as many as `columns` need, are valid to read at
+/// Invariants, kept by whoever makes one: `rows` rows with the room of `depth` inputs, one after the other, are valid to read at `x`, and as
+/// many more as make `rows` a multiple of [`TILE_ROWS`]; panels `[depth / group, width, group]`, as many as `columns` need, are valid to read at
 /// `panel`, each `panel_step` numbers behind the last; `rows` rows of `columns` numbers, `out_step` apart, are valid to read and write at
 /// `out` and touched by nobody else; a bias has `columns` numbers. In 8 bits `scales` has `rows` of the rows and `columns` of the columns.
 #[derive(Clone, Copy)]
@@ -158,7 +159,7 @@ pub(crate) const TILE_ROWS: usize = 16;
 
 /// A weight in fewer bits, packed for products, with its bias.
 pub(crate) struct NarrowMatrix<N> {
-    /// `[panels, depth / GROUP, width, GROUP]`, filled up with zeros.
+    /// `[panels, depth / group, width, group]`, filled up with zeros.
     panels: Memory<N>,
     /// `[panels · width]`: what each output is to be multiplied with.
     scales: Memory<f32>,
@@ -178,7 +179,7 @@ impl<N: Narrow> NarrowMatrix<N> {
     }
 
     fn zeros_at(level: Level, outputs: usize, inputs: usize) -> Option<Self> {
-        let width = level.width();
+        let width = N::width(level, outputs);
         let depth = inputs.checked_next_multiple_of(N::DEPTH)?;
         let padded = outputs.checked_next_multiple_of(width)?;
         let panels = Memory::zeros(padded.checked_mul(depth)?)?;
@@ -201,7 +202,7 @@ impl<N: Narrow> NarrowMatrix<N> {
         let (width, column) = (self.width, output % self.width);
         self.scales[output] = scale;
         let panel = &mut self.panels[output / width * width * self.depth..][..width * self.depth];
-        N::place(row, &mut panel[column * N::GROUP..], width);
+        N::place(self.level, row, &mut panel[column * N::group(self.level)..], width);
     }
 
     /// Sets the bias of the outputs from `first` on.
@@ -224,7 +225,8 @@ impl<N: Narrow> NarrowMatrix<N> {
         if rows == 0 || outputs == 0 {
             return true;
         }
-        N::with_rows(rows.next_multiple_of(TILE_ROWS), self.depth, |narrow, scales| {
+        let room = N::room(self.level, self.depth);
+        N::with_rows(rows.next_multiple_of(TILE_ROWS), room, |narrow, scales| {
             self.narrow(x, narrow, &mut scales[..rows]);
             self.multiply(narrow, scales, out, activation);
         })
@@ -234,16 +236,15 @@ impl<N: Narrow> NarrowMatrix<N> {
     /// Rows of x in fewer bits, each filled up with zeros.
     fn narrow(&self, x: &[f32], narrow: &mut [N], scales: &mut [RowScale]) {
         let one = |(index, (to, scale)): (usize, (&mut [N], &mut RowScale))| {
-            to[self.inputs..].fill(N::default());
-            let row = &x[index * self.inputs..][..self.inputs];
-            *scale = N::row(self.level, row, &mut to[..self.inputs]);
+            *scale = N::row(self.level, &x[index * self.inputs..][..self.inputs], to);
         };
+        let room = N::room(self.level, self.depth).max(1);
         match x.len() >= MANY_NUMBERS {
             true => {
-                let rows = narrow.par_chunks_exact_mut(self.depth.max(1)).zip(scales).enumerate();
+                let rows = narrow.par_chunks_exact_mut(room).zip(scales).enumerate();
                 rows.with_min_len(ROWS_AT_LEAST).for_each(one);
             }
-            false => narrow.chunks_exact_mut(self.depth.max(1)).zip(scales).enumerate().for_each(one),
+            false => narrow.chunks_exact_mut(room).zip(scales).enumerate().for_each(one),
         }
     }
 
@@ -253,7 +254,8 @@ impl<N: Narrow> NarrowMatrix<N> {
         let panels = outputs.div_ceil(width);
         let target = Target(out.as_mut_ptr());
         // Rows that stay in a core's own cache while panel after panel passes by.
-        let cached = (level.cached_bytes() / (depth * size_of::<N>()).max(1)).max(1);
+        let room = N::room(level, depth);
+        let cached = (level.cached_bytes() / (room * size_of::<N>()).max(1)).max(1);
         let row_blocks = rows.div_ceil(cached.next_multiple_of(BLOCK_ROWS));
         let block = rows.div_ceil(row_blocks).next_multiple_of(BLOCK_ROWS);
         share_blocks(rows.div_ceil(block), panels, |row_block, panels| {
@@ -262,7 +264,7 @@ impl<N: Narrow> NarrowMatrix<N> {
             let first = panels.start * width;
             let columns = outputs.min(panels.end * width) - first;
             let run = Run {
-                x: x[first_row * depth..][..count.next_multiple_of(TILE_ROWS) * depth].as_ptr(),
+                x: x[first_row * room..][..count.next_multiple_of(TILE_ROWS) * room].as_ptr(),
                 depth,
                 rows: count,
                 panel: self.panels[first * depth..][..columns.next_multiple_of(width) * depth].as_ptr(),
@@ -305,7 +307,7 @@ fn lend<N: Narrow, R>(
     kept_rows: &'static LocalKey<Cell<Option<Memory<N>>>>,
     kept_scales: &'static LocalKey<Cell<Vec<RowScale>>>,
     rows: usize,
-    depth: usize,
+    room: usize,
     work: impl FnOnce(&mut [N], &mut [RowScale]) -> R,
 ) -> Option<R> {
     let mut memory = match kept_rows.take() {
@@ -313,7 +315,7 @@ fn lend<N: Narrow, R>(
         None => Memory::zeros(0)?,
     };
     let mut scales = kept_scales.take();
-    if !memory.fit(rows.checked_mul(depth)?) {
+    if !memory.fit(rows.checked_mul(room)?) {
         return None;
     }
     scales.resize(rows, RowScale::default());

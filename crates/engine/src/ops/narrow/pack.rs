@@ -1,7 +1,6 @@
 //! Vectors into panels of 16 bits, for attention: keys as columns, values as rows.
 
-use super::Narrow;
-use super::bf16::{Bf16, round_loop};
+use super::bf16::{Bf16, GROUP, round_loop};
 use crate::ops::dispatch::vectorised;
 use crate::ops::fetch::{VECTORS_AHEAD, fetch};
 use crate::ops::gemm::{self, SIDE, turn};
@@ -23,19 +22,19 @@ fn columns(
     panels: &mut [Bf16],
 ) {
     for (first, panel) in (0..count).step_by(width).zip(panels.chunks_exact_mut(depth * width)) {
-        let panel = panel.as_chunks_mut::<{ Bf16::GROUP }>().0;
+        let panel = panel.as_chunks_mut::<GROUP>().0;
         // Every width, and every depth in pairs, is a multiple of a square's side.
         for column in (0..width).step_by(SIDE) {
-            for pair in (0..depth / Bf16::GROUP).step_by(SIDE) {
+            for pair in (0..depth / GROUP).step_by(SIDE) {
                 // Rounded row by row, which vectorises; then written column by column.
-                let mut rows = [[[Bf16::default(); Bf16::GROUP]; SIDE]; SIDE];
+                let mut rows = [[[Bf16::default(); GROUP]; SIDE]; SIDE];
                 let there = count.saturating_sub(first + column);
                 for (row, index) in rows.iter_mut().take(there).zip(first + column..) {
                     let vector = &data[index * step..][..dim];
                     if pair == 0 {
                         coming(data, (index, count), step, dim);
                     }
-                    round_loop(&vector[dim.min(pair * Bf16::GROUP)..], row.as_flattened_mut());
+                    round_loop(&vector[dim.min(pair * GROUP)..], row.as_flattened_mut());
                 }
                 turn(gemm::Level::best(), &rows, &mut panel[pair * width + column..], width);
             }
@@ -62,10 +61,10 @@ vectorised!(
 fn rows((data, (count, step)): Vectors<'_>, (dim, depth): (usize, usize), width: usize, panels: &mut [Bf16]) {
     for (first, panel) in (0..dim).step_by(width).zip(panels.chunks_exact_mut(depth * width)) {
         let columns = width.min(dim - first);
-        let panel = panel.as_chunks_mut::<{ Bf16::GROUP }>().0;
+        let panel = panel.as_chunks_mut::<GROUP>().0;
         for (pair, to) in panel.chunks_exact_mut(width).enumerate() {
             let (to, behind) = to.split_at_mut(columns);
-            behind.fill([Bf16::default(); Bf16::GROUP]);
+            behind.fill([Bf16::default(); GROUP]);
             let vector = |index: usize| (index < count).then(|| &data[index * step + first..][..columns]);
             coming(&data[first..], (2 * pair, count), step, columns);
             coming(&data[first..], (2 * pair + 1, count), step, columns);
@@ -78,7 +77,7 @@ fn rows((data, (count, step)): Vectors<'_>, (dim, depth): (usize, usize), width:
                 (Some(a), None) => {
                     to.iter_mut().zip(a).for_each(|(to, &a)| *to = [Bf16::of(a), Bf16::default()]);
                 }
-                _ => to.fill([Bf16::default(); Bf16::GROUP]),
+                _ => to.fill([Bf16::default(); GROUP]),
             }
         }
     }

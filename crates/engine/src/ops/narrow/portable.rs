@@ -1,6 +1,6 @@
 //! The loops in plain Rust, for every machine.
 
-use super::{Bf16, Narrow, Run};
+use super::{Bf16, Level, Narrow, Run};
 use crate::ops::gemm::Start;
 use std::ops::{AddAssign, Mul};
 
@@ -50,15 +50,16 @@ unsafe fn sums<N: Narrow, S: Copy + Default + AddAssign + Mul<Output = S>>(
     wide: impl Fn(N) -> S,
 ) -> [S; WIDTH] {
     debug_assert_eq!(run.width, WIDTH);
+    let side_by_side = N::group(Level::Portable);
     let mut sums = [S::default(); WIDTH];
     for input in 0..run.depth {
-        let (group, place) = (input / N::GROUP, input % N::GROUP);
+        let (group, place) = (input / side_by_side, input % side_by_side);
         // SAFETY: `depth` numbers of the row, and as many of each of the panel's columns.
         unsafe {
             let x = wide(*run.x.add(row * run.depth + input));
-            let weights = run.panel.add(group * WIDTH * N::GROUP + place);
+            let weights = run.panel.add(group * WIDTH * side_by_side + place);
             for (column, sum) in sums.iter_mut().enumerate() {
-                *sum += x * wide(*weights.add(column * N::GROUP));
+                *sum += x * wide(*weights.add(column * side_by_side));
             }
         }
     }
