@@ -1,11 +1,13 @@
 //! Large memory: zeroed, aligned to cache lines, on huge pages where the system has them.
 //!
 //! A fresh allocation of a model's size costs a page fault every 4 KiB, and products that stream through it a translation
-//! every 4 KiB; huge pages cost neither.
+//! every 4 KiB; huge pages cost neither. A huge page has 2 MiB, more than many a matrix of fewer bits: weights lie side by side in
+//! blocks, so that all of them are on huge pages.
 
 use memmap2::MmapMut;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Whether this many bytes can be had without driving the system out of memory. Maps are granted long before they are
 /// backed by anything, so a sum of several must be asked about beforehand. `true` where the system does not tell.
@@ -43,9 +45,48 @@ unsafe impl Plain for f64 {}
 // SAFETY: numbers.
 unsafe impl Plain for i8 {}
 
+/// Zeros, on huge pages where that is worth it; `None` if there is not enough memory.
+fn map(bytes: usize) -> Option<MmapMut> {
+    let map = MmapMut::map_anon(bytes).ok()?;
+    #[cfg(target_os = "linux")]
+    if bytes >= HUGE_PAGE {
+        // Without huge pages everything works, more slowly.
+        let _ = map.advise(memmap2::Advice::HugePage);
+    }
+    Some(map)
+}
+
+const HUGE_PAGE: usize = 1 << 21;
+/// Bytes of a block. What of it is never touched takes no memory.
+const BLOCK: usize = 16 * HUGE_PAGE;
+/// Parts begin at multiples of it: a cache line.
+const LINE: usize = 64;
+
+/// Memory that several share, each a part of its own. It is given back when all are gone.
+struct Block {
+    _map: MmapMut,
+    start: *mut u8,
+}
+
+// SAFETY: a pointer into a map that it owns; whoever has a part of it touches no other.
+unsafe impl Send for Block {}
+// SAFETY: as above.
+unsafe impl Sync for Block {}
+
+/// The block that the next part is taken of, and where that begins.
+static OPEN: Mutex<Option<(Arc<Block>, usize)>> = Mutex::new(None);
+
+/// Where numbers are.
+enum Place {
+    None,
+    Map(MmapMut),
+    /// From an offset of a block on, so many bytes that nobody else was given or will be.
+    Part(Arc<Block>, usize),
+}
+
 /// `len` numbers. Like a boxed slice.
 pub struct Memory<T> {
-    map: Option<MmapMut>,
+    place: Place,
     capacity: usize,
     len: usize,
     kind: PhantomData<T>,
@@ -54,17 +95,30 @@ pub struct Memory<T> {
 impl<T: Plain> Memory<T> {
     /// Zeros; `None` if there is not enough memory.
     pub fn zeros(len: usize) -> Option<Self> {
-        if len == 0 {
-            return Some(Memory { map: None, capacity: 0, len, kind: PhantomData });
+        let place = match len.checked_mul(size_of::<T>())? {
+            0 => Place::None,
+            bytes => Place::Map(map(bytes)?),
+        };
+        Some(Memory { place, capacity: len, len, kind: PhantomData })
+    }
+
+    /// The same for what stays as long as a model does, beside what else stays.
+    pub fn kept(len: usize) -> Option<Self> {
+        let bytes = len.checked_mul(size_of::<T>())?.checked_next_multiple_of(LINE)?;
+        if bytes == 0 || bytes > BLOCK {
+            return Memory::zeros(len);
         }
-        let bytes = len.checked_mul(size_of::<T>())?;
-        let map = MmapMut::map_anon(bytes).ok()?;
-        #[cfg(target_os = "linux")]
-        if bytes >= 1 << 21 {
-            // Without huge pages everything works, more slowly.
-            let _ = map.advise(memmap2::Advice::HugePage);
-        }
-        Some(Memory { map: Some(map), capacity: len, len, kind: PhantomData })
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let (block, from) = match open.take() {
+            Some((block, used)) if used + bytes <= BLOCK => (block, used),
+            _ => {
+                let mut map = map(BLOCK)?;
+                let start = map.as_mut_ptr();
+                (Arc::new(Block { _map: map, start }), 0)
+            }
+        };
+        *open = Some((block.clone(), from + bytes));
+        Some(Memory { place: Place::Part(block, from), capacity: len, len, kind: PhantomData })
     }
 
     /// Makes it `len` numbers long, of any values, in the memory that is there if that is enough; `false` if there is not
@@ -84,21 +138,67 @@ impl<T: Plain> Memory<T> {
 impl<T> Deref for Memory<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
-        match &self.map {
-            None => &[],
-            // SAFETY: an anonymous mapping of at least len·size_of::<T>() bytes, aligned to a page; all bit patterns are
-            // numbers; borrowed as long as self is.
-            Some(map) => unsafe { std::slice::from_raw_parts(map.as_ptr().cast(), self.len) },
-        }
+        let start = match &self.place {
+            Place::None => return &[],
+            Place::Map(map) => map.as_ptr(),
+            // SAFETY: within the block.
+            Place::Part(block, from) => unsafe { block.start.add(*from) },
+        };
+        // SAFETY: an anonymous mapping, or a part of one that is nobody else's, of at least len·size_of::<T>() bytes, aligned to a page or
+        // a cache line; all bit patterns are numbers; borrowed as long as self is.
+        unsafe { std::slice::from_raw_parts(start.cast(), self.len) }
     }
 }
 
 impl<T> DerefMut for Memory<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        match &mut self.map {
-            None => &mut [],
-            // SAFETY: as above, exclusively.
-            Some(map) => unsafe { std::slice::from_raw_parts_mut(map.as_mut_ptr().cast(), self.len) },
+        let start = match &mut self.place {
+            Place::None => return &mut [],
+            Place::Map(map) => map.as_mut_ptr(),
+            // SAFETY: within the block.
+            Place::Part(block, from) => unsafe { block.start.add(*from) },
+        };
+        // SAFETY: as above, exclusively.
+        unsafe { std::slice::from_raw_parts_mut(start.cast(), self.len) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_apart_and_zero_whoever_asks() {
+        let lists: Vec<Memory<i8>> = std::thread::scope(|scope| {
+            let some = |thread: usize| {
+                let one = move |index: usize| {
+                    let mut memory = Memory::kept((thread + 1) * 1000 * (index % 40) + index).unwrap();
+                    assert!(memory.iter().all(|&x| x == 0));
+                    memory.fill((thread * 50 + index % 50) as i8);
+                    memory
+                };
+                scope.spawn(move || (0..200).map(one).collect::<Vec<_>>())
+            };
+            let threads = [0, 1].map(some);
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        for (index, list) in lists.iter().enumerate() {
+            let (thread, index) = (index / 200, index % 200);
+            assert_eq!(list.len(), (thread + 1) * 1000 * (index % 40) + index);
+            assert!(list.iter().all(|&x| x == (thread * 50 + index % 50) as i8), "{thread} {index}");
+            assert!(list.is_empty() || list.as_ptr().addr().is_multiple_of(LINE));
         }
+    }
+
+    #[test]
+    fn what_is_larger_than_a_block_has_a_map_of_its_own() {
+        let mut large = Memory::<f32>::kept(BLOCK).unwrap();
+        let small = Memory::<f32>::kept(3).unwrap();
+        large.fill(1.0);
+        assert_eq!((large.len(), &small[..]), (BLOCK, &[0.0; 3][..]));
+        assert!(Memory::<f64>::kept(usize::MAX).is_none());
+        // What outgrows its part moves.
+        let mut part = Memory::<f32>::kept(3).unwrap();
+        assert!(part.fit(2) && part.len() == 2 && part.fit(1000) && part.len() == 1000);
     }
 }

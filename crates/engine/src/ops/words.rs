@@ -17,8 +17,8 @@ impl<T: Real> Words<T> {
     pub fn zeros(precision: Precision, rows: usize, width: usize) -> Option<Self> {
         let len = rows.checked_mul(width)?;
         Some(Words(match precision != Precision::F32 && T::singles(&[]).is_some() {
-            true => Kept::Bf16(Memory::zeros(len)?),
-            false => Kept::Exact(Memory::zeros(len)?),
+            true => Kept::Bf16(Memory::kept(len)?),
+            false => Kept::Exact(Memory::kept(len)?),
         }))
     }
 

@@ -297,8 +297,8 @@ impl<T: Real> Matrix<T> {
     fn zeros_at(level: Level, outputs: usize, inputs: usize) -> Option<Self> {
         let width = T::width(level, outputs);
         let padded = outputs.checked_next_multiple_of(width)?;
-        let panels = Memory::zeros(padded.checked_mul(inputs)?)?;
-        Some(Matrix { panels, bias: Memory::zeros(padded)?, inputs, outputs, width, level })
+        let panels = Memory::kept(padded.checked_mul(inputs)?)?;
+        Some(Matrix { panels, bias: Memory::kept(padded)?, inputs, outputs, width, level })
     }
 
     /// Packs rows `first`, `first` + 1, … of the weight from `rows`, `[count, inputs]`.

@@ -37,10 +37,9 @@ pub(super) const ROWS_AVX2: usize = 6;
 
 /// How far ahead of the sums the panel is fetched, in rows of it.
 const AHEAD: usize = 32;
-/// After so many inputs, so many numbers of what comes next are fetched into the second-level cache: a few at a time, as memory gives
-/// them. Four lines for sixteen inputs are all of the next panel while a hundred rows are multiplied with this one.
+/// After so many inputs, a part of what comes next is fetched into the second-level cache: evenly, as memory gives it, so that all of it
+/// is there when the last tile is done. Where there are few rows, that is what the product waits for.
 const STEPS: usize = 16;
-const FETCHED: usize = 4 * LINE;
 /// Numbers of a cache line.
 const LINE: usize = 16;
 
@@ -117,15 +116,16 @@ unsafe fn tile<L: Lanes, const ROWS: usize, const VECTORS: usize, const IS_DENSE
         let lines: [*const f32; ROWS] = std::array::from_fn(|row| x.wrapping_add(row * run.x_step));
         let column = if IS_DENSE { 1 } else { run.x_column };
         let (next, count) = run.next.unwrap_or((std::ptr::null(), 0));
-        let fetched = count.min((row / ROWS + 1) * (run.inputs / STEPS) * FETCHED);
-        let mut fetch = row / ROWS * (run.inputs / STEPS) * FETCHED;
+        let tiles = run.rows.div_ceil(ROWS);
+        let share = (STEPS * VECTORS * L::COUNT / LINE).div_ceil(tiles) * LINE;
+        let mut fetch = row / ROWS * (run.inputs / STEPS) * share;
         let (mut panel, mut input) = (run.panel, 0);
         while input + STEPS <= run.inputs {
-            if fetch < fetched {
-                for line in (0..FETCHED).step_by(LINE) {
+            if fetch < count {
+                for line in (0..share).step_by(LINE) {
                     _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(fetch + line).cast());
                 }
-                fetch += FETCHED;
+                fetch += share;
             }
             if IS_DENSE {
                 // The rows of the next tile: those of a block that comes from further away than the second-level cache.

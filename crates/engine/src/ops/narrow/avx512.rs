@@ -45,8 +45,8 @@ pub(super) unsafe fn run_int8(run: &Run<i8>) {
     }
 }
 
-/// A tile: some rows of a run, from one on.
-type Tile<N> = unsafe fn(&Run<N>, usize);
+/// A tile: some rows of a run, from one on; which of the run's tiles it is, and how many there are.
+type Tile<N> = unsafe fn(&Run<N>, usize, (usize, usize));
 
 /// All rows, as many at a time as the largest tile has, then four, then one.
 ///
@@ -55,21 +55,44 @@ type Tile<N> = unsafe fn(&Run<N>, usize);
 /// As of the tiles, for all rows of the run.
 #[inline(always)]
 unsafe fn rows<N>(run: &Run<N>, (most, many): (usize, Tile<N>), four: Tile<N>, one: Tile<N>) {
-    let mut row = 0;
-    // SAFETY: each tile's rows are among those of the run.
-    unsafe {
-        while row + most <= run.rows {
-            many(run, row);
-            row += most;
+    let (whole, rest) = (run.rows / most, run.rows % most);
+    let tiles = whole + rest / 4 + rest % 4;
+    let (mut row, mut tile) = (0, 0);
+    for (rows, count, body) in [(most, whole, many), (4, rest / 4, four), (1, rest % 4, one)] {
+        for _ in 0..count {
+            // SAFETY: the tile's rows are among those of the run.
+            unsafe { body(run, row, (tile, tiles)) };
+            row += rows;
+            tile += 1;
         }
-        if row + 4 <= run.rows {
-            four(run, row);
-            row += 4;
+    }
+}
+
+/// Fetches what the loops read after this panel into the second-level cache: a row of the next one at a time, each tile its share, so that
+/// memory gives evenly while rows are multiplied with this one. Where there are few rows, that is what the product waits for.
+struct Fetch {
+    next: *const i8,
+    tiles: usize,
+    due: usize,
+}
+
+impl Fetch {
+    fn new<N>(run: &Run<N>, (tile, tiles): (usize, usize)) -> Self {
+        Fetch { next: run.panel.wrapping_add(run.panel_step).cast(), tiles, due: tile }
+    }
+
+    /// Called for one row of the panel after the other, `lines` cache lines each.
+    #[inline(always)]
+    fn step(&mut self, lines: usize) {
+        if self.due == 0 {
+            for line in 0..lines {
+                // SAFETY: fetching is allowed at any address.
+                unsafe { _mm_prefetch::<_MM_HINT_T1>(self.next.wrapping_add(line * 64)) };
+            }
+            self.due = self.tiles;
         }
-        while row < run.rows {
-            one(run, row);
-            row += 1;
-        }
+        self.due -= 1;
+        self.next = self.next.wrapping_add(lines * 64);
     }
 }
 
@@ -79,12 +102,18 @@ unsafe fn rows<N>(run: &Run<N>, (most, many): (usize, Tile<N>), four: Tile<N>, o
 ///
 /// As of `run_bf16`; the rows are among those of the run, whose panels are `VECTORS` registers wide.
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512bf16")]
-unsafe fn tile_bf16<const ROWS: usize, const VECTORS: usize>(run: &Run<Bf16>, row: usize) {
+unsafe fn tile_bf16<const ROWS: usize, const VECTORS: usize>(
+    run: &Run<Bf16>,
+    row: usize,
+    turn: (usize, usize),
+) {
     // SAFETY: pairs of the rows and of the panel, `depth` / 2 of both; any 512 bits are numbers of 16. Prefetching touches nothing.
     unsafe {
         let mut sums = [[_mm512_setzero_ps(); VECTORS]; ROWS];
         let (mut panel, mut x) = (run.panel, run.x.add(row * run.depth));
+        let mut fetch = Fetch::new(run, turn);
         for _ in 0..run.depth / 2 {
+            fetch.step(VECTORS);
             let mut weights = [_mm512_setzero_si512(); VECTORS];
             for (index, weight) in weights.iter_mut().enumerate() {
                 *weight = _mm512_loadu_si512(panel.add(index * 32).cast());
@@ -118,12 +147,18 @@ fn bits(x: __m512i) -> __m512bh {
 ///
 /// As of `run_int8`; the rows are among those of the run, whose panels are `VECTORS` registers wide.
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vnni")]
-unsafe fn tile_int8<const ROWS: usize, const VECTORS: usize>(run: &Run<i8>, row: usize) {
+unsafe fn tile_int8<const ROWS: usize, const VECTORS: usize>(
+    run: &Run<i8>,
+    row: usize,
+    turn: (usize, usize),
+) {
     // SAFETY: groups of four of the rows and of the panel, `depth` / 4 of both. Prefetching touches nothing.
     unsafe {
         let mut sums = [[_mm512_setzero_si512(); VECTORS]; ROWS];
         let (mut panel, mut x) = (run.panel, run.x.add(row * run.depth));
+        let mut fetch = Fetch::new(run, turn);
         for _ in 0..run.depth / 4 {
+            fetch.step(VECTORS);
             let mut weights = [_mm512_setzero_si512(); VECTORS];
             for (index, weight) in weights.iter_mut().enumerate() {
                 *weight = _mm512_loadu_si512(panel.add(index * 64).cast());

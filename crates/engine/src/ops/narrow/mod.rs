@@ -182,8 +182,8 @@ impl<N: Narrow> NarrowMatrix<N> {
         let width = N::width(level, outputs);
         let depth = inputs.checked_next_multiple_of(N::DEPTH)?;
         let padded = outputs.checked_next_multiple_of(width)?;
-        let panels = Memory::zeros(padded.checked_mul(depth)?)?;
-        let (scales, bias) = (Memory::zeros(padded)?, Memory::zeros(padded)?);
+        let panels = Memory::kept(padded.checked_mul(depth)?)?;
+        let (scales, bias) = (Memory::kept(padded)?, Memory::kept(padded)?);
         Some(NarrowMatrix { panels, scales, bias, inputs, depth, outputs, width, level })
     }
 
