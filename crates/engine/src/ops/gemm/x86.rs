@@ -117,7 +117,9 @@ unsafe fn tile<L: Lanes, const ROWS: usize, const VECTORS: usize, const IS_DENSE
         let column = if IS_DENSE { 1 } else { run.x_column };
         let (next, count) = run.next.unwrap_or((std::ptr::null(), 0));
         let tiles = run.rows.div_ceil(ROWS);
-        let share = (STEPS * VECTORS * L::COUNT / LINE).div_ceil(tiles) * LINE;
+        // One tile alone waits for its own panel: more of the next would only come in its way.
+        let all = STEPS * VECTORS * L::COUNT / LINE;
+        let share = LINE * if tiles > 1 { all.div_ceil(tiles) } else { 4 };
         let mut fetch = row / ROWS * (run.inputs / STEPS) * share;
         let (mut panel, mut input) = (run.panel, 0);
         while input + STEPS <= run.inputs {
