@@ -91,17 +91,41 @@ impl Pack<f16, F32x16> for Plain {
     }
 }
 
-/// The bits of eight `f32` rounded to `bf16`, which is their upper half: to nearest, ties to even; NaN made quiet.
+/// The bits of eight numbers, not NaN, rounded to `bf16`, which is their upper half: to nearest, ties to even.
+#[inline(always)]
+unsafe fn round_numbers_x8(bits: __m256i) -> __m256i {
+    // SAFETY: the caller has AVX2.
+    unsafe {
+        let last = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+        _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7FFF)), last)
+    }
+}
+
+/// The same of any eight `f32`: NaN is made quiet.
 #[inline(always)]
 unsafe fn round_to_bf16_x8(lanes: F32x8) -> __m256i {
     // SAFETY: the caller has AVX2.
     unsafe {
         let bits = _mm256_castps_si256(lanes.0);
-        let last = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
-        let rounded = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7FFF)), last);
+        let rounded = round_numbers_x8(bits);
         let quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x0040_0000));
         let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(lanes.0, lanes.0));
         _mm256_blendv_epi8(rounded, quiet, nan)
+    }
+}
+
+/// Two registers at once: one look for NaN, which is rare, for both.
+#[inline(always)]
+unsafe fn round_two_to_bf16(first: F32x8, second: F32x8) -> (__m256i, __m256i) {
+    // SAFETY: the caller has AVX2.
+    unsafe {
+        match _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(first.0, second.0)) {
+            0 => (
+                round_numbers_x8(_mm256_castps_si256(first.0)),
+                round_numbers_x8(_mm256_castps_si256(second.0)),
+            ),
+            _ => (round_to_bf16_x8(first), round_to_bf16_x8(second)),
+        }
     }
 }
 
@@ -139,6 +163,15 @@ impl Pack<bf16, F32x8> for Plain {
         }
     }
     #[inline(always)]
+    unsafe fn store_two(to: *mut bf16, first: F32x8, second: F32x8) {
+        // SAFETY: see above.
+        unsafe {
+            let (first, second) = round_two_to_bf16(first, second);
+            let packed = _mm256_packus_epi32(_mm256_srli_epi32::<16>(first), _mm256_srli_epi32::<16>(second));
+            _mm256_storeu_si256(to.cast(), _mm256_permute4x64_epi64::<0b11_01_10_00>(packed))
+        }
+    }
+    #[inline(always)]
     unsafe fn load_pairs(from: *const bf16) -> (F32x8, F32x8) {
         // SAFETY: see above. A pair is one 32-bit word; each half of it is the upper half of an f32.
         unsafe {
@@ -152,8 +185,9 @@ impl Pack<bf16, F32x8> for Plain {
     unsafe fn store_pairs(to: *mut bf16, a: F32x8, b: F32x8) {
         // SAFETY: see above.
         unsafe {
-            let a = _mm256_srli_epi32::<16>(round_to_bf16_x8(a));
-            _mm256_storeu_si256(to.cast(), _mm256_blend_epi16::<0b1010_1010>(a, round_to_bf16_x8(b)))
+            let (a, b) = round_two_to_bf16(a, b);
+            let a = _mm256_srli_epi32::<16>(a);
+            _mm256_storeu_si256(to.cast(), _mm256_blend_epi16::<0b1010_1010>(a, b))
         }
     }
 }
