@@ -4,6 +4,10 @@
 //! model.rs       loading a model and running it
 //! embed.rs       ids → embeddings, with codes of positions
 //! layer.rs       one layer
+//! attend.rs      its attention to its own tokens
+//! cross.rs       its attention to another model's output
+//! pass.rs        what all layers of a forward pass share
+//! buffers.rs     the memory of a forward pass
 //! products.rs    norms and linear layers, which it is made of
 //! convolve.rs    a convolution over the embeddings, beside the first layer
 //! positions.rs   the encoding's tables on the device, kept from call to call
@@ -14,9 +18,12 @@
 //! parameters.rs  where tensors come from
 //! ```
 
+mod attend;
+mod buffers;
 mod cache;
 mod call;
 mod convolve;
+mod cross;
 mod embed;
 mod heads;
 mod layer;
@@ -24,6 +31,7 @@ mod layer;
 mod model;
 mod packed;
 mod parameters;
+mod pass;
 mod positions;
 mod products;
 

@@ -1,13 +1,15 @@
 //! A model: loading it and running it.
 
+use super::buffers::Buffers;
 use super::cache::Cache;
 use super::call::{Call, Encoded, Input, Output, Pool, States, check_call, check_input};
 use super::convolve::Convolve;
 use super::embed::{Before, Embeddings};
 use super::heads::{Head, Hidden, Pooler, Scores};
-use super::layer::{Buffers, Layer, Other, Pass};
+use super::layer::Layer;
 use super::packed::Packed;
 use super::parameters::Parameters;
+use super::pass::{Other, Pass};
 use super::positions::{Positions, Tables};
 use super::products::Norm;
 use crate::attention::softmax::{Chunks, Mask, Reach};
