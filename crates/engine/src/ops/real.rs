@@ -95,7 +95,7 @@ impl Real for f32 {
 #[inline(always)]
 pub(crate) fn short_exp(x: f32) -> f32 {
     // The polynomial of degree 4 whose largest relative error is least.
-    exp_by([0.041_458_627, 0.167_909_45, 0.500_043_6, 0.999_963_4, 0.999_999_26], x)
+    exp_by([0.041_458_627, 0.167_909_45, 0.500_043_6, 0.999_963_4, 0.999_999_3], x)
 }
 
 /// e^x = 2^n·e^r, |r| ≤ ln 2 / 2, for x up to 88 and with e^r by a polynomial, whose highest coefficient comes first. 0 below −87; the
