@@ -115,7 +115,7 @@ fn a_lost_rank_ends_the_run_and_any_number_goes_on() {
     let flags = |out, steps| {
         let rest = [
             "--accumulate",
-            "3",
+            "4",
             "--eval-every",
             "50",
             "--save-every",
@@ -128,12 +128,12 @@ fn a_lost_rank_ends_the_run_and_any_number_goes_on() {
         [&["--data", &data, "--out", out][..], &NETWORK, &rest].concat()
     };
     let mut ranks = start(3, &flags(&out, "100000"), &[]);
-    let saved = || {
+    let saved = |out: &str| {
         let state = fs::read_to_string(format!("{out}/state.json")).unwrap_or_default();
         let state: serde_json::Value = serde_json::from_str(&state).unwrap_or_default();
         state["step"].as_u64().unwrap_or(0)
     };
-    while saved() < 20 {
+    while saved(&out) < 20 {
         assert!(ranks[0].try_wait().unwrap().is_none(), "rank 0 has ended");
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -144,7 +144,7 @@ fn a_lost_rank_ends_the_run_and_any_number_goes_on() {
         assert_eq!(output.status.code(), Some(1), "{}", error(output));
         assert!(error(output).contains("rank 2 of 3 was lost"), "{}", error(output));
     }
-    let step = saved();
+    let step = saved(&out);
     let last = error(&outputs[0]).lines().last().unwrap().to_string();
     assert!(
         last.contains(&format!("the checkpoint of step {step} is kept: go on with --out {out} --resume")),
@@ -152,20 +152,22 @@ fn a_lost_rank_ends_the_run_and_any_number_goes_on() {
     );
     assert_eq!(error(&outputs[1]).lines().count(), 1);
 
-    // The same with an end that can be reached: schedules depend on it.
+    // The same with an end that can be reached: schedules depend on it. Begun on four, gone on with on two, ended on three.
     let first = folder.path("first");
-    let fifty = |out| flags(out, "50");
-    let alone = command(&[&["train"], &fifty(&whole)[..]].concat()).output().unwrap();
+    let sixty = |out| flags(out, "60");
+    let alone = command(&[&["train"], &sixty(&whole)[..]].concat()).output().unwrap();
     assert!(alone.status.success(), "{}", error(&alone));
-    let mut ranks = start(3, &fifty(&first), &[]);
-    let saved =
-        || fs::read_to_string(format!("{first}/state.json")).unwrap_or_default().contains("\"step\": 10");
-    while !saved() && ranks[0].try_wait().unwrap().is_none() {
-        std::thread::sleep(Duration::from_millis(1));
+    let resumed = ["--out", &first, "--resume"];
+    for (world, step, flags) in [(4, 10, &sixty(&first)[..]), (2, 30, &resumed)] {
+        let mut ranks = start(world, flags, &[]);
+        while saved(&first) < step && ranks[0].try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        ranks[1].kill().unwrap();
+        wait(ranks);
+        assert!(saved(&first) >= step);
     }
-    ranks[1].kill().unwrap();
-    wait(ranks);
-    let resumed = wait(start(2, &["--out", &first, "--resume"], &[]));
+    let resumed = wait(start(3, &resumed, &[]));
     assert!(resumed.iter().all(|output| output.status.success()), "{}", error(&resumed[0]));
     assert!(results(&whole) == results(&first));
 }

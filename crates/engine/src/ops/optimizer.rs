@@ -124,6 +124,23 @@ pub fn global_norm<T: Real>(gradients: &[T]) -> f64 {
     reduce::sum(gradients.len(), |range| squares(&gradients[range])).sqrt()
 }
 
+/// Numbers whose squares are summed by themselves, before their sum joins the others: a list that is cut elsewhere has another
+/// norm in its last bits.
+pub const NORM_BLOCK: usize = BLOCK;
+
+/// Σ g² of each block of [`NORM_BLOCK`] numbers, for [`norm_of_blocks`].
+pub fn squares_of_blocks<T: Real>(gradients: &[T]) -> Vec<f64> {
+    match gradients.len() < PARALLEL {
+        true => gradients.chunks(BLOCK).map(squares).collect(),
+        false => gradients.par_chunks(BLOCK).map(squares).collect(),
+    }
+}
+
+/// The norm of a list whose blocks, in order, have these sums of squares: to the bit [`global_norm`] of the whole list.
+pub fn norm_of_blocks(squares: &[f64]) -> f64 {
+    squares.iter().fold(0.0, |total, sum| total + sum).sqrt()
+}
+
 vectorised! { fn squares<T>(x: &[T]) -> f64 = sum_squares }
 
 #[inline(always)]
@@ -234,6 +251,18 @@ mod tests {
                 let wanted = norm.min(max * norm / (norm + 1e-6));
                 assert!((global_norm(&clipped) - wanted).abs() < 1e-6 * wanted, "{len}");
                 assert_eq!(clipped == gradients, max > norm);
+            }
+        }
+        // A list in parts, cut between blocks.
+        for len in [0, 1, 4096, 4097, 2 * 256 * 4096 + 5] {
+            let gradients = list::<f32>(9, len);
+            for parts in [1, 2, 3, 5] {
+                let blocks = len.div_ceil(NORM_BLOCK);
+                let at = |part: usize| (part * blocks / parts * NORM_BLOCK).min(len);
+                let squares =
+                    (0..parts).flat_map(|part| squares_of_blocks(&gradients[at(part)..at(part + 1)]));
+                let norm = norm_of_blocks(&squares.collect::<Vec<_>>());
+                assert_eq!(norm.to_bits(), global_norm(&gradients).to_bits(), "{len} in {parts}");
             }
         }
         assert_eq!(clip_coefficient(0.0, 1.0), 1.0);

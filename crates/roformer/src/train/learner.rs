@@ -1,6 +1,7 @@
-//! A network that learns, wherever that is: its parameters, the optimiser's moments, steps.
+//! A network that learns, wherever that is: its parameters, the optimiser's moments, steps. `shared.rs` is a step of several processes.
 
-use super::team::Team;
+mod shared;
+
 use crate::Device;
 use crate::error::{Error, Result};
 use crate::graph::{Batch, Parameters, Value};
@@ -58,11 +59,14 @@ impl StepResult {
 pub struct Learner {
     outline: Outline,
     layout: Parameters,
-    /// The tensors, and whether they decay.
+    /// The parameters that this process updates: all, unless it is one of several.
+    part: Range<usize>,
+    /// The tensors within that part, and whether they decay.
     ranges: Vec<(Range<usize>, bool)>,
+    /// The moments of that part.
     first: Memory<f32>,
     second: Memory<f32>,
-    /// The gradients of the batches of a step so far, where it has several.
+    /// The gradients of the batches of a step so far, where it has several; those of that part.
     sum: Memory<f32>,
     engine: Engine,
 }
@@ -126,7 +130,8 @@ impl Learner {
         let moments = || Memory::zeros(layout.len()).ok_or(Error::memory("the optimiser"));
         let (first, second, ranges) = (moments()?, moments()?, layout.decaying());
         let sum = Memory::zeros(0).ok_or(Error::memory("gradients"))?;
-        Ok(Learner { outline, layout, ranges, first, second, sum, engine })
+        let part = 0..layout.len();
+        Ok(Learner { outline, layout, part, ranges, first, second, sum, engine })
     }
 
     /// The network and the values that can be read of it.
@@ -141,20 +146,10 @@ impl Learner {
 
     /// Takes a step: the gradient of the mean loss of `parts` batches, then AdamW. `fill` is given the number of each batch and
     /// the batch before, to be written over. Where the loss or its gradient is not finite nothing changes.
+    ///
+    /// Each batch's gradient is computed by itself and added to the sum of those before it: several processes keep to that order.
     pub fn step(
         &mut self,
-        update: &Update,
-        parts: u64,
-        fill: impl FnMut(u64, &mut Batch),
-    ) -> Result<StepResult> {
-        self.lead(None, update, parts, fill)
-    }
-
-    /// The same with the help of others, of whom this is rank 0. Batch p is rank p mod W's. Each batch's gradient is computed by
-    /// itself and added to the sum of those before it: here is the order that does not depend on who computed it.
-    pub(super) fn lead(
-        &mut self,
-        mut team: Option<&mut Team>,
         update: &Update,
         parts: u64,
         mut fill: impl FnMut(u64, &mut Batch),
@@ -165,12 +160,8 @@ impl Learner {
         let Learner { outline, ranges, first, second, sum, engine, .. } = self;
         match engine {
             Engine::Cpu(laid) => {
-                if let Some(team) = team.as_deref_mut() {
-                    team.call(update.step)?;
-                }
-                let world = team.as_ref().map_or(1, |team| team.world());
                 let mut loss = 0.0;
-                for part in (0..parts).step_by(world as usize) {
+                for part in 0..parts {
                     laid.graph.clear();
                     fill(part, laid.graph.batch());
                     outline.check(laid.graph.batch())?;
@@ -178,27 +169,14 @@ impl Learner {
                     if part > 0 {
                         add(sum, laid.graph.both_mut().1);
                     }
-                    match team.as_deref_mut() {
-                        Some(team) => {
-                            loss = team.lead(loss, laid.graph.gradients(), sum)?;
-                            if part + world >= parts {
-                                laid.graph.both_mut().1.copy_from_slice(sum);
-                            }
-                        }
-                        None if part + 1 < parts => sum.copy_from_slice(laid.graph.gradients()),
-                        None => {}
+                    if part + 1 < parts {
+                        sum.copy_from_slice(laid.graph.gradients());
                     }
                 }
                 let (parameters, gradients) = laid.graph.both_mut();
                 let result = StepResult { loss: loss / parts as f64, norm: global_norm(gradients) };
                 if result.is_finite() {
-                    let Update { adam, step, rate, clip } = *update;
-                    let clip = if clip > 0.0 { clip_coefficient(result.norm, clip) } else { 1.0 };
-                    let mut state = State { parameters, gradients, first, second };
-                    adam.apply(&adam.at(step, rate, clip), &mut state, ranges);
-                }
-                if let Some(team) = team {
-                    team.give(laid.graph.parameters())?;
+                    apply(update, result.norm, State { parameters, gradients, first, second }, ranges);
                 }
                 Ok(result)
             }
@@ -216,34 +194,6 @@ impl Learner {
                 Ok(result)
             }
         }
-    }
-
-    /// Another rank's part of a step: the gradients of its batches, and then the parameters as rank 0 has them.
-    pub(super) fn help(
-        &mut self,
-        team: &mut Team,
-        parts: u64,
-        mut fill: impl FnMut(u64, &mut Batch),
-    ) -> Result<()> {
-        let laid = match &mut self.engine {
-            Engine::Cpu(laid) => laid,
-            #[cfg(feature = "cuda")]
-            Engine::Cuda(_) => {
-                return Err(Error::input("the device", "a GPU", "the CPU, where several processes train"));
-            }
-        };
-        for first in (0..parts).step_by(team.world() as usize) {
-            let part = first + team.rank();
-            let mut loss = None;
-            if part < parts {
-                laid.graph.clear();
-                fill(part, laid.graph.batch());
-                self.outline.check(laid.graph.batch())?;
-                loss = Some(laid.graph.step(1.0 / parts as f64));
-            }
-            team.follow(loss.map(|loss| (loss, laid.graph.gradients())), self.layout.len())?;
-        }
-        team.take(laid.graph.parameters_mut())
     }
 
     /// The loss of a batch, without a step. `fill` writes it over the batch before.
@@ -285,7 +235,7 @@ impl Learner {
         }
     }
 
-    /// The gradients of the last step, before clipping.
+    /// The gradients of the last step, before clipping; of several processes, those of this one's last batch.
     pub fn gradients(&mut self) -> Result<Vec<f32>> {
         match &mut self.engine {
             Engine::Cpu(laid) => Ok(laid.graph.gradients().to_vec()),
@@ -329,7 +279,7 @@ impl Learner {
         })
     }
 
-    /// The optimizer's moments, as of the last [`fetch`](Learner::fetch).
+    /// The optimizer's moments, as of the last [`fetch`](Learner::fetch); of several processes, those of this one's part.
     pub fn moments(&self) -> [&[f32]; 2] {
         [&self.first, &self.second]
     }
@@ -343,6 +293,13 @@ impl Learner {
         }
         Ok([&mut self.first, &mut self.second])
     }
+}
+
+/// AdamW, with gradients of this norm clipped.
+fn apply(update: &Update, norm: f64, mut state: State<f32>, ranges: &[(Range<usize>, bool)]) {
+    let Update { adam, step, rate, clip } = *update;
+    let clip = if clip > 0.0 { clip_coefficient(norm, clip) } else { 1.0 };
+    adam.apply(&adam.at(step, rate, clip), &mut state, ranges);
 }
 
 /// sum into gradients: the sum is that of earlier batches. It does not matter which of the two is written first.

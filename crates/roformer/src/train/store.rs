@@ -16,7 +16,7 @@
 
 use super::hand_over;
 use super::settings::Settings;
-use super::trainer::Trainer;
+use super::trainer::{BUFFERS, Trainer};
 use crate::error::Result;
 use crate::files::{broken, failed, write};
 use crate::weights::{self, Weights};
@@ -156,14 +156,11 @@ impl Store {
     /// Writes a state, and then the name of it: from then on it is the one that is resumed.
     pub fn save_state(&self, trainer: &Trainer, progress: &Progress) -> Result<()> {
         let name = format!("state-{}.safetensors", progress.step);
-        let buffers = trainer.buffers();
-        let tensors = buffers.iter().flat_map(|(buffer, numbers)| {
+        let named = BUFFERS.iter().flat_map(|buffer| {
             let entries = trainer.layout().entries().iter();
-            entries.map(move |entry| {
-                (format!("{buffer}.{}", entry.name), entry.shape.clone(), &numbers[entry.range.clone()])
-            })
+            entries.map(move |entry| (format!("{buffer}.{}", entry.name), entry.shape.clone()))
         });
-        weights::save(self.path(&name), tensors)?;
+        weights::save_with(self.path(&name), named, |to| trainer.hand_over(|numbers| Ok(to.add(numbers)?)))?;
         let best = progress.best.map(|best| json!({"step": best.step, "validation_loss": best.loss}));
         let files: Vec<_> = progress.files.iter().map(|path| path.to_string_lossy()).collect();
         let state = json!({

@@ -16,6 +16,7 @@ use crate::ops::memory::is_available;
 use crate::ops::optimizer::AdamW;
 use crate::weights::Weights;
 use serde_json::Value;
+use std::ops::Range;
 
 /// A model in training, with its text. What it is after some steps depends on its settings and its text alone, not on
 /// threads, and not on where it was saved and resumed.
@@ -116,18 +117,21 @@ impl Trainer {
 
     /// Takes a step. Where the loss or its gradient is not finite nothing changes.
     pub fn step(&mut self) -> Result<Stepped> {
+        let step = self.step + 1;
+        if let Some(team) = &self.team {
+            team.call(step)?;
+        }
         let Trainer { settings, rows, learner, encoding, team, .. } = self;
-        let (spans, step) = ([settings.warmup, settings.steps], self.step + 1);
-        let rate = settings.schedule.rate(step, spans, [settings.lr, settings.min_lr]);
-        let adam = AdamW { beta2: settings.beta2, weight_decay: settings.weight_decay, ..AdamW::default() };
-        let update = Update { adam, step, rate, clip: settings.clip };
-        let found = learner.lead(team.as_mut(), &update, settings.accumulate, |part, batch| {
-            fill(settings, rows, encoding, step, part, batch);
-        })?;
+        let update = update(settings, step);
+        let fill = |part, batch: &mut Batch| fill(settings, rows, encoding, step, part, batch);
+        let found = match team {
+            Some(team) => learner.step_with(team, &update, settings.accumulate, fill)?,
+            None => learner.step(&update, settings.accumulate, fill)?,
+        };
         if found.is_finite() {
             self.step = step;
         }
-        Ok(Stepped { loss: found.loss, rate, norm: found.norm })
+        Ok(Stepped { loss: found.loss, rate: update.rate, norm: found.norm })
     }
 
     /// What all processes must have alike.
@@ -142,10 +146,10 @@ impl Trainer {
         Terms { settings: hash(settings), data: self.data().fingerprint() }
     }
 
-    /// Waits for the other processes of the run, whose rank 0 this is, and gives them its parameters.
+    /// Waits for the other processes of the run, whose rank 0 this is, and gives them what they begin with.
     pub(super) fn gather(&mut self, meeting: Meeting) -> Result<()> {
-        let mut team = meeting.gather(self.terms())?;
-        team.give(self.parameters())?;
+        let team = meeting.gather(self.terms())?;
+        self.learner.enter(&team)?;
         self.team = Some(team);
         Ok(())
     }
@@ -157,16 +161,18 @@ impl Trainer {
         }
     }
 
-    /// Computes gradients for rank 0 until it ends the run: its exit code.
-    pub(super) fn help(&mut self, mut team: Team) -> Result<u32> {
-        team.take(self.learner.parameters_mut()?)?;
+    /// Takes part in the run of rank 0 until it ends: its exit code.
+    pub(super) fn help(&mut self, team: Team) -> Result<u32> {
+        self.learner.enter(&team)?;
         let Trainer { settings, rows, learner, encoding, .. } = self;
         loop {
             match team.hear()? {
                 Heard::End(code) => return Ok(code),
-                Heard::Step(step) => learner.help(&mut team, settings.accumulate, |part, batch| {
-                    fill(settings, rows, encoding, step, part, batch);
-                })?,
+                Heard::Moments => team.give(learner.moments())?,
+                Heard::Step(step) => {
+                    let fill = |part, batch: &mut Batch| fill(settings, rows, encoding, step, part, batch);
+                    learner.step_with(&team, &update(settings, step), settings.accumulate, fill)?;
+                }
             }
         }
     }
@@ -255,10 +261,27 @@ impl Trainer {
         self.rows.data()
     }
 
-    /// Parameters and the optimiser's two moments, under the names of a checkpoint.
-    pub(super) fn buffers(&self) -> [(&'static str, &[f32]); 3] {
-        let [first, second] = self.learner.moments();
-        [("parameters", self.parameters()), ("first", first), ("second", second)]
+    /// Hands over parameters and the optimiser's two moments, tensor by tensor, as [`BUFFERS`] names them. Moments that other
+    /// processes have come from there, no more at a time than those of a tensor.
+    pub(super) fn hand_over(&self, mut to: impl FnMut(&[f32]) -> Result<()>) -> Result<()> {
+        let entries = self.layout().entries();
+        entries.iter().try_for_each(|entry| to(&self.parameters()[entry.range.clone()]))?;
+        if let Some(team) = &self.team {
+            team.call_for_moments()?;
+        }
+        let (len, mut collected) = (self.layout().len(), Vec::new());
+        for own in self.learner.moments() {
+            for Range { start, end } in entries.iter().map(|entry| entry.range.clone()) {
+                let Some(team) = &self.team else {
+                    to(&own[start..end])?;
+                    continue;
+                };
+                collected.resize(end - start, 0.0);
+                team.take(len, start, &mut collected, own)?;
+                to(&collected)?;
+            }
+        }
+        Ok(())
     }
 
     /// Goes on from a checkpoint: `read` fills each tensor of each buffer by their names.
@@ -281,6 +304,17 @@ impl Trainer {
     }
 }
 
+/// What a checkpoint has of each tensor.
+pub(super) const BUFFERS: [&str; 3] = ["parameters", "first", "second"];
+
+/// How a step changes the parameters.
+fn update(settings: &Settings, step: u64) -> Update {
+    let spans = [settings.warmup, settings.steps];
+    let rate = settings.schedule.rate(step, spans, [settings.lr, settings.min_lr]);
+    let adam = AdamW { beta2: settings.beta2, weight_decay: settings.weight_decay, ..AdamW::default() };
+    Update { adam, step, rate, clip: settings.clip }
+}
+
 /// Fills batch `part` of a step: by the seed and its number alone.
 fn fill(settings: &Settings, rows: &Rows, encoding: &Encoding, step: u64, part: u64, batch: &mut Batch) {
     let number = step.wrapping_sub(1).wrapping_mul(settings.accumulate).wrapping_add(part);
@@ -299,3 +333,6 @@ fn least_bytes(blueprint: &Blueprint, batch: usize, length: usize) -> u128 {
     let table = length * blueprint.head_dim as u128;
     (2 * values + 4 * parameters + 2 * table) * 4
 }
+
+#[cfg(test)]
+mod tests;

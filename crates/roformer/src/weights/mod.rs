@@ -52,6 +52,7 @@ pub use error::{Error, Result};
 pub use pairing::{PAIRING_KEY, recorded_pairing};
 pub use tensor::{Dtype, Target, Tensor};
 pub use write::save;
+pub(crate) use write::save_with;
 
 pub use error::brief;
 pub(crate) use shards::is_plain;

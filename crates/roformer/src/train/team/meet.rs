@@ -1,24 +1,26 @@
 //! How the processes of a run meet. Rank 0 listens; the others come to it, say who they are and what they were started with,
-//! and are refused by name where that is not what rank 0 was started with. Then each is told who comes after it in the ring.
+//! and are refused by name where that is not what rank 0 was started with. Then each is told where those before it listen, and
+//! connects to them; those after it come to it.
 //!
 //! ```text
 //! other → 0   the magic word, how many processes, which of them, its port, the words it was started with
-//! 0 → other   go on: where the next one listens, and a number of this run          or no, and why
+//! 0 → other   go on: a number of this run, and where the ranks from 1 to its own listen   or no, and why
 //! other → 0   ready: what it has read of the run's folder, as two numbers          or no, and why
 //! 0 → other   go on                                                                 or no, and why
 //! ```
 //!
 //! Everything has a deadline and a bound. What is not of this program is hung up on, and waited for no longer.
 
-use super::ring::Ring;
+use super::mesh::Mesh;
 use super::watch::Watch;
-use super::wire::{MAGIC, fill, receive, send};
+use super::wire::{MAGIC, receive, send};
 use super::{Place, Team};
 use crate::error::{Error, Result};
 use crate::graph::mix;
 use crate::weights::brief;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// How long processes wait for each other at the beginning: schedulers start one after the other.
@@ -48,7 +50,8 @@ fn failed(reason: impl Into<String>) -> Error {
 /// A rank that is expected.
 struct Member {
     stream: TcpStream,
-    ring: SocketAddr,
+    /// Where it listens.
+    at: SocketAddr,
 }
 
 /// Rank 0 and the others, who have come and wait for the run to begin.
@@ -99,33 +102,31 @@ impl Meeting {
                 came.chain([&mut stream]).for_each(|stream| refuse(stream, &reason));
                 return Err(failed(reason));
             }
-            let ring = SocketAddr::new(from.ip(), hello.port);
-            members[hello.rank - 1] = Some(Member { stream, ring });
+            let at = SocketAddr::new(from.ip(), hello.port);
+            members[hello.rank - 1] = Some(Member { stream, at });
         }
         Ok(Meeting { world: place.world, listener, members: members.into_iter().flatten().collect() })
     }
 
-    /// Tells the others that the run has begun, and makes the ring.
+    /// Tells the others that the run has begun, and connects to all.
     pub(in crate::train) fn gather(mut self, terms: Terms) -> Result<Team> {
         let links = self.links(terms).inspect_err(|error| {
             let reason = error.to_string();
             self.members.iter_mut().for_each(|member| refuse(&mut member.stream, &reason));
         });
-        let (before, next) = links?;
-        let ring = Ring::new(0, self.world, before, next).map_err(lost)?;
+        let mesh = Mesh::new(0, links?).map_err(lost)?;
         let others = self.members.into_iter().enumerate().map(|(index, member)| (index + 1, member.stream));
-        let watch = watched(0, others.collect(), &ring)?;
-        Ok(Team { watch, ring })
+        let watch = Watch::new(0, others.collect(), mesh.links()).map_err(lost)?;
+        Ok(Team { watch, mesh })
     }
 
-    /// The links from the last rank and to rank 1.
-    fn links(&mut self, terms: Terms) -> Result<(TcpStream, TcpStream)> {
-        let own = self.listener.local_addr().map_err(lost)?;
-        let run = number_of_a_run(own);
-        let rings: Vec<SocketAddr> = self.members.iter().map(|member| member.ring).chain([own]).collect();
-        for (member, next) in self.members.iter_mut().zip(&rings[1..]) {
-            let message = [&[GO][..], &run.to_le_bytes(), next.to_string().as_bytes()].concat();
+    /// The links to all others.
+    fn links(&mut self, terms: Terms) -> Result<Vec<TcpStream>> {
+        let run = number_of_a_run(self.listener.local_addr().map_err(lost)?);
+        let mut message = [&[GO][..], &run.to_le_bytes()].concat();
+        for member in &mut self.members {
             send(&mut member.stream, &message).map_err(lost)?;
+            message.extend(format!("{}\n", member.at).bytes());
         }
         let deadline = Instant::now() + MEETING;
         for (index, member) in self.members.iter_mut().enumerate() {
@@ -139,8 +140,7 @@ impl Meeting {
         for member in &mut self.members {
             send(&mut member.stream, &[GO]).map_err(lost)?;
         }
-        let next = join(rings[0], run, deadline)?;
-        Ok((admit(&self.listener, run, deadline)?, next))
+        admit(&self.listener, run, 1..self.world, deadline)
     }
 }
 
@@ -161,8 +161,8 @@ pub(in crate::train) struct Guest {
     place: Place,
     stream: TcpStream,
     listener: TcpListener,
-    /// Where the next one in the ring is, and the number of the run.
-    next: SocketAddr,
+    /// Where those from rank 1 to this one listen, and the number of the run.
+    before: Vec<SocketAddr>,
     run: u64,
 }
 
@@ -183,10 +183,12 @@ impl Guest {
         send(&mut stream, &hello.write()).map_err(lost)?;
         let begun = receive(&mut stream, Instant::now() + READING);
         let answer = begun.map_err(|_| failed("rank 0 ended before the run began"))?;
-        let (run, next) = went(&answer)?.split_first_chunk().ok_or_else(|| failed(STRANGE))?;
-        let next = std::str::from_utf8(next).ok().and_then(|text| text.parse().ok());
-        let (run, next) = (u64::from_le_bytes(*run), next.ok_or_else(|| failed(STRANGE))?);
-        Ok(Guest { place: place.clone(), stream, listener, next, run })
+        let (run, before) = went(&answer)?.split_first_chunk().ok_or_else(|| failed(STRANGE))?;
+        let before = std::str::from_utf8(before).ok();
+        let before =
+            before.and_then(|text| text.lines().map(|at| at.parse().ok()).collect::<Option<Vec<_>>>());
+        let before = before.filter(|before| before.len() + 1 == rank).ok_or_else(|| failed(STRANGE))?;
+        Ok(Guest { place: place.clone(), stream, listener, before, run: u64::from_le_bytes(*run) })
     }
 
     /// Says why it cannot take part.
@@ -194,20 +196,25 @@ impl Guest {
         refuse(&mut self.stream, &format!("rank {}: {error}", self.place.rank));
     }
 
-    /// Says what it has read, and takes its place in the ring.
+    /// Says what it has read, and connects to all others.
     pub fn enter(mut self, terms: Terms) -> Result<Team> {
-        let Place { rank, world, .. } = self.place;
+        let Place { rank, world, ref address, port, .. } = self.place;
         let deadline = Instant::now() + MEETING;
         let message = [&[GO][..], &terms.settings.to_le_bytes(), &terms.data.to_le_bytes()].concat();
         send(&mut self.stream, &message).map_err(lost)?;
         let answer =
             receive(&mut self.stream, deadline).map_err(|_| failed("rank 0 ended before the run began"))?;
         went(&answer)?;
-        let next = join(self.next, self.run, deadline)?;
-        let before = admit(&self.listener, self.run, deadline)?;
-        let ring = Ring::new(rank, world, before, next).map_err(lost)?;
-        let watch = watched(rank, vec![(0, self.stream)], &ring)?;
-        Ok(Team { watch, ring })
+        let mut links = vec![reach(address, port, deadline)?];
+        for at in &self.before {
+            links.push(reach(&at.ip().to_string(), at.port(), deadline)?);
+        }
+        let card = [&MAGIC[..], &self.run.to_le_bytes(), &(rank as u32).to_le_bytes()].concat();
+        links.iter_mut().try_for_each(|link| send(link, &card)).map_err(lost)?;
+        links.extend(admit(&self.listener, self.run, rank + 1..world, deadline)?);
+        let mesh = Mesh::new(rank, links).map_err(lost)?;
+        let watch = Watch::new(rank, vec![(0, self.stream)], mesh.links()).map_err(lost)?;
+        Ok(Team { watch, mesh })
     }
 }
 
@@ -220,11 +227,6 @@ fn went(answer: &[u8]) -> Result<&[u8]> {
         Some((&NO, rest)) => Err(failed(String::from_utf8_lossy(rest))),
         _ => Err(failed(STRANGE)),
     }
-}
-
-fn watched(rank: usize, others: Vec<(usize, TcpStream)>, ring: &Ring) -> Result<Watch> {
-    let links = ring.before.try_clone().and_then(|before| Ok([before, ring.next.try_clone()?]));
-    links.and_then(|links| Watch::new(rank, others, links)).map_err(lost)
 }
 
 impl Terms {
@@ -357,24 +359,23 @@ fn reach(address: &str, port: u16, deadline: Instant) -> Result<TcpStream> {
     }
 }
 
-/// The link to the next one in the ring.
-fn join(next: SocketAddr, run: u64, deadline: Instant) -> Result<TcpStream> {
-    let mut stream = reach(&next.ip().to_string(), next.port(), deadline)?;
-    send(&mut stream, &[&MAGIC[..], &run.to_le_bytes()].concat()).map_err(lost)?;
-    Ok(stream)
-}
-
-/// The link from the one before.
-fn admit(listener: &TcpListener, run: u64, deadline: Instant) -> Result<TcpStream> {
-    loop {
-        let (mut stream, _) = accept(listener, deadline).map_err(lost)?;
-        let mut bytes = [0; 20];
-        let is_ours = fill(&mut stream, &mut bytes, Instant::now() + HELLO).is_ok();
-        let wanted = [&16u32.to_le_bytes()[..], &MAGIC, &run.to_le_bytes()].concat();
-        if is_ours && bytes[..] == wanted[..] {
-            return Ok(stream);
+/// The links from the ranks that come to this one, in their order.
+fn admit(listener: &TcpListener, run: u64, ranks: Range<usize>, deadline: Instant) -> Result<Vec<TcpStream>> {
+    let mut links: Vec<Option<TcpStream>> = ranks.clone().map(|_| None).collect();
+    while let Some(missing) = links.iter().position(Option::is_none) {
+        let (mut stream, _) = accept(listener, deadline)
+            .map_err(|error| failed(format!("rank {} did not connect: {error}", ranks.start + missing)))?;
+        // What is not of this run is hung up on.
+        let Ok(card) = receive(&mut stream, Instant::now() + HELLO) else { continue };
+        let Some((said, rank)) = card.strip_prefix(&MAGIC).and_then(|rest| rest.split_first_chunk()) else {
+            continue;
+        };
+        let rank = rank.try_into().map_or(usize::MAX, |rank| u32::from_le_bytes(rank) as usize);
+        if u64::from_le_bytes(*said) == run && ranks.contains(&rank) {
+            links[rank - ranks.start].get_or_insert(stream);
         }
     }
+    Ok(links.into_iter().flatten().collect())
 }
 
 #[cfg(test)]
@@ -418,16 +419,33 @@ mod tests {
         scope(|scope| {
             let other = |place: Place| {
                 scope.spawn(move || {
-                    let mut team = come(&place, &["--lr", "0.1"], TERMS).unwrap();
-                    let mut taken = [0.0; 3];
-                    team.take(&mut taken).unwrap();
+                    let team = come(&place, &["--lr", "0.1"], TERMS).unwrap();
+                    let (mut taken, [mut first, mut second]) =
+                        ([0.0; 3], [(); 2].map(|()| vec![0.0; team.own(3).len()]));
+                    team.join(&mut taken, [&mut first, &mut second]).unwrap();
                     assert_eq!(taken, [1.0, 2.0, 3.0]);
+                    // A list of one block has one owner.
+                    let owned = if team.rank() == 2 { [4.0; 3].to_vec() } else { Vec::new() };
+                    assert_eq!(first, owned);
+                    assert_eq!(team.hear().unwrap(), Heard::Step(5));
+                    assert_eq!(team.hear().unwrap(), Heard::Moments);
+                    team.give([&first, &second]).unwrap();
                     assert_eq!(team.hear().unwrap(), Heard::End(7));
                 })
             };
             let others = [1, 2].map(|rank| other(at(rank)));
-            let mut team = gather(listener, &at(0)).unwrap();
-            team.give(&[1.0, 2.0, 3.0]).unwrap();
+            let team = gather(listener, &at(0)).unwrap();
+            team.begin(&[1.0, 2.0, 3.0], [&[4.0; 3], &[5.0; 3]]).unwrap();
+            team.call(5).unwrap();
+            team.call_for_moments().unwrap();
+            for moment in [4.0, 5.0] {
+                // In pieces that are not those of the owners.
+                for place in [0..1, 1..3] {
+                    let mut numbers = vec![0.0; place.len()];
+                    team.take(3, place.start, &mut numbers, &[]).unwrap();
+                    assert_eq!(numbers, vec![moment; place.len()]);
+                }
+            }
             team.end(7);
             others.into_iter().for_each(|other| other.join().unwrap());
         });
@@ -441,7 +459,7 @@ mod tests {
             scope.spawn(move || drop(come(&gone, &["--lr", "0.1"], TERMS).unwrap()));
             let stays = at(1);
             let stays = scope.spawn(move || {
-                let mut team = come(&stays, &["--lr", "0.1"], TERMS).unwrap();
+                let team = come(&stays, &["--lr", "0.1"], TERMS).unwrap();
                 // What rank 0 sent before it knew comes first.
                 let error = loop {
                     if let Err(error) = team.hear() {
@@ -450,8 +468,8 @@ mod tests {
                 };
                 error.to_string()
             });
-            let mut team = gather(listener, &at(0)).unwrap();
-            let said = team.lead(0.0, &[1.0], &mut [0.0]).unwrap_err().to_string();
+            let team = gather(listener, &at(0)).unwrap();
+            let said = team.norm(3, &[]).unwrap_err().to_string();
             assert_eq!(said, "rank 2 of 3 was lost");
             drop(team);
             assert_eq!(stays.join().unwrap(), said);

@@ -1,7 +1,8 @@
 //! Whether all processes are there. Each has a connection to rank 0 over which both say so every second; a process whose
-//! connection ends, or that has said nothing for some seconds, is lost, and rank 0 tells the others which it was. The links of
-//! the ring are then cut, so that nobody waits for what will not come.
+//! connection ends, or that has said nothing for some seconds, is lost, and rank 0 tells the others which it was. The links
+//! between all are then cut, so that nobody waits for what will not come.
 
+use super::mesh::Links;
 use super::wire::is_pause;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -34,8 +35,8 @@ pub(super) enum Outcome {
 struct Shared {
     outcome: Mutex<Option<Outcome>>,
     changed: Condvar,
-    /// Both links of the ring.
-    links: [TcpStream; 2],
+    /// Those that numbers go over.
+    links: Arc<Links>,
     /// To every other process that this one talks to.
     others: Mutex<Vec<TcpStream>>,
 }
@@ -57,7 +58,7 @@ impl Shared {
         is_first
     }
 
-    /// Keeps the first outcome, tells the others, and cuts the ring.
+    /// Keeps the first outcome, tells the others, and cuts the links.
     fn settle(&self, outcome: Outcome) {
         if !self.keep(outcome) {
             return;
@@ -67,7 +68,7 @@ impl Shared {
             Outcome::Ended(code) => (ENDED, code),
         };
         self.say(word, number);
-        self.links.iter().for_each(|link| drop(link.shutdown(Shutdown::Both)));
+        self.links.cut();
     }
 
     fn say(&self, word: u8, number: u32) {
@@ -87,7 +88,7 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Watches: rank 0 over all others, the others over rank 0.
-    pub fn new(rank: usize, others: Vec<(usize, TcpStream)>, links: [TcpStream; 2]) -> std::io::Result<Self> {
+    pub fn new(rank: usize, others: Vec<(usize, TcpStream)>, links: Arc<Links>) -> std::io::Result<Self> {
         let writers = others.iter().map(|(_, stream)| {
             // A process that does not read must not hold up the others.
             stream.set_write_timeout(Some(BEAT))?;

@@ -5,12 +5,12 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// What every connection begins with: other programs are told apart, and other versions of these messages.
-pub(super) const MAGIC: [u8; 8] = *b"rofteam1";
+pub(super) const MAGIC: [u8; 8] = *b"rofteam2";
 
 /// The most bytes of a message while processes meet.
 const MOST: usize = 1 << 22;
 
-/// Numbers that are sent at a time: long enough for a network, short enough that a chain of processes works on several.
+/// Numbers that are sent at a time: long enough for a network, short enough that sums are made while more is on the way.
 pub(super) const CHUNK: usize = 1 << 15;
 
 /// Sends a message.
