@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 use axum::Router;
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -26,12 +27,16 @@ const MAX_DROPPED: usize = 256 << 20;
 /// The most bytes of a request's header.
 const MAX_HEADER: usize = 64 << 10;
 
+/// How long a connection that asks nothing stays when the server ends: what a client has sent just then is still read. Clients that wait for
+/// answers send at once or not at all.
+pub const GRACE: Duration = Duration::from_millis(250);
+
 /// Who asks: what every request has among its extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer(pub IpAddr);
 
-/// Answers what a connection asks, until `closing` is done: then what is being answered still is, and nothing after it. One that
-/// takes longer than `patience` for the header of a request, or for taking any of an answer, is cut off.
+/// Answers what a connection asks, until `closing` is done: then what is being answered still is, and what comes within [`GRACE`], and
+/// nothing after it. One that takes longer than `patience` for the header of a request, or for taking any of an answer, is cut off.
 pub async fn serve(stream: TcpStream, router: Router, patience: Duration, closing: impl Future<Output = ()>) {
     let Ok(peer) = stream.peer_addr().map(|address| Peer(address.ip())) else { return };
     let is_closing = Arc::new(AtomicBool::new(false));
@@ -39,9 +44,19 @@ pub async fn serve(stream: TcpStream, router: Router, patience: Duration, closin
         Lingering { stream, patience, is_closing: is_closing.clone(), stalled: None, end: None, dropped: 0 };
     let io = TokioIo::new(stream);
     let router = TowerToHyperService::new(router);
+    let is_last = is_closing.clone();
     let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(peer);
-        router.call(request)
+        let (answer, is_last) = (router.call(request), is_last.clone());
+        async move {
+            let mut answer = answer.await;
+            if is_last.load(Ordering::Relaxed)
+                && let Ok(answer) = &mut answer
+            {
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            answer
+        }
     });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(patience).max_buf_size(MAX_HEADER);
@@ -49,12 +64,13 @@ pub async fn serve(stream: TcpStream, router: Router, patience: Duration, closin
     // Whoever breaks off, or is cut off, breaks off alone.
     tokio::select! {
         _ = connection.as_mut() => return,
-        () = closing => {
-            is_closing.store(true, Ordering::Relaxed);
-            connection.as_mut().graceful_shutdown();
-        }
+        () = closing => is_closing.store(true, Ordering::Relaxed),
     }
-    let _ = connection.await;
+    // To end at once would close what asks nothing yet: also where a request lies there and has not been read.
+    if tokio::time::timeout(GRACE, connection.as_mut()).await.is_err() {
+        connection.as_mut().graceful_shutdown();
+        let _ = connection.await;
+    }
 }
 
 /// A stream that does not wait for ever, and that is closed in two steps: first nothing more is said, then what still comes is

@@ -6,12 +6,14 @@ use crate::metrics::Metrics;
 use crate::models::{Model, Models};
 use crate::settings::Settings;
 use crate::{routes, worker};
+use roformer_http::GRACE;
 use std::io::{Error, ErrorKind, Result};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 /// A server that has its address and does not serve yet.
@@ -27,7 +29,7 @@ pub struct Server {
 pub struct Handle(watch::Sender<bool>);
 
 impl Handle {
-    /// Nothing more is let in, what has been let in is answered, and [`Server::run`] returns.
+    /// Nobody more may connect, what has been asked is answered, and [`Server::run`] returns.
     pub fn stop(&self) {
         self.0.send_replace(true);
     }
@@ -109,27 +111,29 @@ impl Server {
         let Server { listener, state, stop, address } = self;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let router = routes::router(state.clone());
-        let mut stopping = stop.subscribe();
+        let stopping = stop.subscribe();
         listen_to_signals(stop);
         tracing::info!("listening at http://{address}");
         // Every connection has a sender: when all are gone, so are the connections.
         let (alive, mut ended) = mpsc::channel::<()>(1);
+        let take = |stream: TcpStream| {
+            let _ = stream.set_nodelay(true);
+            let (router, patience) = (router.clone(), state.settings.patience);
+            let (alive, mut stopping) = (alive.clone(), stopping.clone());
+            tokio::spawn(async move {
+                let closing = async { drop(stopping.wait_for(|stop| *stop).await) };
+                roformer_http::serve(stream, router, patience, closing).await;
+                drop(alive);
+            });
+        };
+        let mut stop = stopping.clone();
         loop {
             let stream = tokio::select! {
                 stream = listener.accept() => stream,
-                _ = stopping.wait_for(|stop| *stop) => break,
+                _ = stop.wait_for(|stop| *stop) => break,
             };
             match stream {
-                Ok((stream, _)) => {
-                    let _ = stream.set_nodelay(true);
-                    let (router, patience) = (router.clone(), state.settings.patience);
-                    let (alive, mut stopping) = (alive.clone(), stopping.clone());
-                    tokio::spawn(async move {
-                        let closing = async { drop(stopping.wait_for(|stop| *stop).await) };
-                        roformer_http::serve(stream, router, patience, closing).await;
-                        drop(alive);
-                    });
-                }
+                Ok((stream, _)) => take(stream),
                 // One that broke off at once, or too many at a time: the next may be had in a moment.
                 Err(error) => {
                     tracing::warn!("a connection was not accepted: {error}");
@@ -137,10 +141,23 @@ impl Server {
                 }
             }
         }
-        drop((listener, alive));
-        state.is_ending.store(true, Ordering::Relaxed);
         tracing::info!("ending: what has been asked is answered first");
-        let _ = tokio::time::timeout(state.settings.deadline, ended.recv()).await;
+        // Those that have connected already, and that nobody has looked at, may have asked.
+        let listener = listener.into_std()?;
+        while let Ok((stream, _)) = listener.accept() {
+            if stream.set_nonblocking(true).is_ok()
+                && let Ok(stream) = TcpStream::from_std(stream)
+            {
+                take(stream);
+            }
+        }
+        drop(listener);
+        drop(alive);
+        // Those that are connected are let in a moment longer.
+        if tokio::time::timeout(GRACE, ended.recv()).await.is_err() {
+            state.is_ending.store(true, Ordering::Relaxed);
+            let _ = tokio::time::timeout(state.settings.deadline, ended.recv()).await;
+        }
         tracing::info!("ended");
         Ok(())
     }

@@ -281,6 +281,24 @@ fn what_was_asked_before_the_end_is_answered() {
     server.end();
 }
 
+/// Requests that clients have sent when the end comes, and that nobody has read yet.
+#[test]
+fn what_lies_unread_at_the_end_is_answered() {
+    let server = Running::of("tiny-sim");
+    let mut clients: Vec<TcpStream> = (0..64).map(|_| server.connect()).collect();
+    // Connections are accepted in their order: those before this one are.
+    assert_eq!(server.get("/health").status, 200);
+    let asked = request("/embed", json!({"inputs": "广州"}).to_string().as_bytes(), "");
+    clients.iter_mut().for_each(|client| client.write_all(&asked).unwrap());
+    // And some that nobody has accepted.
+    clients.extend((0..64).map(|_| ask(&server, "深圳")));
+    server.handle.stop();
+    for (index, client) in clients.iter_mut().enumerate() {
+        assert_eq!(read(client).status, 200, "client {index}");
+    }
+    server.end();
+}
+
 /// Many clients at once, with texts of all lengths, in batches as they come: each has the bits of its text alone.
 #[test]
 fn batches_do_not_change_a_bit() {

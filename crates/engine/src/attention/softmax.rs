@@ -130,8 +130,12 @@ pub fn attend<T: Real>(
     let has_memory = AtomicBool::new(true);
     share(batch * heads * parts, |indices| {
         for index in indices {
-            let (sequence, head, begin) =
-                (index / parts / heads, index / parts % heads, index % parts * part);
+            let (pair, begin) = (index / parts, index % parts * part);
+            // Of texts of several lengths each thread has some heads of all: texts are sorted, and the longest ones are most of the work.
+            let (sequence, head) = match mask.texts {
+                None => (pair / heads, pair % heads),
+                Some(_) => (pair % batch, pair / batch),
+            };
             // The text as it is alone.
             let shape = &match mask.texts {
                 None => *shape,
