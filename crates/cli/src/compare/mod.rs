@@ -61,7 +61,7 @@ pub struct Arguments {
     /// So many seeds of each encoding on each task, judged once [default: 5, and more where a comparison is undecided]
     #[arg(long, value_name = "N")]
     seeds: Option<usize>,
-    /// Where seeds are added, stop at the work of so many of each [default: 10]
+    /// Where seeds are added, stop at the work of so many of each [default: 8]
     #[arg(long, value_name = "N", conflicts_with_all = ["seeds", "shard", "merge"])]
     budget: Option<usize>,
     /// How much to compare: quick takes minutes, full takes hours

@@ -1,6 +1,6 @@
 //! What is asked of a comparison: presets, the request, and its parts checked one by one.
 
-use super::super::seeds::Seeds;
+use super::super::seeds::{BUDGET, Seeds};
 use super::super::size::{Size, Sizes};
 use super::super::tasks::{self, Defaults, Task};
 use super::PlannedTask;
@@ -12,9 +12,6 @@ use std::sync::Arc;
 
 /// The most that is taken of any list.
 const MOST: usize = 64;
-
-/// Where seeds are added and nothing is said of it: the work of so many of each is the most that is done.
-const BUDGET: usize = 10;
 
 /// How much is done where nothing else is said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
