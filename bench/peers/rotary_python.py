@@ -82,6 +82,20 @@ def many_tokens(command, hub):
             )
 
 
+def nothing_in(x):
+    """Operations that do nothing, made in the two ways that torch has."""
+    library = torch.library.Library("nothing", "DEF")
+    library.define("plain(Tensor(a!) x) -> ()")
+    library.impl("plain", lambda x: None, "CPU")
+
+    @torch.library.custom_op("nothing::custom", mutates_args=("x",))
+    def custom(x: torch.Tensor) -> None:
+        pass
+
+    nothing_in.library = library  # It ends with its operations.
+    return {"an empty operation of torch.library": torch.ops.nothing.plain, "an empty custom_op": custom}
+
+
 def one_token():
     q, k = torch.randn(1, 32, 1, 128), torch.randn(1, 8, 1, 128)
     module = RotaryEmbedding(128)
@@ -89,6 +103,7 @@ def one_token():
     angles = torch.rand(1, 1, 64).repeat(1, 1, 2)
     cos, sin = angles.cos(), angles.sin()
     wide = cos[:, None], sin[:, None]
+    ones = torch.ones_like(q)
 
     def thousand(f):
         def run():
@@ -97,11 +112,18 @@ def one_token():
 
         return run
 
+    nothing, empty = nothing_in(q), torch.nn.Identity()
     peers = {
         "rotary in place": thousand(lambda: rotate_(q, k, cos, sin)),
         "rotary": thousand(lambda: rotate(q, k, cos, sin)),
         "RotaryEmbedding in place": thousand(lambda: module(q, k, offset=100, in_place=True)),
+        "RotaryEmbedding": thousand(lambda: module(q, k, offset=100)),
         "PyTorch eager": thousand(lambda: apply(q, k, *wide)),
+        # What cannot be gone below: operations of torch's that do next to nothing.
+        "x.mul_(x)": thousand(lambda: ones.mul_(ones)),
+        "empty_like of q and of k": thousand(lambda: (torch.empty_like(q), torch.empty_like(k))),
+        "a module that does nothing": thousand(lambda: empty(q)),
+        **{name: thousand(lambda f=f: f(q)) for name, f in nothing.items()},
     }
     with torch.no_grad():
         for peer, (low, middle, high) in compete(peers).items():

@@ -157,7 +157,7 @@ def test_a_patched_model_is_served_and_compiles():
     tokens = torch.randint(3, 99, (1, 12))
     calls = []
     patch(model)
-    kept, _rotate._direct = _rotate._direct, lambda *tensors: (calls.append(1), kept(*tensors))[1]
+    kept, _rotate._directly = _rotate._directly, lambda *given: (calls.append(1), kept(*given))[1]
     try:
         with torch.no_grad():
             wanted = model(tokens).logits
@@ -168,7 +168,7 @@ def test_a_patched_model_is_served_and_compiles():
             got = torch.compile(model, fullgraph=True)(tokens).logits
         torch.testing.assert_close(got, wanted, rtol=0, atol=100 * EPS * wanted.abs().max().item())
     finally:
-        _rotate._direct = kept
+        _rotate._directly = kept
         unpatch(model)
 
 

@@ -375,3 +375,37 @@ def test_ten_thousand_arguments():
             assert torch.equal(out, by_torch(x, cos, sin, how)), seed
     # Enough of both to mean something.
     assert right > 5_000 and refused > 1_000, (right, refused)
+
+
+def test_what_needs_the_dispatcher_is_left_to_it():
+    from rotary._rotary import rotate_directly
+
+    x, (cos, sin) = torch.randn(1, 2, 3, 8), tables(3, 4)
+    how = (None, None, 0, 0, False, True, None, 0)
+
+    class Other(torch.Tensor):
+        pass
+
+    with torch.inference_mode():
+        inferred = torch.randn(1, 2, 3, 8)
+    wanting = x.clone().requires_grad_()
+    before = x.clone()
+    for in_place in (False, True):
+        for q, k in [(wanting, None), (x, wanting), (x.as_subclass(Other), x), (x, x.to("meta")), (x, "k"), (x.to_sparse(), x)]:
+            assert rotate_directly(q, k, cos, sin, *how, in_place) is None, (q, k)
+        assert rotate_directly(x, None, cos, sin._neg_view(), *how, in_place) is None
+        assert torch.func.vmap(lambda cos: cos if rotate_directly(x, None, cos, sin, *how, in_place) is None else 0)(cos).shape
+        with torch.autograd.forward_ad.dual_level():
+            assert rotate_directly(x, None, cos, sin, *how, in_place) is None
+        with torch.utils._python_dispatch.TorchDispatchMode():
+            assert rotate_directly(x, None, cos, sin, *how, in_place) is None
+    assert rotate_directly(inferred, None, cos, sin, *how, True) is None
+    # Nothing was written.
+    assert torch.equal(x, before)
+    with torch.no_grad():
+        q, k = rotate_directly(wanting, x, cos, sin, *how, False)
+    close(q, expected(x, cos, sin))
+    assert torch.equal(q, k) and not q.requires_grad
+    version = x._version
+    assert rotate_directly(x, None, cos, sin, *how, True) is x and x._version == version + 1
+    assert torch.equal(x, q)

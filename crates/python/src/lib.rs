@@ -75,7 +75,7 @@ mod _rotary {
     #[pymodule_export]
     use crate::rope::{Rope, projection_order};
     #[pymodule_export]
-    use crate::rotate::rotate;
+    use crate::rotate::{rotate, rotate_directly};
     #[pymodule_export]
     use crate::stream::Stream;
     #[pymodule_export]

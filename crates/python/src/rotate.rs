@@ -4,9 +4,12 @@ use crate::error::raised;
 use crate::pages::{is_read_only, make_large};
 use crate::tensor::{Kind, Tensor, are_apart};
 use crate::threads::{LARGE, pool};
+use crate::torch::torch;
 use crate::trig::{Scratch, Trig};
 use half::{bf16, f16};
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use rope::{Element, Pairing, Rope, Turn, View, ViewMut};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -33,6 +36,87 @@ pub(crate) fn rotate(
     rotary_dim: Option<usize>,
     rotary_offset: usize,
 ) -> PyResult<()> {
+    let how = How { pairing, inverse, heads_first, rotary_dim, rotary_offset };
+    turn(py, [Some(q), k, to_q, to_k], (cos, sin), (offset, position_ids, cu_seqlens), how)
+}
+
+/// The same where torch's dispatcher need not be in between, tensors of the CPU as their owner holds them: checks that, makes the result's
+/// memory unless `in_place`, and rotates. Returns what was rotated, or None without having done anything where the dispatcher is to be
+/// asked: where somebody traces or transforms, for gradients, for tensors that are not the CPU's or not of `torch.Tensor` itself.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "one call from Python for one rotation")]
+pub(crate) fn rotate_directly<'py>(
+    q: &Bound<'py, PyAny>,
+    k: &Bound<'py, PyAny>,
+    cos: &Bound<'py, PyAny>,
+    sin: &Bound<'py, PyAny>,
+    position_ids: &Bound<'py, PyAny>,
+    cu_seqlens: &Bound<'py, PyAny>,
+    offset: &Bound<'py, PyAny>,
+    pairing: u8,
+    inverse: bool,
+    heads_first: bool,
+    rotary_dim: Option<usize>,
+    rotary_offset: usize,
+    in_place: bool,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = q.py();
+    let torch = torch(py)?;
+    let Some(records) = torch.records_alone(py)? else { return Ok(None) };
+    let mut tensors = [None; 6];
+    for (index, tensor) in [q, k, cos, sin, position_ids, cu_seqlens].into_iter().enumerate() {
+        if matches!(index, 1 | 4 | 5) && tensor.is_none() {
+            continue;
+        }
+        // Positions are whole numbers, which have no gradients.
+        tensors[index] = torch.on_cpu(tensor, records && index < 4, matches!(index, 2 | 3))?;
+        if tensors[index].is_none() {
+            return Ok(None);
+        }
+    }
+    let [from_q, from_k, Some(cos), Some(sin), position_ids, cu_seqlens] = tensors else { return Ok(None) };
+    // What is made for inference has no versions to raise.
+    if in_place && q.call_method0(intern!(py, "is_inference"))?.is_truthy()? {
+        return Ok(None);
+    }
+    let (new_q, new_k) = match in_place {
+        true => (None, None),
+        false => (Some(torch.like(q)?), from_k.map(|_| torch.like(k)).transpose()?),
+    };
+    let described =
+        |tensor: &Option<Bound<PyAny>>| tensor.as_ref().map(|tensor| tensor.extract()).transpose();
+    let (to_q, to_k) = (described(&new_q)?, described(&new_k)?);
+    let how = How { pairing, inverse, heads_first, rotary_dim, rotary_offset };
+    turn(py, [from_q, from_k, to_q, to_k], (cos, sin), (offset.extract()?, position_ids, cu_seqlens), how)?;
+    let k = from_k.map(|_| k);
+    if in_place {
+        torch.bump(q, k)?;
+    }
+    let (q, k) = (new_q.unwrap_or_else(|| q.clone()), k.map(|k| new_k.unwrap_or_else(|| k.clone())));
+    Ok(Some(match k {
+        Some(k) => PyTuple::new(py, [q, k])?.into_any(),
+        None => q,
+    }))
+}
+
+/// How features turn.
+struct How {
+    pairing: u8,
+    inverse: bool,
+    heads_first: bool,
+    rotary_dim: Option<usize>,
+    rotary_offset: usize,
+}
+
+/// Rotates queries and keys, into the last two tensors where they are there.
+fn turn(
+    py: Python,
+    [q, k, to_q, to_k]: [Option<Tensor>; 4],
+    (cos, sin): (Tensor, Tensor),
+    (offset, position_ids, cu_seqlens): (i64, Option<Tensor>, Option<Tensor>),
+    How { pairing, inverse, heads_first, rotary_dim, rotary_offset }: How,
+) -> PyResult<()> {
+    let Some(q) = q else { return Ok(()) };
     let features = *q.shape().last().unwrap_or(&0);
     let rope = rope_of(features, rotary_dim, rotary_offset, pairing)?;
     let first = Side::new("q", q, to_q, heads_first)?.writable("q")?;

@@ -52,24 +52,44 @@ struct Exchange {
     describe: Option<unsafe extern "C" fn(*mut c_void, *mut Described) -> c_int>,
 }
 
-struct Torch {
+pub(crate) struct Torch {
     /// `torch.Tensor`
     tensor: Py<PyType>,
     /// Its types of numbers, in the order of `Kind`.
     kinds: Vec<Py<PyAny>>,
     describe: Option<unsafe extern "C" fn(*mut c_void, *mut Described) -> c_int>,
+    functions: Functions,
+}
+
+/// Functions of torch's, and the module of its forward derivatives.
+#[derive(FromPyObject)]
+pub(crate) struct Functions {
+    /// How many modes stand between a call and the operations.
+    modes: Py<PyAny>,
+    /// Whether torch.func is at work.
+    transforms: Py<PyAny>,
+    /// Of `torch.jit.trace`, or None.
+    tracing: Py<PyAny>,
+    /// Whether gradients are recorded.
+    records: Py<PyAny>,
+    /// New memory like a tensor's.
+    like: Py<PyAny>,
+    /// Raises the version of tensors.
+    bump: Py<PyAny>,
+    forward: Py<PyAny>,
 }
 
 static TORCH: PyOnceLock<Torch> = PyOnceLock::new();
 
 /// Tells the compiled part of torch's tensors: their type, the types of their numbers in the order of `Kind`, and their table of
-/// functions. Torch's own; its functions live as long as the process.
+/// functions. Torch's own; its functions live as long as the process. `functions` has as attributes the functions that are called.
 #[pyfunction]
 pub(crate) fn use_torch(
     py: Python,
     tensor: Py<PyType>,
     kinds: Vec<Py<PyAny>>,
     exchange: Option<Bound<PyCapsule>>,
+    functions: Functions,
 ) -> PyResult<()> {
     let describe = match exchange {
         Some(capsule) => {
@@ -80,7 +100,7 @@ pub(crate) fn use_torch(
         }
         None => None,
     };
-    TORCH.get_or_init(py, || Torch { tensor, kinds, describe });
+    TORCH.get_or_init(py, || Torch { tensor, kinds, describe, functions });
     Ok(())
 }
 
@@ -127,11 +147,71 @@ pub(crate) fn direct(
     })
 }
 
-fn torch<'py>(py: Python<'py>) -> PyResult<&'py Torch> {
+pub(crate) fn torch<'py>(py: Python<'py>) -> PyResult<&'py Torch> {
     TORCH.get(py).ok_or_else(|| raised("rotary.torch was not imported; expected that first"))
 }
 
 impl Torch {
+    /// Whether nobody traces or transforms what is called, and whether gradients are recorded; `None` where somebody does.
+    pub fn records_alone(&self, py: Python) -> PyResult<Option<bool>> {
+        let Functions { modes, transforms, tracing, records, forward, .. } = &self.functions;
+        let level = forward.bind(py).getattr(intern!(py, "_current_level"))?;
+        let is_watched = modes.bind(py).call0()?.is_truthy()?
+            || transforms.bind(py).call0()?.is_truthy()?
+            || !tracing.bind(py).call0()?.is_none()
+            || level.extract::<i64>()? >= 0;
+        Ok(if is_watched { None } else { Some(records.bind(py).call0()?.is_truthy()?) })
+    }
+
+    /// A tensor of the CPU that needs no gradient, where those are recorded; `None` for any other. Cosines and sines may be views that
+    /// are still to be negated: then `may_be_negative` asks. (Such views are those of complex numbers, whose features are not contiguous.)
+    pub fn on_cpu(
+        &self,
+        tensor: &Bound<PyAny>,
+        records: bool,
+        may_be_negative: bool,
+    ) -> PyResult<Option<Tensor>> {
+        let py = tensor.py();
+        if !self.is_tensor(tensor) {
+            return Ok(None);
+        }
+        let read = match self.described(tensor) {
+            Ok(Some(described)) if described.device.0 != CPU => return Ok(None),
+            Ok(Some(described)) => Tensor::of(&described),
+            Ok(None) if self.place(tensor)? != Place::Cpu => return Ok(None),
+            Ok(None) => tensor.extract(),
+            // Tensors without memory, of which the dispatcher knows more.
+            Err(_) => return Ok(None),
+        };
+        if records && tensor.getattr(intern!(py, "requires_grad"))?.is_truthy()? {
+            return Ok(None);
+        }
+        if may_be_negative && tensor.call_method0(intern!(py, "is_neg"))?.is_truthy()? {
+            return Ok(None);
+        }
+        match read {
+            Ok(tensor) => Ok(Some(tensor)),
+            // Numbers of another type.
+            Err(error) if error.is_instance_of::<PyKeyError>(py) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// New memory like a tensor's.
+    pub fn like<'py>(&self, tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.functions.like.bind(tensor.py()).call1((tensor,))
+    }
+
+    /// Says that tensors were written to: what was saved of them for a backward pass is not what it was.
+    pub fn bump(&self, q: &Bound<PyAny>, k: Option<&Bound<PyAny>>) -> PyResult<()> {
+        let bump = self.functions.bump.bind(q.py());
+        match k {
+            Some(k) => bump.call1((q, k)),
+            None => bump.call1((q,)),
+        }
+        .map(drop)
+    }
+
     /// Whether an object's type is `torch.Tensor` itself, and no class made from it.
     fn is_tensor(&self, object: &Bound<PyAny>) -> bool {
         object.get_type().as_ptr() == self.tensor.as_ptr()
@@ -186,32 +266,7 @@ impl<'py> FromPyObject<'_, 'py> for Tensor {
         let py = object.py();
         let torch = torch(py)?;
         if let Some(described) = torch.described(&object)? {
-            let Described { data, axes, code, bits, lanes, shape, strides, byte_offset, .. } = described;
-            let kind = match (code, bits, lanes) {
-                (2, 32, 1) => Kind::F32,
-                (2, 64, 1) => Kind::F64,
-                (2, 16, 1) => Kind::F16,
-                (4, 16, 1) => Kind::Bf16,
-                (0, 32, 1) => Kind::I32,
-                (0, 64, 1) => Kind::I64,
-                _ => return Err(PyKeyError::new_err("numbers of another type")),
-            };
-            let axes = fewer(axes as usize)?;
-            let list = |numbers: *const i64| {
-                let mut list = [0; AXES];
-                for (axis, number) in list.iter_mut().enumerate().take(axes) {
-                    // SAFETY: the description has as many sizes and strides as axes, and the tensor that they are of lives.
-                    *number = unsafe { *numbers.add(axis) } as usize;
-                }
-                list
-            };
-            return Ok(Tensor::new(
-                kind,
-                data as usize + byte_offset as usize,
-                axes,
-                list(shape),
-                list(strides),
-            ));
+            return Tensor::of(&described);
         }
         let dtype = object.getattr(intern!(py, "dtype"))?;
         let kind = torch.kinds.iter().position(|kind| kind.is(&dtype));
@@ -229,6 +284,32 @@ impl<'py> FromPyObject<'_, 'py> for Tensor {
             Ok(list)
         };
         Ok(Tensor::new(kind, address, axes, list(&shape)?, list(&strides)?))
+    }
+}
+
+impl Tensor {
+    /// As DLPack describes it. The tensor that it is of must live.
+    fn of(described: &Described) -> PyResult<Tensor> {
+        let Described { data, axes, code, bits, lanes, shape, strides, byte_offset, .. } = *described;
+        let kind = match (code, bits, lanes) {
+            (2, 32, 1) => Kind::F32,
+            (2, 64, 1) => Kind::F64,
+            (2, 16, 1) => Kind::F16,
+            (4, 16, 1) => Kind::Bf16,
+            (0, 32, 1) => Kind::I32,
+            (0, 64, 1) => Kind::I64,
+            _ => return Err(PyKeyError::new_err("numbers of another type")),
+        };
+        let axes = fewer(axes as usize)?;
+        let list = |numbers: *const i64| {
+            let mut list = [0; AXES];
+            for (axis, number) in list.iter_mut().enumerate().take(axes) {
+                // SAFETY: the description has as many sizes and strides as axes, and the tensor that they are of lives.
+                *number = unsafe { *numbers.add(axis) } as usize;
+            }
+            list
+        };
+        Ok(Tensor::new(kind, data as usize + byte_offset as usize, axes, list(shape), list(strides)))
     }
 }
 

@@ -84,6 +84,8 @@ class RotaryEmbedding(torch.nn.Module):
         self.inv_freq = (
             torch.nn.Parameter(torch.tensor(frequencies(self.rope), dtype=torch.float32)) if learnable else None
         )
+        # A parameter that may be None is looked for in several places each time that it is asked for.
+        self._is_learned = learnable
         self._tables = {}
         if not learnable:
             self._grow(max_positions, torch.device("cpu"), torch.float32)
@@ -116,7 +118,7 @@ class RotaryEmbedding(torch.nn.Module):
         sequence_length: how long the whole text is, for the rules that change with it (`dynamic`, `longrope`); the length that the
         model was trained at if not given.
         """
-        if self.inv_freq is not None:
+        if self._is_learned:
             return self._learned(q, k, position_ids, cu_seqlens, offset, heads_first)
         key = (q.device, torch.float64 if q.dtype == torch.float64 else torch.float32)
         tables = self._tables.get(key)
@@ -189,6 +191,7 @@ class RotaryEmbedding(torch.nn.Module):
 
     def __setstate__(self, state):
         super().__setstate__(state)
+        self._is_learned = self.inv_freq is not None
         self._make_rope()
         if self.inv_freq is None:
             self._grow(0, torch.device("cpu"), torch.float32)

@@ -1,18 +1,48 @@
 """The calls of the compiled part."""
 
 import functools
+import types
 
 import torch
+from torch.autograd import forward_ad
 
 from .._rotary import rotate as _rotate
 from .._rotary import rotate_cuda as _rotate_cuda
 from .._rotary import use_torch
 from ._plain import looked_up
 
+
+def bump(*tensors):
+    """Raises the version of tensors: what was saved of them for a backward pass is not what it was."""
+    torch._C._increment_version(tensors)
+
+
+try:
+    bump(torch.empty(0))
+except (RuntimeError, TypeError):  # Earlier versions of torch take one at a time.
+
+    def bump(*tensors):
+        for tensor in tensors:
+            torch._C._increment_version(tensor)
+
+
 # In the order of `Kind` in crates/python/src/tensor.rs.
 KINDS = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.int64)
 # With torch's own functions from version 2.10 on, a tensor is described in a tenth of the time that its attributes take.
-use_torch(torch.Tensor, KINDS, getattr(torch.Tensor, "__dlpack_c_exchange_api__", None))
+use_torch(
+    torch.Tensor,
+    KINDS,
+    getattr(torch.Tensor, "__dlpack_c_exchange_api__", None),
+    types.SimpleNamespace(
+        modes=torch._C._len_torch_dispatch_stack,
+        transforms=torch._C._are_functorch_transforms_active,
+        tracing=torch._C._get_tracing_state,
+        records=torch.is_grad_enabled,
+        like=torch.empty_like,
+        bump=bump,
+        forward=forward_ad,
+    ),
+)
 
 # The place of an argument among those that follow the offset.
 _HEADS_FIRST = 2

@@ -6,7 +6,7 @@ Each is there for one tensor and for a pair, which shares one pass; new memory o
 import torch
 
 from . import _plain
-from ._memory import cuda_kernels, on_cpu
+from ._memory import bump, cuda_kernels, on_cpu
 
 _HOW = (
     "Tensor cos, Tensor sin, Tensor? position_ids, Tensor? cu_seqlens, SymInt offset, int pairing, bool inverse, "
@@ -85,20 +85,6 @@ def _say_written(name, count):
             return operation.redispatch(keyset & torch._C._after_ADInplaceOrView_keyset, *args)
 
     _LIBRARY.impl(name, below, "ADInplaceOrView", with_keyset=True)
-
-
-def bump(*tensors):
-    """Raises the version of tensors."""
-    torch._C._increment_version(tensors)
-
-
-try:
-    bump(torch.empty(0))
-except (RuntimeError, TypeError):  # Earlier versions of torch take one at a time.
-
-    def bump(*tensors):
-        for tensor in tensors:
-            torch._C._increment_version(tensor)
 
 
 _say_written("rotate_", 1)

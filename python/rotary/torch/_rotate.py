@@ -5,8 +5,9 @@ from torch.autograd import forward_ad
 
 from .. import RotaryError
 from .._rotary import direct as _direct_device
+from .._rotary import rotate_directly as _on_cpu
 from . import _ops, _plain
-from ._memory import KINDS, cuda_kernels, on_cpu
+from ._memory import KINDS, bump, cuda_kernels
 from ._plain import HALF, INTERLEAVED
 
 _compiling = torch.compiler.is_compiling
@@ -14,7 +15,6 @@ _modes = torch._C._len_torch_dispatch_stack
 _traced = torch._C._get_tracing_state
 _transformed = torch._C._are_functorch_transforms_active
 _grad_enabled = torch.is_grad_enabled
-_bump = _ops.bump
 
 
 def rotate(
@@ -91,15 +91,9 @@ def rotate_(
 def turned(q, k, cos, sin, position_ids, cu_seqlens, *how):
     """`rotate` with all arguments in the order of the operations."""
     if not _compiling():
-        kernels = _direct(q, k, cos, sin, position_ids, cu_seqlens)
-        if kernels is not None:
-            to_q, to_k = torch.empty_like(q), None if k is None else torch.empty_like(k)
-            try:
-                kernels(q, k, to_q, to_k, cos, sin, position_ids, cu_seqlens, *how)
-            except (RuntimeError, KeyError, BufferError):  # Tensors that have no address, or whose type is not known.
-                _check(q, k, cos, sin, position_ids, cu_seqlens)
-                raise
-            return to_q if k is None else (to_q, to_k)
+        found = _directly(q, k, cos, sin, position_ids, cu_seqlens, how, False)
+        if found is not None:
+            return found
     _check(q, k, cos, sin, position_ids, cu_seqlens)
     if _is_differentiated():
         how = (cos, sin, position_ids, cu_seqlens, *how)
@@ -111,19 +105,10 @@ def turned(q, k, cos, sin, position_ids, cu_seqlens, *how):
 
 def turned_(q, k, cos, sin, position_ids, cu_seqlens, *how):
     """`rotate_` with all arguments in the order of the operations."""
-    if not _compiling() and not q.is_inference():
-        kernels = _direct(q, k, cos, sin, position_ids, cu_seqlens)
-        if kernels is not None:
-            try:
-                kernels(q, k, None, None, cos, sin, position_ids, cu_seqlens, *how)
-            except (RuntimeError, KeyError, BufferError):  # As above.
-                _check(q, k, cos, sin, position_ids, cu_seqlens)
-                raise
-            if k is None:
-                _bump(q)
-                return q
-            _bump(q, k)
-            return q, k
+    if not _compiling():
+        found = _directly(q, k, cos, sin, position_ids, cu_seqlens, how, True)
+        if found is not None:
+            return found
     _check(q, k, cos, sin, position_ids, cu_seqlens)
     how = (cos, sin, position_ids, cu_seqlens, *how)
     needs_grad = _grad_enabled() and (q.requires_grad or (k is not None and k.requires_grad))
@@ -140,15 +125,32 @@ def turned_(q, k, cos, sin, position_ids, cu_seqlens, *how):
     return q, k
 
 
-def _direct(q, k, cos, sin, position_ids, cu_seqlens):
-    """The function that rotates, where it can be called without torch's dispatcher in between: tensors of one device that has kernels,
-    nobody who traces or transforms, and no gradient to be recorded. A token then costs a few microseconds. Else None."""
+def _directly(q, k, cos, sin, position_ids, cu_seqlens, how, in_place):
+    """What was rotated, where that can be done without torch's dispatcher in between: tensors of one device that has kernels, nobody who
+    traces or transforms, and no gradient to be recorded. A token then costs a few microseconds. Else None, and nothing was done."""
+    try:
+        if getattr(q, "is_cpu", True):
+            return _on_cpu(q, k, cos, sin, position_ids, cu_seqlens, *how, in_place)
+        kernels = _on_gpu(q, k, cos, sin, position_ids, cu_seqlens)
+        if kernels is None or in_place and q.is_inference():
+            return None
+        to_q, to_k = (None, None) if in_place else (torch.empty_like(q), None if k is None else torch.empty_like(k))
+        kernels(q, k, to_q, to_k, cos, sin, position_ids, cu_seqlens, *how)
+    except (RuntimeError, KeyError, BufferError):  # Tensors that have no address, or whose type is not known.
+        _check(q, k, cos, sin, position_ids, cu_seqlens)
+        raise
+    if in_place:
+        bump(q) if k is None else bump(q, k)
+        to_q, to_k = q, k
+    return to_q if k is None else (to_q, to_k)
+
+
+def _on_gpu(q, k, cos, sin, position_ids, cu_seqlens):
+    """The function that rotates tensors of a GPU like these, where torch's dispatcher need not be in between."""
     if _modes() or _transformed() or _traced() is not None or forward_ad._current_level >= 0:
         return None
     device = _direct_device(q, k, cos, sin, position_ids, cu_seqlens, _grad_enabled())
-    if device is None:
-        return None
-    return on_cpu if device < 0 else cuda_kernels(q, device)
+    return None if device is None or device < 0 else cuda_kernels(q, device)
 
 
 def _is_differentiated():
