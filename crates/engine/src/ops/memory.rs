@@ -7,7 +7,7 @@
 use memmap2::MmapMut;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Whether this many bytes can be had without driving the system out of memory. Maps are granted long before they are
 /// backed by anything, so a sum of several must be asked about beforehand. `true` where the system does not tell.
@@ -73,8 +73,8 @@ unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}
 
-/// The block that the next part is taken of, and where that begins.
-static OPEN: Mutex<Option<(Arc<Block>, usize)>> = Mutex::new(None);
+/// The block that the next part is taken of, while anybody has a part of it, and where that begins.
+static OPEN: Mutex<Option<(Weak<Block>, usize)>> = Mutex::new(None);
 
 /// Where numbers are.
 enum Place {
@@ -109,7 +109,8 @@ impl<T: Plain> Memory<T> {
             return Memory::zeros(len);
         }
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let (block, from) = match open.take() {
+        let kept = open.take().and_then(|(block, used)| Some((block.upgrade()?, used)));
+        let (block, from) = match kept {
             Some((block, used)) if used + bytes <= BLOCK => (block, used),
             _ => {
                 let mut map = map(BLOCK)?;
@@ -117,7 +118,7 @@ impl<T: Plain> Memory<T> {
                 (Arc::new(Block { _map: map, start }), 0)
             }
         };
-        *open = Some((block.clone(), from + bytes));
+        *open = Some((Arc::downgrade(&block), from + bytes));
         Some(Memory { place: Place::Part(block, from), capacity: len, len, kind: PhantomData })
     }
 
