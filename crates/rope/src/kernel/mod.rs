@@ -31,8 +31,11 @@ const PARALLEL_BYTES: usize = 1 << 20;
 #[cfg(feature = "rayon")]
 const PIECES_A_THREAD: usize = 16;
 
-/// Heads worked on at a time when they are far apart in memory.
-const HEADS_AT_A_TIME: usize = 8;
+/// Heads worked on at a time when they are far apart in memory: each is a stream, and of a few, wide ones memory gives most.
+const fn heads_at_a_time<T>() -> usize {
+    let heads = 8 / size_of::<T>();
+    if heads > 2 { heads } else { 2 }
+}
 
 /// The instruction sets that the loops are written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -294,7 +297,7 @@ impl<T: Element> Walk<'_, T> {
     fn tokens(&self, level: Level, batch: usize, first: usize, end: usize) {
         // With heads side by side, all heads of a token. With tokens side by side, a few heads at a time: each row of
         // the table then serves them all, and no more streams run through memory than the hardware follows.
-        let group = if self.to.heads <= self.to.length { self.shape.heads } else { HEADS_AT_A_TIME };
+        let group = if self.to.heads <= self.to.length { self.shape.heads } else { heads_at_a_time::<T>() };
         for head in (0..self.shape.heads).step_by(group) {
             let heads = group.min(self.shape.heads - head);
             let mut token = first;

@@ -83,8 +83,12 @@ where
     unsafe { vectors::<T, SplitTwo<L, K, FROM_HALF, TO_HALF>, Split<L, K, FROM_HALF, TO_HALF>>(run) }
 }
 
-/// Heads that share the cosines and sines in registers. More would pull apart what is read in the order of memory.
-const HEADS: usize = 4;
+/// Heads that share the cosines and sines in registers: one of 4 bytes a feature, two of 2. Loading those again from the first-level cache
+/// costs less than reading memory out of its order, which more heads at a time are.
+const fn heads_together<T>() -> usize {
+    let heads = 4 / size_of::<T>();
+    if heads > 1 { heads } else { 1 }
+}
 
 /// How many bytes ahead vectors are fetched. A rotation keeps a core busy for so long that it asks for the next vectors late: where many
 /// cores share the memory, fetching them beforehand is worth a sixth.
@@ -102,7 +106,7 @@ unsafe fn vectors<T: Element, Wide: Step<T>, Narrow: Step<T>>(run: &Run<T>) {
         for token in 0..run.tokens {
             let mut head = 0;
             while head < run.heads {
-                let heads = (head, run.heads.min(head + HEADS));
+                let heads = (head, run.heads.min(head + heads_together::<T>()));
                 // Behind a single token there is nothing to come.
                 if run.tokens > 1 {
                     for head in heads.0..heads.1 {
