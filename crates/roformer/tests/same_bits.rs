@@ -202,3 +202,90 @@ fn attention_divides_its_queries_without_changing_a_bit() {
         }
     }
 }
+
+/// Decoders without windows, whose heads share keys or do not.
+fn decoders() -> [Value; 3] {
+    let sizes = |more: Value| {
+        let mut config = json!({
+            "vocab_size": VOCABULARY, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 40,
+            "max_position_embeddings": 1024,
+        });
+        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        config
+    };
+    [
+        sizes(json!({"model_type": "llama", "architectures": ["LlamaModel"]})),
+        sizes(
+            json!({"model_type": "qwen3", "head_dim": 12, "num_key_value_heads": 2, "architectures": ["Qwen3Model"]}),
+        ),
+        sizes(json!({"model_type": "gpt_neox", "rotary_pct": 0.25, "architectures": ["GPTNeoXModel"]})),
+    ]
+}
+
+fn input(ids: &[u32], batch: usize) -> Input<'_> {
+    Input { ids, batch, token_types: None, mask: None }
+}
+
+#[test]
+fn a_text_in_a_cache_has_the_bits_of_the_whole_text() {
+    let mut chance = Chance(17);
+    for config in decoders() {
+        let blueprint = || Blueprint::from_config(config.to_string().as_bytes()).unwrap();
+        for precision in [Precision::F32, Precision::Bf16, Precision::Int8] {
+            let model = Model::<f32>::on(Cpu { precision }, blueprint(), &Hashed).unwrap();
+            for length in [1, 30, 70, 500] {
+                let ids: Vec<u32> = (0..length).map(|_| chance.below(VOCABULARY) as u32).collect();
+                let whole = model.forward(&input(&ids, 1)).unwrap().last_hidden_state;
+                let mut cache = model.cache(1, length + 3).unwrap();
+                let mut steps = Vec::new();
+                let mut first = 0;
+                while first < length {
+                    let count = (1 + chance.below(2) * chance.below(100)).min(length - first);
+                    let step = model.step(&input(&ids[first..first + count], 1), None, &mut cache).unwrap();
+                    steps.extend(step.last_hidden_state);
+                    first += count;
+                }
+                assert_eq!(whole, steps, "{precision:?} {length} {config}");
+                // One token more, of three copies that then become two.
+                let mut three = model.repeat(&cache, 3).unwrap();
+                model.step(&input(&[1, 2, 3], 3), None, &mut three).unwrap();
+                model.keep(&mut three, &[2, 0]).unwrap();
+                let last = model.step(&input(&[5, 5], 2), None, &mut three).unwrap().last_hidden_state;
+                for (own, last) in [3, 1].into_iter().zip(last.chunks_exact(24)) {
+                    let ids: Vec<u32> = ids.iter().copied().chain([own, 5]).collect();
+                    let whole = model.forward(&input(&ids, 1)).unwrap().last_hidden_state;
+                    assert_eq!(whole[whole.len() - 24..], *last, "{precision:?} {length} {config}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_another_model_kept_is_refused() {
+    let [llama, qwen, neox] =
+        decoders().map(|config| Blueprint::from_config(config.to_string().as_bytes()).unwrap());
+    let alibi = json!({
+        "model_type": "mpt", "vocab_size": VOCABULARY, "d_model": 24, "n_layers": 2, "n_heads": 4, "max_seq_len": 64,
+        "attn_config": {"alibi": true}, "architectures": ["MptModel"],
+    });
+    let alibi = Blueprint::from_config(alibi.to_string().as_bytes()).unwrap();
+    let on = |precision, blueprint: &Blueprint| {
+        Model::<f32>::on(Cpu { precision }, blueprint.clone(), &Hashed).unwrap()
+    };
+    let refused = |maker: &Model, user: &Model| {
+        let mut cache = maker.cache(1, 4).unwrap();
+        let error = user.step(&input(&[1, 2], 1), None, &mut cache).unwrap_err().to_string();
+        assert!(error.contains("another model"), "{error}");
+    };
+    // Where nothing is kept in 16 bits, a cache of 32 serves all.
+    if Precision::fastest() == Precision::Bf16 {
+        refused(&on(Precision::Bf16, &llama), &on(Precision::F32, &llama));
+        refused(&on(Precision::Bf16, &llama), &on(Precision::Int8, &alibi));
+        refused(&on(Precision::Int8, &neox), &on(Precision::F32, &llama));
+        refused(&on(Precision::Bf16, &qwen), &on(Precision::Bf16, &llama));
+    }
+    // One that was kept in 32 bits can be used in 16.
+    let mut cache = on(Precision::F32, &llama).cache(1, 4).unwrap();
+    assert!(on(Precision::Bf16, &llama).step(&input(&[1, 2], 1), None, &mut cache).is_ok());
+}

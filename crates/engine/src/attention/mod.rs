@@ -9,6 +9,7 @@ mod band;
 mod counted;
 mod dropout;
 mod forward;
+pub mod kept;
 pub mod linear;
 mod mask;
 mod merge;

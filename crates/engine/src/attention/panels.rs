@@ -34,12 +34,16 @@ pub(super) struct Target<T> {
     pub count: usize,
 }
 
+/// Whether numbers of this type are multiplied in 16 bits.
+pub(super) fn is_narrow<T: Real>(precision: Precision) -> bool {
+    precision != Precision::F32 && narrow::Level::best().has_bf16() && T::singles(&[]).is_some()
+}
+
 impl<T: Real> Panels<T> {
     /// Nothing packed yet; `None` if there is not enough memory. Numbers of type `f64` stay as they are, whatever the precision; so do
     /// all where there are no instructions for 16 bits, which would then be widened again.
     pub fn new(precision: Precision) -> Option<Self> {
-        let is_narrow = precision != Precision::F32 && narrow::Level::best().has_bf16();
-        Some(match is_narrow && T::singles(&[]).is_some() {
+        Some(match is_narrow::<T>(precision) {
             true => Panels::Narrow(Narrowed::new()?),
             false => {
                 let memory = || Memory::zeros(0);
@@ -73,17 +77,24 @@ impl<T: Real> Panels<T> {
         }
     }
 
-    /// out = the scores of queries and the keys `start .. start + count`, where `start` is the first of a panel. These are packed.
+    /// out = the scores of queries and the keys `keys`, of which the first is the first of a panel. These are packed, or kept.
     ///
     /// # Safety
     ///
-    /// These queries were begun with; rows of `count` numbers are valid to write at `out`, by nobody else.
-    pub unsafe fn scores(&self, q: Vectors<T>, head_dim: usize, start: usize, count: usize, out: Target<T>) {
+    /// These queries were begun with; rows of as many numbers are valid to write at `out`, by nobody else.
+    pub unsafe fn scores(
+        &self,
+        q: Vectors<T>,
+        head_dim: usize,
+        keys: Range<usize>,
+        kept: Option<KeptHead>,
+        out: Target<T>,
+    ) {
         match self {
             // SAFETY: the caller's promise, handed on.
-            Panels::Exact(panels) => unsafe { panels.scores(q, head_dim, start, count, out) },
+            Panels::Exact(panels) => unsafe { panels.scores(q, head_dim, keys.start, keys.len(), out) },
             // SAFETY: as above; the numbers are `f32`, or they would be exact.
-            Panels::Narrow(panels) => unsafe { panels.scores(start, count, cast(out)) },
+            Panels::Narrow(panels) => unsafe { panels.scores(keys, kept, cast(out)) },
         }
     }
 
@@ -105,8 +116,8 @@ impl<T: Real> Panels<T> {
         }
     }
 
-    /// out = the sums of the values of the keys `start .. start + count` times their weights, which were made of `scores`; added to what
-    /// is there unless it is the first.
+    /// out = the sums of the values of these keys times their weights, which were made of `scores`; added to what is there unless it is
+    /// the first.
     ///
     /// # Safety
     ///
@@ -115,17 +126,19 @@ impl<T: Real> Panels<T> {
         &mut self,
         scores: &[T],
         shape: &Shape,
-        start: usize,
-        count: usize,
+        keys: Range<usize>,
+        kept: Option<KeptHead>,
         is_first: bool,
         out: Target<T>,
     ) {
         assert!(scores.len() >= out.count * KEY_BLOCK, "weights of a block of keys");
         match self {
             // SAFETY: the caller's promise, handed on.
-            Panels::Exact(panels) => unsafe { panels.weigh(scores, shape, start, count, is_first, out) },
+            Panels::Exact(panels) => unsafe {
+                panels.weigh(scores, shape, keys.start, keys.len(), is_first, out)
+            },
             // SAFETY: as above; the numbers are `f32`, or they would be exact.
-            Panels::Narrow(panels) => unsafe { panels.weigh(shape, start, count, is_first, cast(out)) },
+            Panels::Narrow(panels) => unsafe { panels.weigh(shape, keys, kept, is_first, cast(out)) },
         }
     }
 }
@@ -265,16 +278,54 @@ impl<T: Real> Exact<T> {
     }
 }
 
+/// Keys and values of a head in 16 bits, in panels.
+#[derive(Clone, Copy)]
+pub(super) struct KeptHead<'a> {
+    /// `[panels, depth / 2, width, 2]`: the depth is head_dim filled up.
+    pub keys: &'a [Bf16],
+    /// `[panels, value_keys / 2, width, 2]`
+    pub values: &'a [Bf16],
+    /// Keys of a panel of values, filled up.
+    pub value_keys: usize,
+    /// The key that the panels begin with.
+    pub first: usize,
+}
+
+/// Sizes of the panels of a head, for so many keys.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PanelSizes {
+    /// Keys of a panel: the same however many there are, as of those in 32 bits.
+    pub key_width: usize,
+    pub value_width: usize,
+    /// head_dim filled up.
+    pub depth: usize,
+    /// Keys of a panel of values: with room for a block of keys that begins within the last depth, as that of a window may.
+    pub value_keys: usize,
+    /// Numbers of all panels of keys.
+    pub keys: usize,
+    /// Numbers of all panels of values.
+    pub values: usize,
+}
+
+impl PanelSizes {
+    pub fn new(head_dim: usize, count: usize) -> Self {
+        let level = narrow::Level::best();
+        let [key_width, value_width] = [Bf16::width(level, 64), Bf16::width(level, head_dim)];
+        let depth = head_dim.next_multiple_of(Bf16::DEPTH);
+        let value_keys = (count.div_ceil(Bf16::DEPTH) + 1).saturating_mul(Bf16::DEPTH);
+        let padded = count.div_ceil(key_width).saturating_mul(key_width);
+        let values = head_dim.next_multiple_of(value_width).saturating_mul(value_keys);
+        PanelSizes { key_width, value_width, depth, value_keys, keys: padded.saturating_mul(depth), values }
+    }
+}
+
 /// Numbers of 16 bits: keys, values, queries and weights; scores and sums are `f32`.
 pub(super) struct Narrowed {
     level: narrow::Level,
-    /// `[panels, depth / 2, width, 2]`: the depth is head_dim filled up.
+    /// Those of a [`KeptHead`], for keys and values that were not kept.
     keys: Memory<Bf16>,
-    /// `[panels, keys / 2, width, 2]`: keys filled up.
     values: Memory<Bf16>,
-    /// Keys of a panel of values, filled up.
     value_keys: usize,
-    /// The first that is packed.
     first: usize,
     /// `[QUERY_BLOCK, depth]`
     queries: Memory<Bf16>,
@@ -298,26 +349,25 @@ impl Narrowed {
         })
     }
 
-    /// Keys of a panel: the same however many there are, as of those in 32 bits.
     fn key_width(&self) -> usize {
         Bf16::width(self.level, 64)
     }
 
+    fn own(&self) -> KeptHead<'_> {
+        let Narrowed { keys, values, value_keys, first, .. } = self;
+        KeptHead { keys, values, value_keys: *value_keys, first: *first }
+    }
+
     fn pack(&mut self, shape: &Shape, range: Range<usize>, keys: Vectors<f32>, values: Vectors<f32>) -> bool {
         let (dim, count) = (shape.head_dim, range.len());
-        let [key_width, value_width] = [self.key_width(), Bf16::width(self.level, dim)];
-        self.first = range.start;
-        self.depth = dim.next_multiple_of(Bf16::DEPTH);
-        // With room for a block of keys that begins within the last depth, as that of a window may.
-        self.value_keys = (count + Bf16::DEPTH).next_multiple_of(Bf16::DEPTH);
-        let is_fit = self.keys.fit(count.next_multiple_of(key_width) * self.depth)
-            && self.values.fit(dim.next_multiple_of(value_width) * self.value_keys);
-        if !is_fit {
+        let sizes = PanelSizes::new(dim, count);
+        (self.first, self.depth, self.value_keys) = (range.start, sizes.depth, sizes.value_keys);
+        if !self.keys.fit(sizes.keys) || !self.values.fit(sizes.values) {
             return false;
         }
         let [keys, values] = [keys, values].map(|x| (&x.data[range.start * x.step..], (count, x.step)));
-        narrow::pack_columns(keys, (dim, self.depth), key_width, &mut self.keys);
-        narrow::pack_rows(values, (dim, self.value_keys), value_width, &mut self.values);
+        narrow::pack_columns(keys, (dim, self.depth), sizes.key_width, &mut self.keys);
+        narrow::pack_rows(values, (dim, self.value_keys), sizes.value_width, &mut self.values);
         true
     }
 
@@ -336,13 +386,15 @@ impl Narrowed {
     /// # Safety
     ///
     /// As of [`Panels::scores`].
-    unsafe fn scores(&self, start: usize, count: usize, out: Target<f32>) {
-        let (width, depth, start) = (self.key_width(), self.depth, start - self.first);
+    unsafe fn scores(&self, keys: Range<usize>, kept: Option<KeptHead>, out: Target<f32>) {
+        let head = kept.unwrap_or(self.own());
+        let (width, depth, start, count) =
+            (self.key_width(), self.depth, keys.start - head.first, keys.len());
         let run = narrow::Run {
             x: self.queries[..out.count.next_multiple_of(TILE_ROWS) * depth].as_ptr(),
             depth,
             rows: out.count,
-            panel: self.keys[start * depth..][..count.next_multiple_of(width) * depth].as_ptr(),
+            panel: head.keys[start * depth..][..count.next_multiple_of(width) * depth].as_ptr(),
             panel_step: width * depth,
             width,
             out: out.out,
@@ -368,8 +420,16 @@ impl Narrowed {
     /// # Safety
     ///
     /// As of [`Panels::weigh`].
-    unsafe fn weigh(&self, shape: &Shape, start: usize, count: usize, is_first: bool, out: Target<f32>) {
-        let (dim, start) = (shape.head_dim, start - self.first);
+    unsafe fn weigh(
+        &self,
+        shape: &Shape,
+        keys: Range<usize>,
+        kept: Option<KeptHead>,
+        is_first: bool,
+        out: Target<f32>,
+    ) {
+        let head = kept.unwrap_or(self.own());
+        let (dim, start, count) = (shape.head_dim, keys.start - head.first, keys.len());
         let width = Bf16::width(self.level, dim);
         let depth = count.next_multiple_of(Bf16::DEPTH);
         let last = dim.next_multiple_of(width) - width;
@@ -377,8 +437,8 @@ impl Narrowed {
             x: self.weights[..out.count.next_multiple_of(TILE_ROWS) * depth].as_ptr(),
             depth,
             rows: out.count,
-            panel: self.values[start * width..][..last * self.value_keys + width * depth].as_ptr(),
-            panel_step: width * self.value_keys,
+            panel: head.values[start * width..][..last * head.value_keys + width * depth].as_ptr(),
+            panel_step: width * head.value_keys,
             width,
             out: out.out,
             out_step: out.step,

@@ -6,8 +6,9 @@
 //! the sizes alone, not on threads. For one query, as a decoder has it token after token, a block of keys and values is packed when
 //! it is its turn, and none that the query does not see: so they are read from memory once.
 
+use super::kept::Kept;
 pub use super::mask::{Chunks, Mask, Reach};
-use super::panels::{self, KEY_BLOCK, Panels, Vectors};
+use super::panels::{self, KEY_BLOCK, KeptHead, Panels, Vectors};
 use super::rows::Running;
 use crate::ops::gemm::Target;
 use crate::ops::share::share;
@@ -62,7 +63,11 @@ impl<'a, T> Heads<'a, T> {
 pub(super) const QUERY_BLOCK: usize = 64;
 
 /// Memory for attentions, one part a thread. Grows with the largest shape it has seen.
-pub struct Workspace<T>(Vec<Mutex<Scratch<T>>>);
+pub struct Workspace<T> {
+    parts: Vec<Mutex<Scratch<T>>>,
+    /// Whether products are of 16 bits.
+    is_narrow: bool,
+}
 
 /// Memory of one thread.
 struct Scratch<T> {
@@ -93,7 +98,8 @@ impl<T: Real> Workspace<T> {
                 shrink: zeros,
             }))
         };
-        (0..rayon::current_num_threads().max(1)).map(|_| part()).collect::<Option<_>>().map(Workspace)
+        let parts = (0..rayon::current_num_threads().max(1)).map(|_| part()).collect::<Option<_>>()?;
+        Some(Workspace { parts, is_narrow: panels::is_narrow::<T>(precision) })
     }
 }
 
@@ -108,11 +114,57 @@ pub fn attend<T: Real>(
     out: &mut [T],
     workspace: &Workspace<T>,
 ) -> bool {
+    check_inputs(shape, [&q, &k, &v], mask);
+    attend_from(shape, q, Source::Rows(k, v), (mask, scale), out, workspace)
+}
+
+/// [`attend`] to the first keys and values of those that are kept. The workspace multiplies in 16 bits.
+#[must_use]
+pub fn attend_kept<T: Real>(
+    shape: &Shape,
+    (q, kept): (Heads<T>, &Kept),
+    mask: &Mask,
+    scale: Option<f64>,
+    out: &mut [T],
+    workspace: &Workspace<T>,
+) -> bool {
+    let size = kept.size();
+    let is_its =
+        (size.batch, size.key_heads, size.head_dim) == (shape.batch, shape.key_heads, shape.head_dim);
+    assert!(is_its && shape.keys <= size.capacity, "keys and values that are kept");
+    assert!(workspace.is_narrow && mask.texts.is_none(), "products in 16 bits, of texts of one length");
+    // Nobody reads rows of keys and values: those of the queries stand for them.
+    check_inputs(
+        &Shape { keys: 0, ..*shape },
+        [&q, &q, &q],
+        &Mask { keys: None, chunks: mask.chunks, ..*mask },
+    );
+    assert!(
+        mask.keys.is_none_or(|keys| keys.len() == shape.batch * shape.keys),
+        "a mask has an entry for every key"
+    );
+    attend_from(shape, q, Source::Kept(kept), (mask, scale), out, workspace)
+}
+
+/// Where keys and values are.
+#[derive(Clone, Copy)]
+enum Source<'a, T> {
+    Rows(Heads<'a, T>, Heads<'a, T>),
+    Kept(&'a Kept),
+}
+
+fn attend_from<T: Real>(
+    shape: &Shape,
+    q: Heads<T>,
+    source: Source<T>,
+    (mask, scale): (&Mask, Option<f64>),
+    out: &mut [T],
+    workspace: &Workspace<T>,
+) -> bool {
     let Shape { batch, queries, keys, heads, key_heads, head_dim } = *shape;
     let scale = T::of(scale.unwrap_or_else(|| 1.0 / (head_dim as f64).sqrt()));
     let rows = mask.texts.map_or(batch * queries, |texts| texts.last().map_or(0, |last| last.end));
     assert_eq!(out.len(), rows * heads * head_dim, "the shape of an attention");
-    check_inputs(shape, [&q, &k, &v], mask);
     if out.is_empty() {
         return true;
     }
@@ -120,20 +172,31 @@ pub fn attend<T: Real>(
         out.fill(T::ZERO);
         return true;
     }
-    let (target, token) = (Target(out.as_mut_ptr()), q.token);
+    let target = Target(out.as_mut_ptr());
+    let threads = rayon::current_num_threads();
     // One head of one sequence is one piece of work, for which its keys are packed; its queries are divided where there would be too
     // little to do for all threads.
     let blocks = queries.div_ceil(QUERY_BLOCK);
-    let parts = (2 * rayon::current_num_threads()).div_ceil(batch * heads).min(blocks);
+    let parts = (2 * threads).div_ceil(batch * heads).min(blocks);
     let part = blocks.div_ceil(parts) * QUERY_BLOCK;
     let parts = queries.div_ceil(part);
+    // Of one query the heads that share keys are rows of one piece, so that those are read once; fewer where threads would have nothing
+    // to do.
+    let together = match mask.texts {
+        None if queries == 1 => {
+            (heads / key_heads).div_ceil(threads.div_ceil(batch * key_heads)).min(QUERY_BLOCK)
+        }
+        _ => 1,
+    };
+    let shares = (heads / key_heads).div_ceil(together);
     let has_memory = AtomicBool::new(true);
-    share(batch * heads * parts, |indices| {
+    share(batch * key_heads * shares * parts, |indices| {
         for index in indices {
             let (pair, begin) = (index / parts, index % parts * part);
+            let heads_of_text = key_heads * shares;
             // Of texts of several lengths each thread has some heads of all: texts are sorted, and the longest ones are most of the work.
-            let (sequence, head) = match mask.texts {
-                None => (pair / heads, pair % heads),
+            let (sequence, share) = match mask.texts {
+                None => (pair / heads_of_text, pair % heads_of_text),
                 Some(_) => (pair % batch, pair / batch),
             };
             // The text as it is alone.
@@ -148,23 +211,39 @@ pub fn attend<T: Real>(
                 continue;
             }
             let row = mask.texts.map_or(sequence * queries, |texts| texts[sequence].start);
-            let slot = rayon::current_thread_index().unwrap_or(0) % workspace.0.len();
-            let mut scratch = workspace.0[slot].lock().unwrap_or_else(PoisonError::into_inner);
-            let key_head = head / (heads / key_heads);
-            let keys = Vectors { data: k.of(shape, mask, sequence, key_head), step: k.token };
-            let values = Vectors { data: v.of(shape, mask, sequence, key_head), step: v.token };
-            let single = (queries == 1).then_some((keys, values));
-            let mut is_done = single.is_some() || scratch.panels.pack(shape, 0..shape.keys, keys, values);
+            let slot = rayon::current_thread_index().unwrap_or(0) % workspace.parts.len();
+            let mut scratch = workspace.parts[slot].lock().unwrap_or_else(PoisonError::into_inner);
+            let (key_head, first_head) = (share / shares, share % shares * together);
+            let head = key_head * (heads / key_heads) + first_head;
+            let count_together = together.min(heads / key_heads - first_head);
+            let mut is_done = true;
+            let packing = match source {
+                Source::Kept(kept) => Packing::Kept(kept.head(sequence, key_head)),
+                Source::Rows(k, v) => {
+                    let keys = Vectors { data: k.of(shape, mask, sequence, key_head), step: k.token };
+                    let values = Vectors { data: v.of(shape, mask, sequence, key_head), step: v.token };
+                    match queries {
+                        1 => Packing::EachBlock(keys, values),
+                        _ => {
+                            is_done = scratch.panels.pack(shape, 0..shape.keys, keys, values);
+                            Packing::Done
+                        }
+                    }
+                }
+            };
             for first in (begin..queries.min(begin + part)).step_by(QUERY_BLOCK) {
-                let count = QUERY_BLOCK.min(queries - first);
+                let is_one = queries == 1;
+                let count = if is_one { count_together } else { QUERY_BLOCK.min(queries - first) };
+                let [q_step, out_step] =
+                    if is_one { [head_dim, head_dim] } else { [q.token, heads * head_dim] };
                 let at = (row + first) * heads * head_dim + head * head_dim;
-                // SAFETY: `count` rows of this sequence, from this head's first column on: within `out`, whose size was
-                // checked. No other piece of work has these rows and columns.
+                // SAFETY: `count` rows of this sequence, from this head's first column on, or as many heads of its one query: within
+                // `out`, whose size was checked. No other piece of work has these rows and columns.
                 unsafe {
-                    let out = panels::Target { out: target.pointer().add(at), step: heads * head_dim, count };
+                    let out = panels::Target { out: target.pointer().add(at), step: out_step, count };
                     let q = &q.of(shape, mask, sequence, head)[first * q.token..];
-                    let q = Vectors { data: q, step: token };
-                    let piece = Piece { sequence, first, out, single };
+                    let q = Vectors { data: q, step: q_step };
+                    let piece = Piece { sequence, first, is_one, out, packing };
                     is_done = is_done && piece.attend(shape, q, (mask, scale), &mut scratch);
                 }
             }
@@ -214,13 +293,23 @@ pub(super) fn check_inputs<T>(shape: &Shape, [q, k, v]: [&Heads<T>; 3], mask: &M
     }
 }
 
-/// Some queries of one head and where their results go.
+/// Some queries of one head, or one query of some heads that share keys, and where their results go.
 struct Piece<'a, T> {
     sequence: usize,
     first: usize,
+    is_one: bool,
     out: panels::Target<T>,
-    /// Keys and values of a single query: those of others are packed.
-    single: Option<(Vectors<'a, T>, Vectors<'a, T>)>,
+    packing: Packing<'a, T>,
+}
+
+/// How a piece comes to panels of keys and values.
+#[derive(Clone, Copy)]
+enum Packing<'a, T> {
+    /// All are packed.
+    Done,
+    /// Those of a block are packed when it is its turn.
+    EachBlock(Vectors<'a, T>, Vectors<'a, T>),
+    Kept(KeptHead<'a>),
 }
 
 impl<T: Real> Piece<'_, T> {
@@ -243,26 +332,33 @@ impl<T: Real> Piece<'_, T> {
         }
         largest.fill(T::NEG_INFINITY);
         total.fill(T::ZERO);
-        let seen = |query: usize| mask.seen(shape, self.sequence, query);
+        let seen =
+            |row: usize| mask.seen(shape, self.sequence, self.first + if self.is_one { 0 } else { row });
         let masked = mask.keys.map(|mask| &mask[self.sequence * shape.keys..][..shape.keys]);
         let there =
             masked.map_or(shape.keys, |there| there.iter().rposition(|&x| x).map_or(0, |last| last + 1));
         // What the first and the last query see bounds what any does; panels are read whole.
-        let (from, until) = (seen(self.first).start, seen(self.first + rows - 1).end.min(there));
+        let (from, until) = (seen(0).start, seen(rows - 1).end.min(there));
         let width = panels.width(shape.keys);
         let from = from / width * width;
         for start in (from..until).step_by(KEY_BLOCK) {
             let count = KEY_BLOCK.min(until - start);
-            if let Some((keys, values)) = self.single
-                && !panels.pack(shape, start..start + count, keys, values)
-            {
-                return false;
-            }
+            let block = start..start + count;
+            let kept = match self.packing {
+                Packing::Done => None,
+                Packing::Kept(kept) => Some(kept),
+                Packing::EachBlock(keys, values) => {
+                    if !panels.pack(shape, block.clone(), keys, values) {
+                        return false;
+                    }
+                    None
+                }
+            };
             let target = panels::Target { out: scores.as_mut_ptr(), step: KEY_BLOCK, count: rows };
             // SAFETY: the queries were begun with; the scores have `QUERY_BLOCK` rows of `KEY_BLOCK` numbers.
-            unsafe { panels.scores(q, dim, start, count, target) };
+            unsafe { panels.scores(q, dim, block.clone(), kept, target) };
             for row in 0..rows {
-                let seen = seen(self.first + row);
+                let seen = seen(row);
                 let scores = &mut scores[row * KEY_BLOCK..][..count];
                 if let Some(masked) = masked {
                     for (score, &there) in scores.iter_mut().zip(&masked[start..]) {
@@ -285,7 +381,7 @@ impl<T: Real> Piece<'_, T> {
                 }
             }
             // SAFETY: the caller's promise, handed on.
-            unsafe { panels.weigh(scores, shape, start, count, start == from, self.out) };
+            unsafe { panels.weigh(scores, shape, block, kept, start == from, self.out) };
         }
         for (row, &total) in total.iter().enumerate().take(rows) {
             // SAFETY: the caller's promise, for a row of this piece.

@@ -6,6 +6,7 @@
 
 use super::memory::{filled, is_available};
 use super::{Activation, Real, Span};
+use crate::attention::kept::KeptSize;
 use crate::attention::softmax::{Mask, Shape};
 use crate::error::{Error, Result, WORK};
 use crate::graph::{Angles, Gate, LinearForm, Polar, TurnedHeads};
@@ -23,6 +24,8 @@ pub trait Backend: Send + Sync {
     type Scratch<T: Real>: Send + Sync;
     /// What linear attention knows of the tokens so far.
     type State<T: Real>: Send + Sync;
+    /// Keys and values of tokens already seen, as attention multiplies them.
+    type Kept<T: Real>: Send + Sync;
 
     /// Zeros.
     fn zeros<T: Real>(&self, len: usize) -> Result<Self::Buffer<T>>;
@@ -166,6 +169,34 @@ pub trait Backend: Send + Sync {
         out: &mut Self::Buffer<T>,
         scratch: &Self::Scratch<T>,
     ) -> Result<()>;
+
+    /// Room for keys and values as attention without terms multiplies them; `None` where it takes them as they come.
+    fn kept<T: Real>(&self, _size: KeptSize) -> Result<Option<Self::Kept<T>>> {
+        Ok(None)
+    }
+
+    /// Keeps keys and values `[batch, count, key_heads · head_dim]` of the tokens from `first` on.
+    fn append<T: Real>(
+        &self,
+        keys_and_values: [Part<'_, Self::Buffer<T>>; 2],
+        kept: &mut Self::Kept<T>,
+        first: usize,
+        count: usize,
+    ) -> Result<()>;
+
+    /// [`attend`](Self::attend) without terms, to the first keys and values that are kept.
+    fn attend_kept<T: Real>(
+        &self,
+        shape: &Shape,
+        queries_and_kept: (Part<'_, Self::Buffer<T>>, &Self::Kept<T>),
+        mask: &Mask,
+        scale: Option<f64>,
+        out: &mut Self::Buffer<T>,
+        scratch: &Self::Scratch<T>,
+    ) -> Result<()>;
+
+    /// What is kept of some of its texts, in this order; one may come more than once.
+    fn pick_kept<T: Real>(&self, kept: &Self::Kept<T>, texts: &[usize]) -> Result<Self::Kept<T>>;
 
     /// [`attend`](Self::attend) where queries and keys that are `from` places apart or more meet as others, `far`, and those that are
     /// nearer as they are: one softmax over both. Of the terms it has a scale and a cap.

@@ -5,6 +5,7 @@ use super::embedding;
 use super::memory::filled;
 use super::reduce::PARALLEL;
 use super::{Activation, Memory, Precision, Real, Span, Weight, Words, pool};
+use crate::attention::kept::{Kept, KeptSize};
 use crate::attention::linear::Carried;
 use crate::attention::softmax::{self, Heads, Mask, Shape};
 use crate::attention::{self, Attention, Bias, Path, merge};
@@ -91,6 +92,7 @@ impl<D: OnCpu> Backend for D {
     type Words<T: Real> = Words<T>;
     type Scratch<T: Real> = Scratch<T>;
     type State<T: Real> = Carried<T>;
+    type Kept<T: Real> = Kept;
 
     fn zeros<T: Real>(&self, len: usize) -> Result<Memory<T>> {
         Memory::zeros(len).ok_or(MEMORY)
@@ -287,6 +289,43 @@ impl<D: OnCpu> Backend for D {
         let is_done = T::attend_with_terms(&attention, out, &mut lse, &mut workspace);
         *kept = Some(workspace);
         is_done.then_some(()).ok_or(MEMORY)
+    }
+
+    fn kept<T: Real>(&self, size: KeptSize) -> Result<Option<Kept>> {
+        Kept::is_for::<T>(self.precision()).then(|| Kept::new(size).ok_or(MEMORY)).transpose()
+    }
+
+    fn append<T: Real>(
+        &self,
+        keys_and_values: [Part<'_, Memory<T>>; 2],
+        kept: &mut Kept,
+        first: usize,
+        count: usize,
+    ) -> Result<()> {
+        kept.append(keys_and_values.map(heads), first, count);
+        Ok(())
+    }
+
+    fn attend_kept<T: Real>(
+        &self,
+        shape: &Shape,
+        (q, kept): (Part<'_, Memory<T>>, &Kept),
+        mask: &Mask,
+        scale: Option<f64>,
+        out: &mut Memory<T>,
+        scratch: &Scratch<T>,
+    ) -> Result<()> {
+        let KeptSize { batch, capacity, key_heads, head_dim } = kept.size();
+        let is_its = (batch, key_heads, head_dim) == (shape.batch, shape.key_heads, shape.head_dim);
+        if !is_its || shape.keys > capacity || !Kept::is_for::<T>(self.precision()) {
+            let expected = "those that this model kept, in its precision";
+            return Err(Error::input("the keys and values", "of another model", expected));
+        }
+        T::attend_kept(shape, (heads(q), kept), mask, scale, out, &scratch.plain).then_some(()).ok_or(MEMORY)
+    }
+
+    fn pick_kept<T: Real>(&self, kept: &Kept, texts: &[usize]) -> Result<Kept> {
+        kept.pick(texts).ok_or(MEMORY)
     }
 
     fn attend_far<T: Real>(

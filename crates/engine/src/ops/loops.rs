@@ -5,6 +5,7 @@
 
 use super::backend::{HeadRows, LinearWork};
 use super::{Activation, Matrix, Real, activation, norm, prenorm};
+use crate::attention::kept::Kept;
 use crate::attention::linear::{Carried, infer};
 use crate::attention::softmax::{self, Heads, Mask, Shape};
 use crate::attention::{self, Attention};
@@ -60,6 +61,15 @@ loops! {
         out: &mut [Self],
         workspace: &softmax::Workspace<Self>,
     ) -> bool = softmax::attend;
+    /// The same to keys and values that are kept.
+    fn attend_kept(
+        shape: &Shape,
+        queries_and_kept: (Heads<'_, Self>, &Kept),
+        mask: &Mask,
+        scale: Option<f64>,
+        out: &mut [Self],
+        workspace: &softmax::Workspace<Self>,
+    ) -> bool = softmax::attend_kept;
     /// Softmax attention with position terms; whether there was memory for it.
     fn attend_with_terms(
         attention: &Attention<Self>,

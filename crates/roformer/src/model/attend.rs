@@ -150,7 +150,7 @@ impl<T: Real, B: Backend> Layer<T, B> {
         let both = query + key;
         let apart = |offset: usize| Part { buffer: &*distant, offset, token: both, sequence: length * both };
         let mut far_keys = apart(query);
-        let (mut cross, mut summed) = (None, None);
+        let (mut cross, mut summed, mut kept) = (None, None, None);
         let [w, z] = &*maps;
         let mut path = own.path.as_ref().map(|_| {
             [(w, key), (z, key_heads)].map(|(buffer, width)| Part {
@@ -162,12 +162,17 @@ impl<T: Real, B: Backend> Layer<T, B> {
         });
         if let Some((cache, capacity)) = cache {
             // All layers of a cache keep as many numbers of a token, and this one may have fewer.
-            let kept = blueprint.kept_width();
-            let (at, size) = ((past * kept, kept, capacity * kept), [batch, length, key]);
-            device.copy(keys, &mut cache.keys, at, size)?;
-            device.copy(values, &mut cache.values, at, size)?;
-            let whole = |buffer| Part { buffer, offset: 0, token: kept, sequence: capacity * kept };
-            (keys, values) = (whole(&cache.keys), whole(&cache.values));
+            let width = blueprint.kept_width();
+            let (at, size) = ((past * width, width, capacity * width), [batch, length, key]);
+            let whole = |buffer| Part { buffer, offset: 0, token: width, sequence: capacity * width };
+            if let Some(own) = &mut cache.kept {
+                device.append([keys, values], own, past, length)?;
+                kept = Some(&*own);
+            } else {
+                device.copy(keys, &mut cache.keys, at, size)?;
+                device.copy(values, &mut cache.values, at, size)?;
+                (keys, values) = (whole(&cache.keys), whole(&cache.values));
+            }
             if let (Some(_), Some(kept)) = (far, &mut cache.far) {
                 device.copy(far_keys, kept, at, size)?;
                 far_keys = whole(kept);
@@ -207,9 +212,15 @@ impl<T: Real, B: Backend> Layer<T, B> {
         let mask = Mask { window: blueprint.window_of(index), chunks, texts: pass.texts, ..pass.mask };
         let qkv = [fused(0), keys, values];
         let out = if is_polar { &mut *paired_context } else { &mut *context };
-        match far {
-            None => device.attend(&shape, qkv, &mask, &terms, out, attention),
-            Some((far, _)) => {
+        match (far, kept) {
+            (_, Some(_)) if far.is_some() || !terms.is_empty() => {
+                return Err(Error::input("the cache", "of another model", "one that this model made"));
+            }
+            (_, Some(kept)) => {
+                device.attend_kept(&shape, (fused(0), kept), &mask, terms.scale, out, attention)
+            }
+            (None, None) => device.attend(&shape, qkv, &mask, &terms, out, attention),
+            (Some((far, _)), None) => {
                 let far_qk = [apart(0), far_keys];
                 device.attend_far(&shape, qkv, far_qk, far.window, &mask, &terms, out, attention)
             }

@@ -1,6 +1,7 @@
 //! Keys and values of tokens already seen, so that decoding computes each token once.
 
 use super::call::{Encoded, Input};
+use crate::attention::kept::KeptSize;
 use crate::blueprint::{Blueprint, Mixing};
 use crate::error::{Error, Result};
 use crate::ops::memory::filled;
@@ -40,10 +41,12 @@ struct Token {
     is_real: bool,
 }
 
-/// Keys and values of one layer, `[batch, capacity, width]`; none with linear attention.
+/// Keys and values of one layer, `[batch, capacity, width]`; none with linear attention, nor where they are `kept`.
 pub(super) struct LayerCache<T: Real, B: Backend> {
     pub keys: B::Buffer<T>,
     pub values: B::Buffer<T>,
+    /// Keys and values as attention multiplies them, on a device that keeps them so.
+    pub kept: Option<B::Kept<T>>,
     /// Keys as they stand for queries that are far away, where those are others.
     pub far: Option<B::Buffer<T>>,
     /// Sums of gates over tokens, `[batch, capacity, 2 · heads]`: those and what rounding left of them. Where there are gates.
@@ -59,7 +62,14 @@ pub(super) struct LayerCache<T: Real, B: Backend> {
 }
 
 impl<T: Real, B: Backend> Cache<T, B> {
-    pub(super) fn new(device: &B, blueprint: &Blueprint, batch: usize, capacity: usize) -> Result<Self> {
+    /// Of a model whose attention has no terms where `is_plain`.
+    pub(super) fn new(
+        device: &B,
+        blueprint: &Blueprint,
+        batch: usize,
+        capacity: usize,
+        is_plain: bool,
+    ) -> Result<Self> {
         let none = || Error::memory("the cache");
         let (layers, width) = (blueprint.layers, blueprint.kept_width());
         let sums = if blueprint.encoding.has_gates() { 2 * blueprint.heads } else { 0 };
@@ -76,18 +86,23 @@ impl<T: Real, B: Backend> Cache<T, B> {
             batch.checked_mul(capacity).and_then(|tokens| tokens.checked_mul(width)).ok_or_else(none)?;
         let len = if form.is_some() { 0 } else { len };
         let has_far = blueprint.encoding.far().is_some();
-        let kept = if has_far { 3 } else { 2 };
+        let held = if has_far { 3 } else { 2 };
         let others = (sums + maps[0] + maps[1]) as u128;
-        let all = layers as u128 * (kept * len as u128 + (batch * capacity) as u128 * others);
+        // Twice what those need that are kept in fewer bits.
+        let all = layers as u128 * (held * len as u128 + (batch * capacity) as u128 * others);
         if !device.has_room::<T>(all) {
             return Err(none());
         }
+        let size = KeptSize { batch, capacity, key_heads: blueprint.key_heads, head_dim: blueprint.head_dim };
+        let is_plain = is_plain && form.is_none();
         let tokens = filled(batch * capacity, Token::default()).ok_or_else(none)?;
         let numbers = |len: usize| device.zeros(len).map_err(Error::for_want_of("the cache"));
-        let memory = || numbers(len);
         let layer = |_| {
-            let size = [batch, blueprint.heads, blueprint.head_dim];
-            let state = form.map(|form| device.state(form, size));
+            let kept =
+                if is_plain { device.kept(size).map_err(Error::for_want_of("the cache"))? } else { None };
+            let len = if kept.is_some() { 0 } else { len };
+            let memory = || numbers(len);
+            let state = form.map(|form| device.state(form, [batch, blueprint.heads, blueprint.head_dim]));
             let sums = (sums > 0).then(|| numbers(batch * capacity * sums)).transpose()?;
             let angles = (angles > 0).then(|| numbers(batch * angles)).transpose()?;
             let maps = match maps {
@@ -97,6 +112,7 @@ impl<T: Real, B: Backend> Cache<T, B> {
             Ok(LayerCache {
                 keys: memory()?,
                 values: memory()?,
+                kept,
                 far: has_far.then(memory).transpose()?,
                 sums,
                 angles,
@@ -130,7 +146,8 @@ impl<T: Real, B: Backend> Cache<T, B> {
             let value = format!("of {} texts", self.batch);
             return Err(Error::input("the cache", value, "that of one text, without cross-attention"));
         }
-        let mut cache = Cache::new(device, blueprint, batch, self.capacity)?;
+        let is_kept = self.layers.iter().any(|layer| layer.kept.is_some());
+        let mut cache = Cache::new(device, blueprint, batch, self.capacity, is_kept)?;
         let texts = vec![0; batch];
         for (own, new) in self.layers.iter().zip(&mut cache.layers) {
             self.pick(device, own, &texts, new)?;
@@ -150,7 +167,8 @@ impl<T: Real, B: Backend> Cache<T, B> {
         // Layer by layer: the memory of a layer is there twice, that of the cache is not.
         let mut layers = std::mem::take(&mut self.layers);
         let outcome = layers.iter_mut().try_for_each(|layer| {
-            let len = if layer.state.is_some() { 0 } else { texts.len() * each };
+            let is_empty = layer.state.is_some() || layer.kept.is_some();
+            let len = if is_empty { 0 } else { texts.len() * each };
             let memory = || device.zeros(len).map_err(Error::for_want_of("the cache"));
             let summed = texts.len() * self.capacity * self.sums;
             let sums = layer.sums.as_ref().map(|_| device.zeros(summed)).transpose();
@@ -167,9 +185,10 @@ impl<T: Real, B: Backend> Cache<T, B> {
             };
             let (keys, values) = (memory()?, memory()?);
             let far = layer.far.as_ref().map(|_| memory()).transpose()?;
-            let mut kept = LayerCache { keys, values, far, sums, angles, maps, cross: None, state: None };
-            self.pick(device, layer, texts, &mut kept)?;
-            *layer = kept;
+            let mut picked =
+                LayerCache { keys, values, kept: None, far, sums, angles, maps, cross: None, state: None };
+            self.pick(device, layer, texts, &mut picked)?;
+            *layer = picked;
             Ok(())
         });
         self.layers = layers;
@@ -196,6 +215,10 @@ impl<T: Real, B: Backend> Cache<T, B> {
         }
         if let Some(state) = &from.state {
             to.state = Some(device.pick_state(state, texts)?);
+            return Ok(());
+        }
+        if let Some(kept) = &from.kept {
+            to.kept = Some(device.pick_kept(kept, texts).map_err(Error::for_want_of("the cache"))?);
             return Ok(());
         }
         let (width, each) = (self.width, self.capacity * self.width);

@@ -187,7 +187,8 @@ impl<T: Real, B: Backend> Model<T, B> {
                 "one whose is_decoder is true, or RoFormer-Sim: only those can use a cache",
             ));
         }
-        Cache::new(&self.device, &self.blueprint, batch, capacity)
+        let tables = self.parts.positions.tables(&self.device, &self.blueprint, 1)?;
+        Cache::new(&self.device, &self.blueprint, batch, capacity, is_plain(&self.blueprint, &tables))
     }
 
     /// The cache of one text as the start of `batch` texts.
@@ -223,6 +224,14 @@ impl<T: Real, B: Backend> Model<T, B> {
         let Model { device, blueprint, parts, buffers, .. } = self;
         device.within(|| Stack { device, blueprint, parts, buffers }.call(input, call))
     }
+}
+
+/// Whether attention has no terms: all that the encoding does is to add codes of places and to turn queries, keys and values.
+fn is_plain<T: Real, B: Backend>(blueprint: &Blueprint, tables: &Tables<T, B>) -> bool {
+    blueprint.mixing == Mixing::Softmax
+        && blueprint.score_cap.is_none()
+        && !blueprint.has_segment_scores
+        && tables.are_codes_and_turns()
 }
 
 /// Layers with what stands before and behind them, as they run: a model's own, or those of its encoder.
@@ -381,19 +390,17 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
     fn packs_texts(&self, tables: &Tables<T, B>, scores: Scores) -> bool {
         let Stack { device, blueprint, parts, .. } = *self;
         let is_cut = (0..blueprint.layers).any(|layer| blueprint.chunk_of(layer).is_some());
-        let has_more = is_cut || blueprint.nope.is_some() || blueprint.has_segment_scores;
+        let has_more = is_cut || blueprint.nope.is_some();
         // These read what stands behind a text.
         let reads_padding = match blueprint.head {
             HeadKind::MultipleChoice => true,
             head => head.is_language_model() && scores == Scores::All,
         };
         device.packs_texts()
-            && blueprint.mixing == Mixing::Softmax
-            && blueprint.score_cap.is_none()
+            && is_plain(blueprint, tables)
             && parts.convolve.is_none()
             && !has_more
             && !reads_padding
-            && tables.are_codes_and_turns()
     }
 
     /// The rows of texts with their padding, `[batch · length, width]`, which is zeros.
@@ -414,7 +421,9 @@ impl<T: Real, B: Backend> Stack<'_, T, B> {
 
     /// Reads the tokens of a cache again, as the beginning of a text of `whole` tokens.
     fn read_again(&self, cache: &mut Cache<T, B>, encoded: Option<Encoded<T>>, whole: usize) -> Result<()> {
-        let mut fresh = Cache::new(self.device, self.blueprint, cache.batch, cache.capacity)?;
+        let tables = self.parts.positions.tables(self.device, self.blueprint, 1)?;
+        let is_plain = is_plain(self.blueprint, &tables);
+        let mut fresh = Cache::new(self.device, self.blueprint, cache.batch, cache.capacity, is_plain)?;
         let ((ids, kinds), mask) = (cache.ids_and_kinds(), cache.mask_of(cache.length));
         let input = Input { ids: &ids, batch: cache.batch, token_types: Some(&kinds), mask: Some(&mask) };
         let scores = Scores::At(&[]);

@@ -14,6 +14,7 @@ use half::bf16;
 use rope::cuda::ViewMut;
 use rope::{Positions, Table, Turn};
 use std::any::Any;
+use std::convert::Infallible;
 use std::marker::PhantomData;
 
 /// Bytes of a wide access.
@@ -265,6 +266,8 @@ impl Backend for Cuda {
     type Words<T: Real> = Buffer<T>;
     type Scratch<T: Real> = ();
     type State<T: Real> = Carried<T>;
+    /// Never made: attention reads keys and values where they stand.
+    type Kept<T: Real> = Infallible;
 
     fn zeros<T: Real>(&self, len: usize) -> Result<Buffer<T>> {
         self.buffer(len)
@@ -441,6 +444,32 @@ impl Backend for Cuda {
         size: [usize; 3],
     ) -> Result<()> {
         self.add_code_rows(x, rows, first, size)
+    }
+
+    fn append<T: Real>(
+        &self,
+        _: [Part<'_, Buffer<T>>; 2],
+        kept: &mut Infallible,
+        _: usize,
+        _: usize,
+    ) -> Result<()> {
+        match *kept {}
+    }
+
+    fn attend_kept<T: Real>(
+        &self,
+        _: &Shape,
+        (_, kept): (Part<'_, Buffer<T>>, &Infallible),
+        _: &Mask,
+        _: Option<f64>,
+        _: &mut Buffer<T>,
+        _: &(),
+    ) -> Result<()> {
+        match *kept {}
+    }
+
+    fn pick_kept<T: Real>(&self, kept: &Infallible, _: &[usize]) -> Result<Infallible> {
+        match *kept {}
     }
 
     fn attend<T: Real>(

@@ -32,7 +32,7 @@ mod avx512;
 pub(crate) use bf16::{Bf16, round};
 pub use int8::quantise;
 pub use level::Level;
-pub(crate) use pack::{pack_columns, pack_rows};
+pub(crate) use pack::{pack_columns, pack_rows, set_column, set_row};
 
 use super::activation::Activation;
 use super::gemm::{Start, Target};
@@ -180,7 +180,8 @@ impl<N: Narrow> NarrowMatrix<N> {
 
     fn zeros_at(level: Level, outputs: usize, inputs: usize) -> Option<Self> {
         let width = N::width(level, outputs);
-        let depth = inputs.checked_next_multiple_of(N::DEPTH)?;
+        // Never none: of no inputs the sum is that of zeros.
+        let depth = inputs.max(1).checked_next_multiple_of(N::DEPTH)?;
         let padded = outputs.checked_next_multiple_of(width)?;
         let panels = Memory::kept(padded.checked_mul(depth)?)?;
         let (scales, bias) = (Memory::kept(padded)?, Memory::kept(padded)?);

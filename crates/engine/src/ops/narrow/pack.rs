@@ -1,4 +1,4 @@
-//! Vectors into panels of 16 bits, for attention: keys as columns, values as rows.
+//! Vectors into panels of 16 bits, for attention: keys as columns, values as rows; all of a head, or one.
 
 use super::bf16::{Bf16, GROUP, round_loop};
 use crate::ops::dispatch::vectorised;
@@ -80,5 +80,21 @@ fn rows((data, (count, step)): Vectors<'_>, (dim, depth): (usize, usize), width:
                 _ => to.fill([Bf16::default(); GROUP]),
             }
         }
+    }
+}
+
+/// Writes a vector as a column of a panel `[depth / 2, width, 2]`; what is behind its end stays.
+pub(crate) fn set_column(vector: &[f32], column: usize, width: usize, panel: &mut [Bf16]) {
+    let pairs = panel.as_chunks_mut::<GROUP>().0.iter_mut().skip(column).step_by(width);
+    for (pair, two) in pairs.zip(vector.chunks(GROUP)) {
+        pair.iter_mut().zip(two).for_each(|(to, &x)| *to = Bf16::of(x));
+    }
+}
+
+/// Writes a vector as a row of panels `[vector / width, depth / 2, width, 2]`.
+pub(crate) fn set_row(vector: &[f32], row: usize, (depth, width): (usize, usize), panels: &mut [Bf16]) {
+    for (part, panel) in vector.chunks(width).zip(panels.chunks_exact_mut(depth * width)) {
+        let pairs = &mut panel.as_chunks_mut::<GROUP>().0[row / GROUP * width..][..width];
+        pairs.iter_mut().zip(part).for_each(|(pair, &x)| pair[row % GROUP] = Bf16::of(x));
     }
 }
