@@ -36,6 +36,7 @@ pub(super) unsafe fn run_bf16(run: &Run<Bf16>) {
 /// The run's invariants hold, its width is 48 or 64, and the CPU has AVX-512 F and VNNI.
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vnni")]
 pub(super) unsafe fn run_int8(run: &Run<i8>) {
+    assert!(run.depth >= 4, "inputs of a product");
     // SAFETY: the caller's promise; each tile's rows are among those of the run.
     unsafe {
         match run.width {
@@ -157,7 +158,9 @@ unsafe fn tile_int8<const ROWS: usize, const VECTORS: usize>(
         let mut sums = [[_mm512_setzero_si512(); VECTORS]; ROWS];
         let (mut panel, mut x) = (run.panel, run.x.add(row * run.depth));
         let mut fetch = Fetch::new(run, turn);
-        for _ in 0..run.depth / 4 {
+        // Left at its end: for a loop that may not run at all the compiler clears the sums in memory too.
+        let mut groups = run.depth / 4;
+        loop {
             fetch.step(VECTORS);
             let mut weights = [_mm512_setzero_si512(); VECTORS];
             for (index, weight) in weights.iter_mut().enumerate() {
@@ -172,11 +175,18 @@ unsafe fn tile_int8<const ROWS: usize, const VECTORS: usize>(
             }
             panel = panel.add(VECTORS * 64);
             x = x.wrapping_add(4);
+            groups -= 1;
+            if groups == 0 {
+                break;
+            }
         }
         for (index, sums) in sums.iter().enumerate() {
-            let too_much = OFFSET * (*run.scales.0.add(row + index)).sum;
-            let sums = sums.map(|sum| _mm512_sub_epi32(sum, _mm512_set1_epi32(too_much)));
-            finish_int8(run, row + index, &sums);
+            let too_much = _mm512_set1_epi32(OFFSET * (*run.scales.0.add(row + index)).sum);
+            let mut wanted = *sums;
+            for sum in &mut wanted {
+                *sum = _mm512_sub_epi32(*sum, too_much);
+            }
+            finish_int8(run, row + index, &wanted);
         }
     }
 }
