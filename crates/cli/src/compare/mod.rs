@@ -1,18 +1,21 @@
 //! `roformer compare`: which position encoding?
 
+mod plan;
 mod show;
 
 use crate::device::DeviceOptions;
 use crate::error::Failure;
 use crate::language::LanguageOption;
-use crate::long::stopper;
+use crate::long::{say, stopper};
 use clap::{Args, ValueEnum};
 use lab::results::Results;
-use lab::{self, Plan, Preset, Progress, Request, Shard, Shards, Sizes, Store, encodings, report};
+use lab::{
+    self, Named, PUBLISHED, Plan, Preset, Progress, Request, Shard, Shards, Sizes, Store, encodings, report,
+};
 use roformer::blueprint::Features;
 use roformer::encoding::Given;
 use roformer::language::Language;
-use roformer::train::{self, Data, Goal, Layout};
+use roformer::train::{self, Choice, Data, Goal, Layout};
 use roformer::{Device, Error};
 use show::Show;
 use std::fmt::Display;
@@ -64,9 +67,15 @@ pub struct Arguments {
     /// Where seeds are added, stop at the work of so many of each [default: 8]
     #[arg(long, value_name = "N", conflicts_with_all = ["seeds", "shard", "merge"])]
     budget: Option<usize>,
-    /// How much to compare: quick takes minutes, full takes hours
+    /// How much to compare: quick takes minutes, full takes hours, paper takes a GPU and a text (--data)
     #[arg(long, value_enum, default_value_t = PresetName::Quick)]
     preset: PresetName,
+    /// A published comparison with its own settings, laid out for a GPU; --size, --steps, --batch, --train-length and --seeds reduce it
+    #[arg(long, value_name = "NAME", conflicts_with = "preset", value_parser = plan_name)]
+    plan: Option<&'static Named>,
+    /// Say what would be compared and how much work it is, and end
+    #[arg(long, conflicts_with_all = ["replay", "merge"])]
+    dry_run: bool,
     /// The longest length that is trained on, for every task [default: by task]
     #[arg(long, value_name = "N")]
     train_length: Option<usize>,
@@ -76,8 +85,11 @@ pub struct Arguments {
     /// Steps of training, for every task [default: by task]
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
-    /// How large the models are: LAYERSxWIDTH such as 3x128, with heads of 32, or auto, for each task the smallest in which rotary
-    /// learns it in a pilot [default: 2x64; auto with --preset full]
+    /// Texts of a step [default: 32, or the plan's]
+    #[arg(long, value_name = "N")]
+    batch: Option<usize>,
+    /// How large the models are: LAYERSxWIDTH such as 3x128, with heads of 32, LAYERSxWIDTHxHEADS such as 12x768x12, or auto, for
+    /// each task the smallest in which rotary learns it in a pilot [default: 2x64; auto with --preset full]
     #[arg(long, value_name = "SIZE")]
     size: Option<Sizes>,
     /// The attention; encodings that linear attention cannot carry are left out, with the reason
@@ -92,6 +104,9 @@ pub struct Arguments {
     /// A UTF-8 text for the task language [default: a generated one]
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
+    /// What cuts that text into tokens: a folder with a tokenizer, a tokenizer.json or a vocab.txt [default: characters]
+    #[arg(long, value_name = "DIR", requires = "data")]
+    tokenizer: Option<PathBuf>,
     /// The folder for the report and its numbers
     #[arg(long, value_name = "DIR", default_value = "comparison")]
     out: PathBuf,
@@ -100,7 +115,7 @@ pub struct Arguments {
     overwrite: bool,
     /// Draw the report of a finished comparison again, without training
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "tasks", "encodings", "add", "seeds", "budget", "train_length", "test_lengths", "steps", "size", "sweep", "data", "out", "overwrite", "threads", "device",
+        "tasks", "encodings", "add", "seeds", "budget", "train_length", "test_lengths", "steps", "batch", "size", "sweep", "data", "tokenizer", "plan", "out", "overwrite", "threads", "device",
         "dtype"
     ])]
     replay: Option<PathBuf>,
@@ -132,6 +147,15 @@ enum PresetName {
     Quick,
     /// Every task and every encoding, with more steps: hours.
     Full,
+    /// Models of 50 million parameters that read two thousand million tokens of a text: a day or more of a GPU.
+    Paper,
+}
+
+/// A published plan by its name.
+fn plan_name(name: &str) -> Result<&'static Named, String> {
+    let names: Vec<&str> = PUBLISHED.iter().map(|named| named.name).collect();
+    let found = PUBLISHED.into_iter().find(|named| named.name == name);
+    found.ok_or_else(|| format!("expected one of {}", names.join(", ")))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -155,6 +179,9 @@ fn flagged(error: Error) -> Failure {
         Error::Input { name: lab::OTHER_FOLDER, value, .. } => {
             let expected = "another folder, or --overwrite to replace what is there";
             Failure::Input(format!("--out is {value}; expected {expected}"))
+        }
+        Error::Input { name: lab::TEXT, value, expected } => {
+            Failure::Input(format!("--data is {value}; expected {expected}"))
         }
         Error::Input { name: "features", value, expected } => {
             Failure::Input(format!("--features is {value}; expected {expected}"))
@@ -185,6 +212,11 @@ pub fn run(arguments: Arguments) -> Result<u8, Failure> {
         show::table(language, &results, folder)?;
         return Ok(0);
     }
+    if arguments.dry_run {
+        let plan = arguments.plan()?;
+        plan::plan(language, &plan, &plan.work_of_all()?)?;
+        return Ok(0);
+    }
     let out = arguments.out.clone();
     let grid = Grid::new(arguments)?;
     if let Part::Merged(shards) = &grid.part {
@@ -196,6 +228,11 @@ pub fn run(arguments: Arguments) -> Result<u8, Failure> {
     }
     let is_stopped = stopper()?;
     let shard = grid.shard();
+    if grid.plan.preset.named().is_some() {
+        for (name, text) in plan::work_lines(language, &grid.plan, &grid.plan.work_of_all()?) {
+            say(&format!("{name}: {text}"));
+        }
+    }
     let seconds = lab::estimate(&grid.plan, shard, grid.threads)?;
     let show = Show::new(language, &grid.plan, shard, seconds, grid.threads);
     let end = grid.compare(&|progress| {
@@ -246,31 +283,38 @@ pub enum Made {
     Whole(Box<Results>),
 }
 
-impl Grid {
-    /// What is asked for, checked, with its folder.
-    pub fn new(arguments: Arguments) -> Result<Grid, Failure> {
-        let language = arguments.language.language();
+impl Arguments {
+    /// What is asked for, checked.
+    fn plan(&self) -> Result<Plan, Failure> {
+        let arguments = self;
         let read = |path: &PathBuf| {
-            let request = train::Request { files: vec![path.clone()], ..train::Request::default() };
+            let tokenizer = arguments.tokenizer.clone().map(Choice::Given);
+            let request =
+                train::Request { files: vec![path.clone()], tokenizer, ..train::Request::default() };
             Data::read(&request, Goal::Causal, Layout::Packed, None, |_| {})
         };
         let text = arguments.data.as_ref().map(read).transpose()?;
         let added = arguments.add.iter().map(|path| added(path)).collect::<Result<_, Failure>>()?;
         let is_in_parts = arguments.shard.is_some() || !arguments.merge.is_empty();
+        let preset = match (arguments.plan, arguments.preset) {
+            (Some(named), _) => Preset::Named(named),
+            (None, PresetName::Quick) => Preset::Quick,
+            (None, PresetName::Full) => Preset::Full,
+            (None, PresetName::Paper) => Preset::Named(&lab::PAPER),
+        };
+        // Which seeds are added depends on all runs, and a part has its own alone; a plan with a name says how many.
+        let seeds_of_parts = (is_in_parts && preset.named().is_none()).then_some(SEEDS);
         let request = Request {
-            preset: match arguments.preset {
-                PresetName::Quick => Preset::Quick,
-                PresetName::Full => Preset::Full,
-            },
+            preset,
             encodings: arguments.encodings.iter().flat_map(|list| encodings::split(list)).collect(),
             added,
-            tasks: arguments.tasks,
-            // Which seeds are added depends on all runs, and a part has its own alone.
-            seeds: arguments.seeds.or(is_in_parts.then_some(SEEDS)),
+            tasks: arguments.tasks.clone(),
+            seeds: arguments.seeds.or(seeds_of_parts),
             budget: arguments.budget,
             train_length: arguments.train_length,
-            test_lengths: arguments.test_lengths,
+            test_lengths: arguments.test_lengths.clone(),
             steps: arguments.steps,
+            batch: arguments.batch,
             sizes: arguments.size,
             is_linear: arguments.attention == Attention::Linear,
             features: match arguments.features {
@@ -288,6 +332,15 @@ impl Grid {
                 "--data is for the task language, which is not among the tasks".into(),
             ));
         }
+        Ok(plan)
+    }
+}
+
+impl Grid {
+    /// What is asked for, checked, with its folder.
+    pub fn new(arguments: Arguments) -> Result<Grid, Failure> {
+        let language = arguments.language.language();
+        let plan = arguments.plan()?;
         let cores = || match plan.device {
             Device::Cpu(_) => std::thread::available_parallelism().map_or(1, usize::from),
             #[cfg(feature = "cuda")]

@@ -8,7 +8,7 @@ mod swap;
 pub use attention::by_distance;
 pub use context::by_context;
 pub use learned::learned;
-pub use swap::{Swapped, swaps};
+pub use swap::{RULES, Swapped, swapped, swaps};
 
 use super::results::Accuracy;
 use super::run::{HOPELESS, Settings, Trained, join, name_key};

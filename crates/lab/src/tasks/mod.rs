@@ -147,10 +147,10 @@ pub const NAMES: [&str; 12] = [
 /// A task by its name; a text for the language model, if there is one.
 pub fn find(name: &str, text: Option<&Data>) -> Result<Box<dyn Task>> {
     Ok(match name {
-        "copy" => Box::new(Copy),
-        "repeat" => Box::new(Repeat),
-        "reverse" => Box::new(Reverse),
-        "sort" => Box::new(Sort),
+        "copy" => Box::new(Copy::USUAL),
+        "repeat" => Box::new(Repeat::USUAL),
+        "reverse" => Box::new(Reverse::USUAL),
+        "sort" => Box::new(Sort::USUAL),
         "majority" => Box::new(Majority),
         "mqar" => Box::new(Mqar),
         "index" => Box::new(Index),
@@ -163,6 +163,17 @@ pub fn find(name: &str, text: Option<&Data>) -> Result<Box<dyn Task>> {
             let name = roformer::weights::brief(name);
             return Err(Error::input("a task", format!("`{name}`"), format!("one of {}", NAMES.join(", "))));
         }
+    })
+}
+
+/// A task with so many symbols in place of its own, drawn with repetition.
+pub fn of_symbols(name: &str, symbols: usize) -> Result<Box<dyn Task>> {
+    Ok(match name {
+        "copy" => Box::new(Copy { symbols, is_different: false }),
+        "repeat" => Box::new(Repeat { symbols }),
+        "reverse" => Box::new(Reverse(Copy { symbols, is_different: false })),
+        "sort" => Box::new(Sort { symbols }),
+        _ => return Err(Error::input("a task of other symbols", name, "copy, repeat, reverse or sort")),
     })
 }
 
