@@ -154,7 +154,7 @@ impl Network {
 
     /// Positions that tokens can stand at.
     fn positions(&self, sizes: &Sizes) -> usize {
-        self.blueprint.encoding.range().unwrap_or(sizes.longest)
+        self.blueprint.encoding.range().map_or(sizes.longest, |range| range.max(sizes.longest))
     }
 }
 
