@@ -159,6 +159,7 @@ impl<'a> Page<'a> {
         self.header = format!("<header>\n{}</header>\n", std::mem::take(&mut self.body));
         if results.tasks.iter().any(|task| !task.runs.is_empty()) {
             self.heading("glance", language.of("At a glance", "总览"), "");
+            self.say(tables::filter(language));
             let table = tables::glance(language, results);
             self.say(format!("<div class=\"glance\">{table}</div>"));
             let baseline = escape(digest::baseline(language, results));
