@@ -12,6 +12,7 @@ use super::seeds::{self, Open, Seeds};
 use super::shard::{Shard, Shards};
 use super::store::{Finished, Store};
 use super::tasks::Task;
+use super::training::Training;
 use roformer::{Device, Error, Result};
 use std::time::{Duration, Instant};
 
@@ -230,7 +231,10 @@ fn choose<'a>(grid: &Grid<'a>, begun: Vec<Cell<'a>>) -> Result<Option<(Vec<Cell<
 #[cfg(feature = "cuda")]
 const SHARED: f64 = 6.0;
 
-/// How long the first steps are timed, at most.
+/// The floating-point operations of a step that is timed, at most.
+const TIMED_WORK: f64 = 2e10;
+
+/// How long the first steps are timed, about, at most.
 const TIMED: Duration = Duration::from_secs(3);
 
 /// About how many seconds a comparison takes from its beginning, or a shard of it: the first steps of the first run are timed,
@@ -241,8 +245,15 @@ pub fn estimate(plan: &Plan, shard: Option<Shard>, threads: usize) -> Result<f64
         None => plan.every_run(plan.seeds.mean()),
     };
     let all = [plan.pilots(&[plan.sizes.first()]), runs].concat();
-    let Some(first) = all.first().map(|first| Settings { steps: 20, ..first.clone() }) else {
-        return Ok(0.0);
+    let Some(first) = all.first() else { return Ok(0.0) };
+    // Of steps that take long, some of the texts: each is as much work as the others.
+    let texts = (TIMED_WORK / first.flops(plan.task(first)) * first.batch as f64) as usize;
+    let first = match texts < first.batch {
+        true => {
+            let training = Training { parts: 1, ..first.training };
+            Settings { steps: 20, batch: texts.max(1), training, ..first.clone() }
+        }
+        false => Settings { steps: 20, ..first.clone() },
     };
     let encoding = plan.encoding(&first.encoding)?;
     // Seconds of a step: the first tells when models are ready, and that they are many.

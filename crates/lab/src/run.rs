@@ -227,8 +227,10 @@ pub(super) fn train_from(
         let found = learner.step(&update, parts, |part, given| {
             // Parts of a step have chances of their own.
             let number = step * parts + part;
-            let places = encoding.as_encode::<f32>().positions(tokens, seed, number);
-            let positions = places.unwrap_or_default();
+            let length = one_length(settings, task, step);
+            let positions = positions(encoding, task, length, tokens)
+                .or_else(|| encoding.as_encode::<f32>().positions(tokens, seed, number))
+                .unwrap_or_default();
             let rows = texts as u64 * part..texts as u64 * (part + 1);
             let read = batch(settings, task, step, rows);
             *given = Batch { positions, seed, step: number, is_training: true, ..read };
@@ -261,10 +263,42 @@ fn initialise(layout: &Parameters, settings: &Settings, parameters: &mut [f32]) 
     }
 }
 
+/// The length of all examples of a step, where they stand in a grid; the longest of training otherwise.
+fn one_length(settings: &Settings, task: &dyn Task, step: u64) -> usize {
+    match task.places(settings.train_length) {
+        Some(_) => {
+            let key = [name_key(task), settings.seed, LENGTH, batch_number(settings, step)];
+            task.draw_length(settings.train_length, &mut Draws::new(&key))
+        }
+        None => settings.train_length,
+    }
+}
+
+/// Where the tokens of texts of this length stand, filled up to `tokens`, for an encoding that goes by rows and columns; `None` for others,
+/// and where a task has none.
+pub(super) fn positions(
+    encoding: &Encoding,
+    task: &dyn Task,
+    length: usize,
+    tokens: usize,
+) -> Option<Vec<u32>> {
+    let (side, places) = (encoding.side()?, task.places(length)?);
+    let mut positions: Vec<u32> =
+        places.into_iter().map(|[row, column]| (row * side + column) as u32).collect();
+    positions.resize(tokens, 0);
+    Some(positions)
+}
+
+/// Which batch a step takes.
+fn batch_number(settings: &Settings, step: u64) -> u64 {
+    // The same batches in the opposite order: all else is the same, so what differs is chance.
+    if settings.purpose == Purpose::Again { settings.steps - 1 - step } else { step }
+}
+
 /// Rows of the batch of a step: by task, seed and step alone, whatever the encoding.
 fn batch(settings: &Settings, task: &dyn Task, step: u64, rows: Range<u64>) -> Batch {
-    // The same batches in the opposite order: all else is the same, so what differs is chance.
-    let number = if settings.purpose == Purpose::Again { settings.steps - 1 - step } else { step };
+    let number = batch_number(settings, step);
+    let of_one_length = task.places(settings.train_length).map(|_| one_length(settings, task, step));
     let examples: Vec<Example> = rows
         .map(|row| {
             let mut draws = Draws::new(&[name_key(task), settings.seed, TRAIN, number, row]);
@@ -273,7 +307,7 @@ fn batch(settings: &Settings, task: &dyn Task, step: u64, rows: Range<u64>) -> B
                 let which = draws.below(pool) as u64;
                 draws = Draws::new(&[name_key(task), TRAIN, which]);
             }
-            let length = task.draw_length(settings.train_length, &mut draws);
+            let length = of_one_length.unwrap_or_else(|| task.draw_length(settings.train_length, &mut draws));
             task.example(length, Part::Train, &mut draws)
         })
         .collect();
@@ -282,6 +316,9 @@ fn batch(settings: &Settings, task: &dyn Task, step: u64, rows: Range<u64>) -> B
 
 /// Makes the chance of training another than that of tests.
 const TRAIN: u64 = 0x0074_7261_696e;
+
+/// Makes the chance of lengths another than that of examples.
+const LENGTH: u64 = 0x006c_656e_6774_6820;
 
 /// A task's name as a number.
 pub(super) fn name_key(task: &dyn Task) -> u64 {

@@ -46,16 +46,16 @@ use std::sync::atomic::Ordering;
 #[command(
     after_help = "Examples:\n  roformer compare\n  roformer compare --tasks copy reverse --encodings rotary rotary:base=500 t5 \
     --out bases\n  roformer compare --attention linear --out linear\n  roformer compare --tasks language --data play.txt --out \
-    play\n  roformer compare --shard 3/7 --out part-3\n  roformer compare --merge part-* --out comparison\n\nTasks: copy, repeat, reverse, sort, majority (the control), mqar, index, indirect, addition, state, passkey, language\nEncodings: \
+    play\n  roformer compare --shard 3/7 --out part-3\n  roformer compare --merge part-* --out comparison\n\nTasks: copy, repeat, reverse, sort, majority (the control), mqar, index, indirect, addition, state, passkey, language, grid\nEncodings: \
     rotary, none, sinusoidal, learned, alibi, t5, receptive, hierarchical, abacus, coupled, shaw, xlnet, deberta, kerple, sandwich, fire, forget, \
-    contextual, path, xpos, high, clipped, fope, pope, selective, extend, randomised, pose, layers"
+    contextual, path, xpos, high, clipped, fope, pope, selective, extend, randomised, pose, layers, axial"
 )]
 pub struct Arguments {
-    /// The tasks to learn [default: copy repeat majority; all with --preset full]
+    /// The tasks to learn [default: copy repeat majority; all but grid with --preset full]
     #[arg(long, value_name = "TASK", num_args = 1.., value_delimiter = ',')]
     tasks: Vec<String>,
     /// The encodings to compare, perhaps with settings; the first is compared with each of the others [default: rotary none
-    /// sinusoidal learned alibi t5 receptive; all with --preset full]
+    /// sinusoidal learned alibi t5 receptive; all but axial with --preset full]
     #[arg(long, value_name = "ENCODING", num_args = 1..)]
     encodings: Vec<String>,
     /// Compare an encoding of your own too: a JSON file with a name and biases, frequencies or a table (docs/compare.md)
@@ -125,7 +125,7 @@ pub struct Arguments {
     /// Put the folders of all parts together in --out; with the flags that the parts were made with
     #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["replay", "shard", "threads"])]
     merge: Vec<PathBuf>,
-    /// Runs at a time, one thread per run [default: as many as there are cores; 32 on a GPU]
+    /// Runs at a time, one thread per run [default: as many as there are cores; 32 on a GPU, fewer of large models]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     #[command(flatten)]
@@ -138,8 +138,18 @@ pub struct Arguments {
 const SEEDS: usize = 5;
 
 /// Runs that share a GPU: more gain nothing on the largest chips.
-#[cfg(feature = "cuda")]
+#[cfg(any(feature = "cuda", test))]
 const STREAMS: usize = 32;
+
+/// Memory that those have together, on the smaller of the chips that train such models.
+#[cfg(any(feature = "cuda", test))]
+const TOGETHER: u64 = 64 << 30;
+
+/// How many runs share a GPU, where each has so many bytes.
+#[cfg(any(feature = "cuda", test))]
+fn streams(bytes: u64) -> usize {
+    (TOGETHER / bytes.max(1)).clamp(1, STREAMS as u64) as usize
+}
 
 #[derive(Clone, Copy, ValueEnum)]
 enum PresetName {
@@ -341,12 +351,14 @@ impl Grid {
     pub fn new(arguments: Arguments) -> Result<Grid, Failure> {
         let language = arguments.language.language();
         let plan = arguments.plan()?;
-        let cores = || match plan.device {
-            Device::Cpu(_) => std::thread::available_parallelism().map_or(1, usize::from),
-            #[cfg(feature = "cuda")]
-            Device::Cuda(_) => STREAMS,
+        let at_a_time = || {
+            Ok::<_, Failure>(match plan.device {
+                Device::Cpu(_) => std::thread::available_parallelism().map_or(1, usize::from),
+                #[cfg(feature = "cuda")]
+                Device::Cuda(_) => streams(plan.work_of_all()?.memory),
+            })
         };
-        let threads = arguments.threads.map_or_else(cores, usize::from);
+        let threads = arguments.threads.map_or_else(at_a_time, |threads| Ok(threads.into()))?;
         let part = match (arguments.shard, &arguments.merge[..]) {
             (Some(shard), _) => Part::Shard(shard),
             (None, []) => Part::Whole,
@@ -385,5 +397,15 @@ impl Grid {
         let Some((results, timings)) = made else { return Ok(Made::Stopped) };
         report::write(self.language, &results, &timings, store.folder())?;
         Ok(Made::Whole(Box::new(results)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::streams;
+
+    #[test]
+    fn runs_that_share_a_gpu_fit_it() {
+        assert_eq!([0, 9 << 20, 3 << 30, 12 << 30, 100 << 30].map(streams), [32, 32, 21, 5, 1]);
     }
 }

@@ -88,7 +88,10 @@ impl Preset {
     pub(super) fn tasks(self) -> Vec<String> {
         match self {
             Preset::Quick => ["copy", "repeat", "majority"].map(String::from).into(),
-            Preset::Full => tasks::NAMES.map(String::from).into(),
+            // Rows and columns are for whom they are asked for: texts have none.
+            Preset::Full => {
+                tasks::NAMES.into_iter().filter(|name| *name != "grid").map(String::from).collect()
+            }
             Preset::Named(named) => named.tasks.iter().map(|task| task.name.into()).collect(),
         }
     }
@@ -100,7 +103,8 @@ impl Preset {
         let quick = ["rotary", "none", "sinusoidal", "learned", "alibi", "t5", "receptive"];
         let all = Encoding::all();
         let names = all.iter().map(Encoding::name);
-        let rest = names.filter(|name| !quick.contains(name) && matches!(self, Preset::Full));
+        let rest =
+            names.filter(|name| !quick.contains(name) && *name != "axial" && matches!(self, Preset::Full));
         quick.into_iter().chain(rest).map(String::from).collect()
     }
 }
