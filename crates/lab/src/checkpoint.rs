@@ -83,7 +83,7 @@ impl Checkpoint {
         let Ok(weights) = Weights::open(self.numbers(way.step)) else { return Ok(Way::default()) };
         let len = learner.layout().len();
         let fits = |name: &&str| weights.get(name).is_some_and(|tensor| tensor.shape() == [len]);
-        if !BUFFERS.iter().all(|name| fits(name)) {
+        if !BUFFERS.iter().all(fits) {
             return Ok(Way::default());
         }
         let read =

@@ -111,9 +111,9 @@
   function filter() {
     const parts = named.value.toLowerCase().split(/[\s,]+/).filter(Boolean);
     for (const element of all) {
-      const key = element.dataset.series.toLowerCase(), verdict = element.dataset.verdict;
+      const key = element.dataset.series.toLowerCase();
       const isNamed = parts.length === 0 || parts.some((part) => key.includes(part));
-      const isJudged = !judged.value || verdict === undefined || verdict === judged.value;
+      const isJudged = !judged.value || !element.matches(".comparisons tr") || element.classList.contains(judged.value);
       element.classList.toggle("out", !(isNamed && isJudged));
     }
     for (const body of document.querySelectorAll("tbody")) {

@@ -23,13 +23,11 @@ fn row(label: &str, look: Option<usize>, cells: &[String]) -> String {
     row_of(label, look, "", cells)
 }
 
-/// The same with attributes.
-fn row_of(label: &str, look: Option<usize>, attributes: &str, cells: &[String]) -> String {
+/// The same with another class beside its own.
+fn row_of(label: &str, look: Option<usize>, class: &str, cells: &[String]) -> String {
     let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
     let (key, name) = (escape(label), named(label, look));
-    format!(
-        "<tr class=\"series\" data-series=\"{key}\"{attributes}><th scope=\"row\">{name}</th>{cells}</tr>\n"
-    )
+    format!("<tr class=\"series{class}\" data-series=\"{key}\"><th scope=\"row\">{name}</th>{cells}</tr>\n")
 }
 
 /// What shows some rows and lines alone: those of encodings by a part of their names, and of comparisons by their verdict.
@@ -53,8 +51,8 @@ pub(super) fn filter(language: Language) -> String {
     )
 }
 
-/// The verdict of a row that was not judged, as the filter of a page has it.
-const NOT_JUDGED: &str = "not-judged";
+/// The class of a row that was not judged; others have that of their verdict, which the filter of a page goes by.
+const NOT_JUDGED: &str = "unjudged";
 
 /// An encoding's name with its marker.
 pub(super) fn named(label: &str, look: Option<usize>) -> String {
@@ -235,8 +233,8 @@ pub(super) fn comparisons(language: Language, results: &Results, task: &TaskResu
                 Some(_) => NOT_JUDGED,
                 None => comparison.verdict.name(),
             };
-            let attributes = format!(" data-verdict=\"{verdict}\"");
-            body += &row_of(label, look.filter(|_| !comparison.is_again), &attributes, &cells);
+            let class = format!(" {verdict}");
+            body += &row_of(label, look.filter(|_| !comparison.is_again), &class, &cells);
         }
         body += "</tbody>\n";
     }

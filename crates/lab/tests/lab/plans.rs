@@ -157,7 +157,7 @@ fn what_a_named_plan_does_not_have_is_refused() {
         (Request { batch: Some(1 << 40), ..Request::default() }, "the number of texts of a step"),
         (
             Request { text: short, train_length: None, ..reduced(alibi) },
-            "a length to test is 3512; expected from 1 to 1",
+            "a length to test is 1512; expected from 1 to 1399 for language",
         ),
     ] {
         let error = Plan::new(&request).map(drop).unwrap_err().to_string();

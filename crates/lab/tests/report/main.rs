@@ -312,7 +312,7 @@ addEventListener('load', () => {
   const some = keys('.glance tr.series').sort().join(' ') + ' and ' + keys('svg .series').sort().join(' ');
   set(named, ''); set(judged, 'tie');
   const ties = [...document.querySelectorAll('.comparisons tr.series')].filter(is_shown);
-  const only = ties.length > 0 && ties.every((row) => row.dataset.verdict === 'tie');
+  const only = ties.length > 0 && ties.every((row) => row.classList.contains('tie'));
   set(judged, '');
   root.dataset.probe = [
     'faults ' + faults.join('; '), 'requests ' + performance.getEntriesByType('resource').length, 'charts ' + shown.length,
