@@ -40,6 +40,7 @@ LABELS = [
     "extend:window=4",
     "extend:window=3,group=2",
     "fope:period=20",
+    "axial:side=4",
     "contextual:positions=3",
     "abacus:digits=3-9,places=4,shift=2",
     "path:rank=5",
@@ -133,6 +134,13 @@ class Encoded(training.Plain):
             cosines = torch.cos(angles[None] + delta[:, None, None, :])
             q, k = (nn.functional.softplus(x, threshold=1e9) for x in (q, k))
             return (q[:, :, :, None] * k[:, :, None] * cosines).sum(-1)
+        if self.name == "axial":
+            side, each = int(self.number("side", 16)), dim // 4
+            theta = self.number("base", 100) ** (-torch.arange(each, dtype=torch.float64) / each)
+            # The first half of the pairs by rows, the second by columns.
+            angles = torch.cat([(places // side)[:, None] * theta, (places % side)[:, None] * theta], dim=-1)
+            turn = lambda x: training.rotate(x, angles.cos(), angles.sin())
+            return turn(q) @ turn(k).transpose(-1, -2)
         theta = self.frequencies(layer, dim)
         if theta is None:
             return q @ k.transpose(-1, -2)

@@ -68,6 +68,82 @@ fn seeds_are_added_where_something_is_undecided() {
     assert_eq!((again.code, &again.out), (0, &run.out));
 }
 
+/// A plan says what it is and how much work, and reduced it is made, with a report that says whose settings these are.
+#[test]
+fn a_plan_with_a_name_is_told_and_made_reduced() {
+    let folder = Folder::new("compare-plan");
+    let out = folder.path("out");
+    let told = roformer(&["compare", "--plan", "kazemnejad-2023", "--dry-run", "--out", &out], b"");
+    assert_eq!((told.code, told.error.as_str()), (0, ""));
+    assert!(!Path::new(&out).exists(), "nothing is written");
+    for line in [
+        "plan          kazemnejad-2023: Kazemnejad et al. 2023, arXiv 2305.19466, and its code",
+        "encodings     none, t5, alibi, rotary, sinusoidal",
+        "models        12 layers of width 768, 12 heads; softmax attention; at most 93.9 million parameters",
+        "seeds         3",
+    ] {
+        assert!(told.out.lines().any(|own| own == line), "{line}: {}", told.out);
+    }
+    let training = told.out.lines().find(|line| line.starts_with("training")).unwrap();
+    for words in
+        ["64 texts a step; the rate is 0.00003; the rate rises for 6 % of the steps", "ε 1e-8", "dropout 0.1"]
+    {
+        assert!(training.contains(words), "{training}");
+    }
+    assert!(
+        told.out.contains("work          90 runs; 4.1e18 floating-point operations of training, "),
+        "{}",
+        told.out
+    );
+    // The quick preset has work too.
+    let quick = roformer(&["compare", "--dry-run", "--lang", "zh"], b"");
+    assert!(quick.code == 0 && quick.out.contains("至少 183 次训练"), "{}", quick.out);
+
+    let reduced =
+        ["--size", "1x32", "--steps", "3", "--seeds", "2", "--train-length", "3", "--test-lengths", "3,4"];
+    let flags =
+        [&["compare", "--plan", "kazemnejad-2023", "--tasks", "copy", "--out", &out][..], &reduced].concat();
+    let run = roformer(&flags, b"");
+    assert_eq!(run.code, 0, "{}", run.error);
+    assert!(run.error.contains("work: 12 runs; "), "{}", run.error);
+    assert!(
+        run.error.contains("12 of 12 runs") && run.out.contains("none again"),
+        "{} {}",
+        run.error,
+        run.out
+    );
+    let page = fs::read_to_string(folder.path("out/report.html")).unwrap();
+    for words in [
+        "Kazemnejad et al. 2023, arXiv 2305.19466",
+        "100 symbols, drawn with repetition",
+        "weight decay 0.05",
+        "and the same learning rate",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    refused(&[&flags[..], &["--batch", "32"]].concat(), &["texts of a step 64 there, 32 here"]);
+    let again = roformer(&["compare", "--replay", &out], b"");
+    assert_eq!((again.code, &again.out), (0, &run.out));
+}
+
+/// The words of a tokenizer in place of characters.
+#[test]
+fn a_text_is_cut_by_a_tokenizer() {
+    let folder = Folder::new("compare-tokenizer");
+    let (text, out) = (folder.path("text.txt"), folder.path("out"));
+    fs::write(&text, "a pretty park, and rain. ".repeat(4000)).unwrap();
+    let tokenizer = format!("{}/../../examples/models/tiny-mlm", env!("CARGO_MANIFEST_DIR"));
+    let flags = ["compare", "--tasks", "language", "--data", &text, "--dry-run", "--out", &out];
+    let vocabulary = |more: &[&str]| {
+        let run = roformer(&[&flags[..], more].concat(), b"");
+        assert_eq!(run.code, 0, "{}", run.error);
+        let line = run.out.lines().find(|line| line.starts_with("language")).unwrap().to_string();
+        line.split("vocabulary of ").nth(1).unwrap().split(';').next().unwrap().parse::<usize>().unwrap()
+    };
+    let (characters, words) = (vocabulary(&[]), vocabulary(&["--tokenizer", &tokenizer]));
+    assert!(characters < 30 && words > 400, "{characters} {words}");
+}
+
 /// Another comparison does not take the place of one that is there, unless it is told to.
 #[test]
 fn a_comparison_with_other_settings_is_kept() {
@@ -203,7 +279,7 @@ fn what_cannot_be_compared_is_refused() {
     fs::create_dir(folder.path("spoilt")).unwrap();
     fs::write(folder.path("spoilt/results.json"), "{\"version\": 3}").unwrap();
     let spoilt = folder.path("spoilt");
-    let cases: [(&[&str], &str); 24] = [
+    let cases: [(&[&str], &str); 32] = [
         (&["--tasks", "copi"], "one of copy, repeat"),
         (&["--tasks", ""], "one of copy"),
         (&["--encodings", "rotary"], "at least two"),
@@ -220,6 +296,14 @@ fn what_cannot_be_compared_is_refused() {
         (&["--test-lengths", "99999999999"], "a length to test is 99999999999"),
         (&["--size", "3x100"], "expected LAYERSxWIDTH such as 3x128"),
         (&["--size", "large"], "or auto"),
+        (&["--size", "12x768x7"], "LAYERSxWIDTHxHEADS such as 12x768x12"),
+        (&["--plan", "kazemnejad"], "expected one of kazemnejad-2023, alibi-2022, eleutherai-2021"),
+        (&["--plan", "alibi-2022", "--preset", "full"], "--preset"),
+        (&["--plan", "alibi-2022"], "--data is missing, and the plan alibi-2022 reads one"),
+        (&["--preset", "paper"], "--data is missing, and the plan paper reads one"),
+        (&["--plan", "kazemnejad-2023", "--tasks", "mqar"], "the plan kazemnejad-2023 fixes: copy, reverse"),
+        (&["--batch", "0"], "the number of texts of a step is 0"),
+        (&["--tokenizer", &missing], "--data"),
         (&["--replay", &missing, "--size", "auto"], "--size"),
         (&["--attention", "hard"], "hard"),
         (&["--features", "favor"], "--features is favor"),

@@ -34,6 +34,7 @@ pub(super) fn analyse(
         is_language: task.is_language(),
         train_length: planned.train_length,
         test_lengths: planned.test_lengths.clone(),
+        symbols: planned.symbols,
         steps: planned.steps,
         tokens_per_step,
         size: (plan.sizes == Sizes::Pilot).then_some(planned.size),

@@ -12,8 +12,9 @@ use super::seeds::{self, Open, Seeds};
 use super::shard::{Shard, Shards};
 use super::store::{Finished, Store};
 use super::tasks::Task;
+use super::training::Training;
 use roformer::{Device, Error, Result};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How far a comparison has come.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -210,8 +211,13 @@ fn choose<'a>(grid: &Grid<'a>, begun: Vec<Cell<'a>>) -> Result<Option<(Vec<Cell<
     let searches: Vec<Settings> =
         begun.iter().flat_map(|cell| plan.searches_of(cell.task, cell.label)).collect();
     let Some(searched) = grid.run(searches.clone())? else { return Ok(None) };
-    // For each cell, as they were listed: the rate with the lowest loss.
-    let rates = searched.chunks((searches.len() / begun.len().max(1)).max(1)).map(best_rate);
+    // For each cell, as they were listed: the rate with the lowest loss, or the only one.
+    let count = searches.len() / begun.len().max(1);
+    let rate = |(index, cell): (usize, &Cell)| match &searched[index * count..(index + 1) * count] {
+        [] => plan.first_rate(cell.task),
+        runs => best_rate(runs),
+    };
+    let rates: Vec<f64> = begun.iter().enumerate().map(rate).collect();
     let cells: Vec<Cell> = begun.into_iter().zip(rates).map(|(cell, rate)| Cell { rate, ..cell }).collect();
 
     let sweeps: Vec<Settings> =
@@ -225,6 +231,12 @@ fn choose<'a>(grid: &Grid<'a>, begun: Vec<Cell<'a>>) -> Result<Option<(Vec<Cell<
 #[cfg(feature = "cuda")]
 const SHARED: f64 = 6.0;
 
+/// The floating-point operations of a step that is timed, at most.
+const TIMED_WORK: f64 = 2e10;
+
+/// How long the first steps are timed, about, at most.
+const TIMED: Duration = Duration::from_secs(3);
+
 /// About how many seconds a comparison takes from its beginning, or a shard of it: the first steps of the first run are timed,
 /// and the rest is taken to be as fast. Where a pilot chooses sizes, with the smallest.
 pub fn estimate(plan: &Plan, shard: Option<Shard>, threads: usize) -> Result<f64> {
@@ -233,25 +245,47 @@ pub fn estimate(plan: &Plan, shard: Option<Shard>, threads: usize) -> Result<f64
         None => plan.every_run(plan.seeds.mean()),
     };
     let all = [plan.pilots(&[plan.sizes.first()]), runs].concat();
-    let Some(first) = all.first().map(|first| Settings { steps: 20, ..first.clone() }) else {
-        return Ok(0.0);
+    let Some(first) = all.first() else { return Ok(0.0) };
+    // Of steps that take long, some of the texts: each is as much work as the others.
+    let texts = (TIMED_WORK / first.flops(plan.task(first)) * first.batch as f64) as usize;
+    let first = match texts < first.batch {
+        true => {
+            let training = Training { parts: 1, ..first.training };
+            Settings { steps: 20, batch: texts.max(1), training, ..first.clone() }
+        }
+        false => Settings { steps: 20, ..first.clone() },
     };
     let encoding = plan.encoding(&first.encoding)?;
-    let train =
-        || one_thread()?.install(|| train(&plan.device, &first, plan.task(&first), &encoding, || true));
+    // Seconds of a step: the first tells when models are ready, and that they are many.
+    let train = || {
+        let (mut steps, mut start) = (0u64, Instant::now());
+        let on_step = || {
+            if steps == 0 {
+                start = Instant::now();
+            }
+            let goes_on = steps == 0 || start.elapsed() < TIMED;
+            steps += u64::from(goes_on);
+            goes_on
+        };
+        let trained = train(&plan.device, &first, plan.task(&first), &encoding, on_step)?;
+        drop(trained);
+        Ok::<_, Error>(start.elapsed().as_secs_f64() / steps as f64)
+    };
+    let train = || one_thread()?.install(train);
     if !matches!(plan.device, Device::Cpu(_)) {
         // The first steps on a GPU load and record.
         train()?;
     }
-    let start = Instant::now();
-    train()?;
-    let work: f64 = all.iter().map(|settings| plan.work(settings)).sum();
-    let at_a_time = match plan.device {
-        Device::Cpu(_) => threads as f64,
+    let of_a_step = train()?;
+    let training: f64 = all.iter().map(|settings| plan.work(settings)).sum();
+    let (work, at_a_time) = match plan.device {
+        Device::Cpu(_) => {
+            (training + all.iter().map(|settings| plan.measuring(settings)).sum::<f64>(), threads as f64)
+        }
         #[cfg(feature = "cuda")]
-        Device::Cuda(_) => SHARED.min(threads as f64),
+        Device::Cuda(_) => (training, SHARED.min(threads as f64)),
     };
-    Ok(start.elapsed().as_secs_f64() * work / plan.work(&first) / at_a_time)
+    Ok(of_a_step * work / first.flops(plan.task(&first)) / at_a_time)
 }
 
 /// A task with an encoding, and what was chosen for it.

@@ -9,7 +9,7 @@ use super::compare::Progress;
 use super::measure;
 use super::plan::Plan;
 use super::results::{RunResult, RunTiming, Timings};
-use super::run::{Purpose, Settings, train};
+use super::run::{Purpose, Settings, train_from};
 use super::store::{Finished, Store};
 use super::tasks::Task;
 use roformer::train::side_by_side;
@@ -126,9 +126,10 @@ impl<'a> Grid<'a> {
         let encoding = self.plan.encoding(&settings.encoding)?;
         let (start, of_a_step) = (Instant::now(), settings.flops(task));
         // A run that fails takes the others with it: they would be of no use.
-        let on_step = || self.advance(of_a_step, 0);
-        let trained =
-            train(&self.plan.device, settings, task, &encoding, on_step).inspect_err(|_| self.halt())?;
+        let on_steps = |steps| self.advance(steps as f64 * of_a_step, 0);
+        let checkpoint = Some(self.store.checkpoint(settings));
+        let trained = train_from(checkpoint, &self.plan.device, settings, task, &encoding, on_steps);
+        let trained = trained.inspect_err(|_| self.halt())?;
         let Some(trained) = trained else { return Ok(None) };
         let seconds = start.elapsed().as_secs_f64();
 

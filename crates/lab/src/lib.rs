@@ -21,8 +21,10 @@
 //! tasks/         what is learned: one file per task
 //! encodings.rs   lists of encodings, and what a sweep tries
 //! size.rs        how large models are
-//! plan.rs        what is to be done: presets, lengths, seeds, the runs
+//! plan.rs        what is to be done: presets, plans that have a name, lengths, seeds, the runs
+//! training.rs    how models are trained
 //! run.rs         one model, trained
+//! checkpoint.rs  how far a model has come, kept while it is trained
 //! measure/       what it can do then
 //! compare.rs     from the runs of a plan to its results
 //! pilot.rs       which size each task needs
@@ -41,6 +43,7 @@
 
 mod analysis;
 pub mod chart;
+mod checkpoint;
 mod compare;
 pub mod encodings;
 mod grid;
@@ -58,11 +61,14 @@ mod size;
 pub mod statistics;
 mod store;
 pub mod tasks;
+mod training;
 
 pub use analysis::{LEARNED, mean};
 pub use compare::{Progress, compare, compare_shard, estimate, merge};
-pub use plan::{Plan, PlannedTask, Preset, Request, Share};
+pub use plan::named::{Named, PAPER, PUBLISHED};
+pub use plan::{Plan, PlannedTask, Preset, Request, Share, TEXT, Work};
 pub use seeds::Seeds;
 pub use shard::{Shard, Shards};
 pub use size::{Size, Sizes};
 pub use store::{Finished, OTHER_FOLDER, Store, replay};
+pub use training::{Decay, Training};

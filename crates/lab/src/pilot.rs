@@ -7,7 +7,7 @@
 use super::analysis::LEARNED;
 use super::compare::overall;
 use super::grid::Grid;
-use super::plan::{Plan, RATES};
+use super::plan::Plan;
 use super::results::Piloted;
 use super::run::Settings;
 use super::store::Finished;
@@ -26,7 +26,7 @@ pub(super) fn sized(grid: &Grid) -> Result<Option<(Plan, Vec<Settings>)>> {
         let listed: Vec<Settings> = open.iter().flat_map(runs).collect();
         made.extend(listed.iter().cloned());
         let Some(finished) = grid.run(listed)? else { return Ok(None) };
-        for (&index, runs) in open.iter().zip(finished.chunks(RATES.len())) {
+        for (&index, runs) in open.iter().zip(finished.chunks(finished.len() / open.len())) {
             let task = &mut plan.tasks[index];
             let (reached, rate) = best(runs, |run| overall(&run.result, &*task.task));
             task.pilots.push(Piloted { size, reached, rate });

@@ -1,35 +1,50 @@
 //! What a comparison is to do: what was asked for, checked, with all that was left open filled in.
 
 use super::encodings;
-use super::results::{self, EncodingPlan, LeftOut, Piloted};
+use super::results::{LeftOut, Piloted};
 use super::run::{Purpose, Settings};
 use super::seeds::Seeds;
 use super::shard::Shard;
 use super::size::{Size, Sizes};
 use super::tasks::Task;
+use super::training::Training;
 use roformer::Device;
 use roformer::blueprint::Features;
 use roformer::encoding::Encoding;
 use roformer::graph::mix;
 use roformer::{Error, Result};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub mod named;
 mod request;
+mod shown;
 #[cfg(test)]
 mod tests;
+mod work;
 
-pub use request::{Preset, Request};
-use request::{check_list, planned, seeds};
+pub use request::{Preset, Request, TEXT};
+use request::{batch, check_list, planned, seeds};
+pub use work::Work;
 
 /// The learning rates that each encoding chooses from, on each task, in models of width 64 and narrower ones.
 pub(super) const RATES: [f64; 3] = [1e-3, 3e-3, 6e-3];
 
-/// Those of models of this size: lower by as much as they are wider, as sums over more summands ask for (Yang et al. 2022, arXiv
-/// 2203.03466). With the rates of width 64, all but the lowest are of no use in wider models.
-fn rates(size: Size) -> [f64; RATES.len()] {
-    let narrow = Size::SMALLEST.width();
-    RATES.map(|rate| rate * narrow as f64 / size.width().max(narrow) as f64)
+/// Learning rates, and the width of the models that they are for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Rates {
+    pub values: Vec<f64>,
+    pub width: usize,
+}
+
+impl Rates {
+    /// Those of models of this size: lower by as much as they are wider, as sums over more summands ask for (Yang et al. 2022,
+    /// arXiv 2203.03466). With the rates of width 64, all but the lowest are of no use in wider models.
+    fn of(&self, size: Size) -> Vec<f64> {
+        let width = size.width().max(Size::SMALLEST.width());
+        let of =
+            |&rate: &f64| if width == self.width { rate } else { rate * self.width as f64 / width as f64 };
+        self.values.iter().map(of).collect()
+    }
 }
 
 /// The seed of the runs that choose a learning rate. Seeds that are compared are 1, 2, 3 and so on.
@@ -46,6 +61,8 @@ const SWEEP_SEEDS: [u64; 2] = [2_000_001, 2_000_002];
 pub struct PlannedTask {
     /// The task.
     pub task: Arc<dyn Task>,
+    /// How many symbols it has, where they are not its own.
+    pub symbols: Option<usize>,
     /// The longest length that is trained on.
     pub train_length: usize,
     /// The lengths that are tested, rising.
@@ -73,6 +90,12 @@ pub struct Plan {
     pub seeds: Seeds,
     /// How large models are.
     pub sizes: Sizes,
+    /// Texts of a step.
+    pub batch: usize,
+    /// The learning rates that each encoding chooses from.
+    pub(super) rates: Rates,
+    /// How models are trained.
+    pub training: Training,
     /// Whether attention is linear.
     pub is_linear: bool,
     /// The feature maps of linear attention.
@@ -130,9 +153,21 @@ impl Plan {
             return Err(Error::input("features", features.name(), expected));
         }
         let device = request.device.clone();
-        let sizes = request.sizes();
-        let plan =
-            Plan { preset, tasks, encodings, left_out, seeds, sizes, is_linear, features, is_sweep, device };
+        let plan = Plan {
+            preset,
+            tasks,
+            encodings,
+            left_out,
+            seeds,
+            sizes: request.sizes(),
+            batch: batch(request)?,
+            rates: preset.rates(),
+            training: preset.training(),
+            is_linear,
+            features,
+            is_sweep,
+            device,
+        };
         plan.check()?;
         Ok(plan)
     }
@@ -154,7 +189,7 @@ impl Plan {
                 for (label, encoding) in &self.encodings {
                     for label in self.candidates(label) {
                         let encoding = if self.is_sweep { &self.encoding(label)? } else { encoding };
-                        let settings = self.settings(task, label, RATES[0], 1, Purpose::Run).of(size);
+                        let settings = self.settings(task, label, 0.0, 1, Purpose::Run).of(size);
                         let network = settings.network(&*task.task, encoding);
                         let built = network.build::<f32>(1, 1, settings.longest(&*task.task));
                         built.map_err(|error| match error {
@@ -205,10 +240,10 @@ impl Plan {
         seed: u64,
         purpose: Purpose,
     ) -> Settings {
-        let is_quick = self.preset == Preset::Quick;
         Settings {
             purpose,
             task: planned.task.name().into(),
+            symbols: planned.symbols,
             data: format!("{:016x}", planned.task.fingerprint()),
             encoding: encoding.into(),
             content: self.content(encoding),
@@ -216,13 +251,15 @@ impl Plan {
             features: self.features,
             width: planned.size.width(),
             layers: planned.size.layers(),
-            batch: 32,
+            heads: Settings::heads_of(planned.size),
+            batch: self.batch,
             train_length: planned.train_length,
             test_lengths: planned.test_lengths.clone(),
-            examples: if is_quick { 128 } else { 256 },
+            examples: self.preset.examples(),
             // A rate shows early what it is good for.
             steps: if purpose == Purpose::Search { planned.steps.div_ceil(3) } else { planned.steps },
             rate,
+            training: self.training,
             seed,
             device: match &self.device {
                 Device::Cpu(_) => String::new(),
@@ -239,9 +276,10 @@ impl Plan {
     }
 
     /// The runs that say whether models of a size learn a task, one a rate.
-    pub(super) fn pilots_of(&self, task: &PlannedTask, size: Size) -> [Settings; RATES.len()] {
+    pub(super) fn pilots_of(&self, task: &PlannedTask, size: Size) -> Vec<Settings> {
         let (label, seed) = PILOT;
-        rates(size).map(|rate| self.settings(task, label, rate, seed, Purpose::Pilot).of(size))
+        let of = |rate| self.settings(task, label, rate, seed, Purpose::Pilot).of(size);
+        self.rates.of(size).into_iter().map(of).collect()
     }
 
     /// Those of all tasks and of these sizes.
@@ -253,9 +291,17 @@ impl Plan {
         sizes.iter().flat_map(of).collect()
     }
 
-    /// The runs that choose a learning rate for an encoding on a task, one a rate.
-    pub fn searches_of(&self, task: &PlannedTask, label: &str) -> [Settings; RATES.len()] {
-        rates(task.size).map(|rate| self.settings(task, label, rate, SEARCH_SEED, Purpose::Search))
+    /// The runs that choose a learning rate for an encoding on a task, one a rate; none where there is one rate alone.
+    pub fn searches_of(&self, task: &PlannedTask, label: &str) -> Vec<Settings> {
+        let rates = self.rates.of(task.size);
+        let count = if rates.len() > 1 { rates.len() } else { 0 };
+        let of = |rate| self.settings(task, label, rate, SEARCH_SEED, Purpose::Search);
+        rates.into_iter().take(count).map(of).collect()
+    }
+
+    /// The first learning rate of a task: the only one, or one of those that are chosen from.
+    pub(super) fn first_rate(&self, task: &PlannedTask) -> f64 {
+        self.rates.of(task.size)[0]
     }
 
     /// Those of all tasks and encodings.
@@ -295,8 +341,9 @@ impl Plan {
         let mut all = self.searches();
         for task in &self.tasks {
             for (index, (label, _)) in self.encodings.iter().enumerate() {
-                all.extend(self.sweeps(task, label, RATES[0]));
-                all.extend(self.runs(task, label, RATES[0], index == 0, seeds));
+                let rate = self.first_rate(task);
+                all.extend(self.sweeps(task, label, rate));
+                all.extend(self.runs(task, label, rate, index == 0, seeds));
             }
         }
         all
@@ -310,8 +357,9 @@ impl Plan {
     pub fn share(&self, shard: Shard) -> Vec<Share<'_>> {
         let encodings = 0..self.encodings.len();
         let cells = self.tasks.iter().flat_map(|task| encodings.clone().map(move |index| (task, index)));
-        let runs = |(task, encoding): (_, usize)| {
-            self.runs(task, &self.encodings[encoding].0, RATES[0], encoding == 0, self.seeds.mean())
+        let runs = |(task, encoding): (&PlannedTask, usize)| {
+            let rate = self.first_rate(task);
+            self.runs(task, &self.encodings[encoding].0, rate, encoding == 0, self.seeds.mean())
         };
         let total: f64 = cells.clone().flat_map(runs).map(|settings| self.work(&settings)).sum();
         let (mut done, mut shares) = (0.0, Vec::new());
@@ -338,8 +386,9 @@ impl Plan {
         for Share { task, encoding, places } in shares {
             let label = &self.encodings[*encoding].0;
             all.extend(self.searches_of(task, label));
-            all.extend(self.sweeps(task, label, RATES[0]));
-            let runs = self.runs(task, label, RATES[0], *encoding == 0, self.seeds.mean());
+            let rate = self.first_rate(task);
+            all.extend(self.sweeps(task, label, rate));
+            let runs = self.runs(task, label, rate, *encoding == 0, self.seeds.mean());
             all.extend(places.iter().map(|&place| runs[place].clone()));
         }
         all
@@ -351,99 +400,9 @@ impl Plan {
         &*planned.expect("a run of this plan").task
     }
 
-    /// The work of a run of this plan, in floating-point operations.
+    /// The work of training a run of this plan, in floating-point operations.
     pub(super) fn work(&self, settings: &Settings) -> f64 {
         settings.steps as f64 * settings.flops(self.task(settings))
-    }
-
-    /// The plan as results show it.
-    pub fn shown(&self) -> results::Plan {
-        let (label, _) = &self.encodings[0];
-        let settings = self.settings(&self.tasks[0], label, RATES[0], 1, Purpose::Run);
-        let first = self.sizes.first();
-        let show = |(label, encoding): &(String, Encoding)| EncodingPlan {
-            label: label.clone(),
-            name: encoding.name().into(),
-        };
-        results::Plan {
-            preset: self.preset.name().into(),
-            attention: match (self.is_linear, self.features) {
-                (false, _) => "softmax".into(),
-                (true, Features::Elu) => "linear".into(),
-                (true, features) => format!("linear ({})", features.name()),
-            },
-            encodings: self.encodings.iter().map(show).collect(),
-            seeds: match self.seeds {
-                Seeds::Fixed(count) => (1..=count as u64).collect(),
-                Seeds::Added { .. } => Vec::new(),
-            },
-            budget: match self.seeds {
-                Seeds::Fixed(_) => None,
-                Seeds::Added { budget } => Some(budget),
-            },
-            rates: rates(first).into(),
-            width: first.width(),
-            layers: first.layers(),
-            heads: first.heads(),
-            sizes: match self.sizes {
-                Sizes::One(_) => Vec::new(),
-                Sizes::Pilot => self.sizes.all(&self.device),
-            },
-            batch: settings.batch,
-            left_out: self.left_out.clone(),
-        }
-    }
-
-    /// What was asked for by name, to tell two plans apart in words.
-    pub(super) fn asked(&self) -> BTreeMap<String, String> {
-        let labels: Vec<&str> = self.encodings.iter().map(|(label, _)| &label[..]).collect();
-        let names: Vec<&str> = self.tasks.iter().map(|planned| planned.task.name()).collect();
-        let mut all = BTreeMap::from(
-            [
-                ("version", env!("CARGO_PKG_VERSION").to_string()),
-                ("preset", self.preset.name().into()),
-                ("attention", if self.is_linear { "linear" } else { "softmax" }.into()),
-                ("encodings", labels.join(" ")),
-                ("tasks", names.join(" ")),
-                (
-                    "seeds",
-                    match self.seeds {
-                        Seeds::Fixed(count) => count.to_string(),
-                        Seeds::Added { budget } => format!("added to the work of {budget} of each"),
-                    },
-                ),
-                ("size", self.sizes.to_string()),
-                ("sweep", self.is_sweep.to_string()),
-                ("device", self.device.name()),
-            ]
-            .map(|(name, value)| (name.to_string(), value)),
-        );
-        for (label, _) in self.encodings.iter().filter(|(_, own)| matches!(own, Encoding::Given(_))) {
-            all.insert(format!("file of {label}"), self.content(label));
-        }
-        for planned in &self.tasks {
-            let name = planned.task.name();
-            let lengths: Vec<String> = planned.test_lengths.iter().map(usize::to_string).collect();
-            all.insert(format!("steps of {name}"), planned.steps.to_string());
-            all.insert(format!("train length of {name}"), planned.train_length.to_string());
-            all.insert(format!("test lengths of {name}"), lengths.join(" "));
-            all.insert(format!("data of {name}"), format!("{:016x}", planned.task.fingerprint()));
-        }
-        all
-    }
-
-    /// A number that is another for another plan or version, in hexadecimal; the same before a pilot and after it.
-    pub fn hash(&self) -> String {
-        let label = &self.encodings[0].0;
-        let tasks = self.tasks.iter();
-        let first = self.sizes.first();
-        let tasks = tasks.map(|task| self.settings(task, label, RATES[0], 1, Purpose::Run).of(first));
-        let tasks = tasks.collect::<Vec<_>>();
-        let files: String = self.encodings.iter().map(|(label, _)| self.content(label)).collect();
-        match files.is_empty() {
-            true => hash(&(self.shown(), self.is_sweep, tasks)),
-            false => hash(&(self.shown(), self.is_sweep, tasks, files)),
-        }
     }
 }
 

@@ -7,6 +7,7 @@
 
 use crate::size::Size;
 use crate::statistics::Verdict;
+use crate::training::Training;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// A whole comparison: `results.json`.
@@ -50,6 +51,12 @@ pub struct Plan {
     pub sizes: Vec<Size>,
     /// Texts of a batch.
     pub batch: usize,
+    /// Whose settings these are, where the plan has a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// How models are trained, where that is not as always.
+    #[serde(default, skip_serializing_if = "Training::is_usual")]
+    pub training: Training,
     /// What the attention could not carry, and why.
     pub left_out: Vec<LeftOut>,
 }
@@ -87,6 +94,9 @@ pub struct TaskResult {
     pub train_length: usize,
     /// The lengths that were tested.
     pub test_lengths: Vec<usize>,
+    /// How many symbols it has, where they are not its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub symbols: Option<usize>,
     /// Steps of training.
     pub steps: u64,
     /// Tokens of a step.

@@ -1,26 +1,22 @@
 //! One model, trained: what its batches are, and how its loss fell.
 
+use super::checkpoint::{Checkpoint, Way};
 use super::results::CurvePoint;
 use super::size::Size;
 use super::tasks::{Draws, Example, PAD, Part, Task};
+use super::training::Training;
 use roformer::Device;
 use roformer::Result;
 use roformer::blueprint::{Blueprint, Dims, Features, Mixing};
 use roformer::encoding::Encoding;
 use roformer::graph::{Batch, IGNORE, Init, Parameters};
 use roformer::network::{Laid, Network, Task as Goal};
-use roformer::ops::optimizer::AdamW;
-use roformer::train::{Learner, Schedule, Update};
+use roformer::train::{Learner, Update};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
-/// Features of a head.
+/// Features of a head, where nothing else is said.
 pub const HEAD_DIM: usize = 32;
-
-/// The optimizer of every run, but for its learning rate.
-const ADAM: AdamW = AdamW { beta1: 0.9, beta2: 0.98, epsilon: 1e-8, weight_decay: 0.01 };
-
-/// The largest norm of a gradient.
-const CLIP: f64 = 1.0;
 
 /// The loss of a model whose numbers have run away: no other is as high, and JSON has no infinity.
 pub(super) const HOPELESS: f64 = 65535.0;
@@ -51,6 +47,9 @@ pub struct Settings {
     pub purpose: Purpose,
     /// The task.
     pub task: String,
+    /// How many symbols it has, where they are not its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub symbols: Option<usize>,
     /// The fingerprint of its data, in hexadecimal.
     pub data: String,
     /// The encoding, such as `rotary:base=500`.
@@ -67,7 +66,10 @@ pub struct Settings {
     pub width: usize,
     /// Layers.
     pub layers: usize,
-    /// Texts of a batch.
+    /// Heads, where they have not the usual 32 features.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heads: Option<usize>,
+    /// Texts of a step.
     pub batch: usize,
     /// The longest length that is trained on.
     pub train_length: usize,
@@ -79,6 +81,9 @@ pub struct Settings {
     pub steps: u64,
     /// The highest learning rate.
     pub rate: f64,
+    /// How it is trained.
+    #[serde(default, skip_serializing_if = "Training::is_usual")]
+    pub training: Training,
     /// The seed of the first weights, the batches and the tests.
     pub seed: u64,
     /// What it is trained on, where that is not the CPU: other devices round otherwise.
@@ -89,22 +94,28 @@ pub struct Settings {
 impl Settings {
     /// The same with models of this size.
     pub fn of(self, size: Size) -> Self {
-        Settings { width: size.width(), layers: size.layers(), ..self }
+        Settings { width: size.width(), layers: size.layers(), heads: Self::heads_of(size), ..self }
+    }
+
+    /// The heads of models of this size as settings have them.
+    pub(super) fn heads_of(size: Size) -> Option<usize> {
+        (!size.has_usual_heads()).then_some(size.heads())
     }
 
     /// The model, with this encoding.
     pub fn network(&self, task: &dyn Task, encoding: &Encoding) -> Network {
         let (vocabulary, width, layers) = (task.vocabulary(), self.width, self.layers);
+        let heads = self.heads.unwrap_or(width / HEAD_DIM);
         let digits: Vec<u32> = task.digits().collect();
         let blueprint = Blueprint {
             encoding: encoding.clone().with_digits(&digits),
             mixing: match self.is_linear {
-                true => Mixing::Linear(self.features.form(HEAD_DIM)),
+                true => Mixing::Linear(self.features.form(width / heads)),
                 false => Mixing::Softmax,
             },
-            ..Blueprint::plain(Dims { vocabulary, width, layers, heads: width / HEAD_DIM })
+            ..Blueprint::plain(Dims { vocabulary, width, layers, heads })
         };
-        Network { blueprint, dropout: 0.0, task: Goal::Language }
+        Network { blueprint, dropout: self.training.dropout, task: Goal::Language }
     }
 
     /// Tokens of the longest text that the model will see: the rows of learned tables.
@@ -116,10 +127,14 @@ impl Settings {
     /// Floating-point operations of a training step: its matrix products, three times those of the forward pass. Tables of
     /// an encoding are left out.
     pub fn flops(&self, task: &dyn Task) -> f64 {
-        let [tokens, width, layers] =
-            [task.tokens(self.train_length), self.width, self.layers].map(|n| n as f64);
+        3.0 * self.batch as f64 * self.flops_of_text(task, self.train_length)
+    }
+
+    /// Those of one text of this length on its way forward.
+    pub(super) fn flops_of_text(&self, task: &dyn Task, length: usize) -> f64 {
+        let [tokens, width, layers] = [task.tokens(length), self.width, self.layers].map(|n| n as f64);
         let weights = layers * 12.0 * width * width + task.vocabulary() as f64 * width;
-        3.0 * self.batch as f64 * tokens * (2.0 * weights + layers * 4.0 * tokens * width)
+        tokens * (2.0 * weights + layers * 4.0 * tokens * width)
     }
 }
 
@@ -168,40 +183,74 @@ pub fn train(
     encoding: &Encoding,
     mut on_step: impl FnMut() -> bool,
 ) -> Result<Option<Trained>> {
+    train_from(None, device, settings, task, encoding, |_| on_step())
+}
+
+/// The same from where a checkpoint is, which is kept as it goes and taken away at the end. `on_steps` is told how many steps are
+/// done that it was not told of.
+pub(super) fn train_from(
+    mut checkpoint: Option<Checkpoint>,
+    device: &Device,
+    settings: &Settings,
+    task: &dyn Task,
+    encoding: &Encoding,
+    mut on_steps: impl FnMut(u64) -> bool,
+) -> Result<Option<Trained>> {
     let network = settings.network(task, encoding);
     let tokens = task.tokens(settings.train_length);
-    let mut learner = Learner::new(device, &network, [settings.batch, tokens], settings.longest(task))?;
+    let Settings { steps, seed, training, .. } = *settings;
+    let parts = training.parts;
+    let texts = settings.batch / parts as usize;
+    let mut learner = Learner::new(device, &network, [texts, tokens], settings.longest(task))?;
     let layout = learner.layout().clone();
     initialise(&layout, settings, learner.parameters_mut()?);
 
-    let steps = settings.steps;
+    let mut way = match &checkpoint {
+        Some(checkpoint) => checkpoint.restore(&mut learner)?,
+        None => Way::default(),
+    };
+    let mut is_going = on_steps(way.step);
     let every = steps.div_ceil(POINTS).max(1);
-    let (mut curve, mut sum, mut count) = (Vec::new(), 0.0, 0.0f64);
-    for step in 0..steps {
-        if !on_step() {
+    while way.step < steps {
+        let step = way.step;
+        if let Some(checkpoint) = &mut checkpoint
+            && step > 0
+            && (!is_going || checkpoint.is_due())
+        {
+            checkpoint.keep(&mut learner, &way)?;
+        }
+        if !is_going {
             return Ok(None);
         }
-        let rate = Schedule::Cosine.rate(step + 1, [steps / 10, steps], [settings.rate, 0.0]);
-        let update = Update { adam: ADAM, step: step + 1, rate, clip: CLIP };
-        let found = learner.step(&update, 1, |_, given| {
-            let places = encoding.as_encode::<f32>().positions(tokens, settings.seed, step);
-            let positions = places.unwrap_or_default();
-            let (seed, is_training) = (settings.seed, true);
-            *given = Batch { positions, seed, step, is_training, ..batch(settings, task, step) };
+        let rate = training.rate(step + 1, steps, settings.rate);
+        let update = Update { adam: training.adam(), step: step + 1, rate, clip: training.clip };
+        let found = learner.step(&update, parts, |part, given| {
+            // Parts of a step have chances of their own.
+            let number = step * parts + part;
+            let length = one_length(settings, task, step);
+            let positions = positions(encoding, task, length, tokens)
+                .or_else(|| encoding.as_encode::<f32>().positions(tokens, seed, number))
+                .unwrap_or_default();
+            let rows = texts as u64 * part..texts as u64 * (part + 1);
+            let read = batch(settings, task, step, rows);
+            *given = Batch { positions, seed, step: number, is_training: true, ..read };
         })?;
         // A step that is not a number is not taken: a rate that is too high shows in the curve, and nothing else breaks.
         if found.is_finite() {
-            (sum, count) = (sum + found.loss, count + 1.0);
+            (way.sum, way.count) = (way.sum + found.loss, way.count + 1.0);
         }
-        if (step + 1).is_multiple_of(every) || step + 1 == steps {
-            let before = curve.last().map_or(HOPELESS, |point: &CurvePoint| point.loss);
-            curve.push(CurvePoint { step: step + 1, loss: if count > 0.0 { sum / count } else { before } });
-            (sum, count) = (0.0, 0.0);
+        way.step += 1;
+        if way.step.is_multiple_of(every) || way.step == steps {
+            let before = way.curve.last().map_or(HOPELESS, |point: &CurvePoint| point.loss);
+            let loss = if way.count > 0.0 { way.sum / way.count } else { before };
+            way.curve.push(CurvePoint { step: way.step, loss });
+            (way.sum, way.count) = (0.0, 0.0);
         }
+        is_going = on_steps(1);
     }
     learner.fetch()?;
     let parameters = learner.parameters().to_vec();
-    Ok(Some(Trained { network, layout, parameters, curve }))
+    Ok(Some(Trained { network, layout, parameters, curve: way.curve }))
 }
 
 /// First weights by the seed. The standard deviation 0.02 is that of models of the width 768; a narrower one learns faster
@@ -214,14 +263,51 @@ fn initialise(layout: &Parameters, settings: &Settings, parameters: &mut [f32]) 
     }
 }
 
-/// The batch of a step: by task, seed and step alone, whatever the encoding.
-fn batch(settings: &Settings, task: &dyn Task, step: u64) -> Batch {
+/// The length of all examples of a step, where they stand in a grid; the longest of training otherwise.
+fn one_length(settings: &Settings, task: &dyn Task, step: u64) -> usize {
+    match task.places(settings.train_length) {
+        Some(_) => {
+            let key = [name_key(task), settings.seed, LENGTH, batch_number(settings, step)];
+            task.draw_length(settings.train_length, &mut Draws::new(&key))
+        }
+        None => settings.train_length,
+    }
+}
+
+/// Where the tokens of texts of this length stand, filled up to `tokens`, for an encoding that goes by rows and columns; `None` for others,
+/// and where a task has none.
+pub(super) fn positions(
+    encoding: &Encoding,
+    task: &dyn Task,
+    length: usize,
+    tokens: usize,
+) -> Option<Vec<u32>> {
+    let (side, places) = (encoding.side()?, task.places(length)?);
+    let mut positions: Vec<u32> =
+        places.into_iter().map(|[row, column]| (row * side + column) as u32).collect();
+    positions.resize(tokens, 0);
+    Some(positions)
+}
+
+/// Which batch a step takes.
+fn batch_number(settings: &Settings, step: u64) -> u64 {
     // The same batches in the opposite order: all else is the same, so what differs is chance.
-    let number = if settings.purpose == Purpose::Again { settings.steps - 1 - step } else { step };
-    let examples: Vec<Example> = (0..settings.batch as u64)
+    if settings.purpose == Purpose::Again { settings.steps - 1 - step } else { step }
+}
+
+/// Rows of the batch of a step: by task, seed and step alone, whatever the encoding.
+fn batch(settings: &Settings, task: &dyn Task, step: u64, rows: Range<u64>) -> Batch {
+    let number = batch_number(settings, step);
+    let of_one_length = task.places(settings.train_length).map(|_| one_length(settings, task, step));
+    let examples: Vec<Example> = rows
         .map(|row| {
             let mut draws = Draws::new(&[name_key(task), settings.seed, TRAIN, number, row]);
-            let length = task.draw_length(settings.train_length, &mut draws);
+            if let Some(pool) = settings.training.pool {
+                // One of so many, which are the same whatever the seed.
+                let which = draws.below(pool) as u64;
+                draws = Draws::new(&[name_key(task), TRAIN, which]);
+            }
+            let length = of_one_length.unwrap_or_else(|| task.draw_length(settings.train_length, &mut draws));
             task.example(length, Part::Train, &mut draws)
         })
         .collect();
@@ -230,6 +316,9 @@ fn batch(settings: &Settings, task: &dyn Task, step: u64) -> Batch {
 
 /// Makes the chance of training another than that of tests.
 const TRAIN: u64 = 0x0074_7261_696e;
+
+/// Makes the chance of lengths another than that of examples.
+const LENGTH: u64 = 0x006c_656e_6774_6820;
 
 /// A task's name as a number.
 pub(super) fn name_key(task: &dyn Task) -> u64 {

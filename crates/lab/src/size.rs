@@ -9,23 +9,33 @@ use std::str::FromStr;
 /// The most layers, and the widest.
 const MOST: [usize; 2] = [24, 1024];
 
+/// The widest heads.
+const WIDEST: usize = 256;
+
 /// What a pilot chooses from, the smallest first. Each is several times the work of the one before it.
 const LADDER: [Size; 4] = [Size::SMALLEST, Size::of(3, 128), Size::of(4, 128), Size::of(6, 256)];
 
-/// Layers and width, such as `3x128`. Heads have 32 features, whatever the width.
+/// Layers and width, such as `3x128`, with heads of 32 features; or layers, width and heads, such as `12x768x12`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Size {
     layers: usize,
     width: usize,
+    heads: usize,
 }
 
 impl Size {
     /// The one of the quick preset, and the first that a pilot tries.
     pub const SMALLEST: Size = Size::of(2, 2 * HEAD_DIM);
 
+    /// With heads of 32 features.
     const fn of(layers: usize, width: usize) -> Self {
-        Size { layers, width }
+        Size { layers, width, heads: width / HEAD_DIM }
+    }
+
+    /// With so many heads.
+    pub(super) const fn with_heads(layers: usize, width: usize, heads: usize) -> Self {
+        Size { layers, width, heads }
     }
 
     /// Layers.
@@ -40,7 +50,12 @@ impl Size {
 
     /// Attention heads.
     pub fn heads(self) -> usize {
-        self.width / HEAD_DIM
+        self.heads
+    }
+
+    /// Whether heads have the usual 32 features.
+    pub(super) fn has_usual_heads(self) -> bool {
+        self.heads * HEAD_DIM == self.width
     }
 }
 
@@ -48,18 +63,28 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let parsed = text
-            .split_once('x')
-            .and_then(|(layers, width)| Some(Size::of(layers.parse().ok()?, width.parse().ok()?)));
+        let mut parts = text.split('x').map(|part| part.parse().ok());
+        let mut next = || parts.next().flatten();
+        let parsed = next().zip(next()).map(|(layers, width)| Size::of(layers, width));
+        // Nothing after the width, or the heads and then nothing.
+        let parsed = match text.split('x').count() {
+            2 => parsed,
+            3 => parsed.zip(next()).map(|(size, heads)| Size { heads, ..size }),
+            _ => None,
+        };
         let [layers, width] = MOST;
         let is_right = |size: &Size| {
             (1..=layers).contains(&size.layers)
                 && (HEAD_DIM..=width).contains(&size.width)
                 && size.width.is_multiple_of(HEAD_DIM)
+                && size.heads > 0
+                // Heads of an even number of features: rotary embedding turns pairs.
+                && size.width.is_multiple_of(2 * size.heads)
+                && size.width / size.heads <= WIDEST
         };
         let expected = || {
             format!(
-                "expected LAYERSxWIDTH such as 3x128, of 1 to {layers} layers and a width that is a multiple of {HEAD_DIM} up to {width}"
+                "expected LAYERSxWIDTH such as 3x128, of 1 to {layers} layers and a width that is a multiple of {HEAD_DIM} up to {width}, or LAYERSxWIDTHxHEADS such as 12x768x12"
             )
         };
         parsed.filter(is_right).ok_or_else(expected)
@@ -68,7 +93,11 @@ impl FromStr for Size {
 
 impl fmt::Display for Size {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        write!(out, "{}x{}", self.layers, self.width)
+        write!(out, "{}x{}", self.layers, self.width)?;
+        match self.has_usual_heads() {
+            true => Ok(()),
+            false => write!(out, "x{}", self.heads),
+        }
     }
 }
 
@@ -141,7 +170,8 @@ mod tests {
 
     #[test]
     fn sizes_are_read_as_they_are_written() {
-        for size in LADDER {
+        let with_heads = [Size::with_heads(12, 768, 12), Size::with_heads(16, 1024, 8)];
+        for size in LADDER.into_iter().chain(with_heads) {
             assert_eq!(size.to_string().parse(), Ok(size));
             assert_eq!(size.to_string().parse(), Ok(Sizes::One(size)));
             let text = serde_json::to_string(&size).unwrap();
@@ -149,9 +179,15 @@ mod tests {
         }
         assert_eq!("auto".parse(), Ok(Sizes::Pilot));
         assert_eq!(("6x256".parse::<Size>().unwrap().heads(), Size::SMALLEST.heads()), (8, 2));
-        for text in
-            ["", "x", "3", "3x", "x64", "0x64", "25x64", "2x0", "2x33", "2x1056", "2x64x2", "-2x64", "2X64"]
-        {
+        // Heads that are the usual ones are not written.
+        assert_eq!(
+            ("2x64x2".parse(), "12x768x12".parse::<Size>().unwrap().heads()),
+            (Ok(Size::SMALLEST), 12)
+        );
+        for text in [
+            "", "x", "3", "3x", "x64", "0x64", "25x64", "2x0", "2x33", "2x1056", "2x64x0", "2x64x3",
+            "2x64x64", "2x512x1", "2x64x2x2", "2x64x", "-2x64", "2X64",
+        ] {
             assert!(text.parse::<Sizes>().unwrap_err().contains("such as 3x128"), "{text}");
             assert!(serde_json::from_str::<Size>(&format!("\"{text}\"")).is_err(), "{text}");
         }

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! plan.json       what was asked for, and the hash of it; another plan is refused
+//! under-way/      how far those have come that are not finished
 //! runs/*.json     one file a finished run, with its settings and their hash: reused where they fit
 //! timings.json    how long they took: the one file that differs from time to time
 //! results.json    what came of them all
 //! shard.json      in the folder of a part of a comparison: which one, and the runs of it when they are finished
 //! ```
 
+use super::checkpoint::Checkpoint;
 use super::measure::Swapped;
 use super::plan::{Plan, hash};
 use super::results::{self, Results, RunResult, Timings};
@@ -26,6 +28,9 @@ const LIMIT: u64 = 256 << 20;
 
 /// What was asked for.
 const PLAN: &str = "plan.json";
+
+/// The folder of those that are not finished.
+const UNDER_WAY: &str = "under-way";
 
 /// What came of it.
 const RESULTS: &str = "results.json";
@@ -136,9 +141,18 @@ impl Store {
         (found.settings == *settings && found.hash == hash(settings)).then_some(found)
     }
 
-    /// Keeps a finished run.
+    /// Keeps a finished run; how far it had come before goes.
     pub fn keep(&self, finished: &Finished) -> Result<()> {
-        self.write(&name(&finished.settings), finished)
+        let name = name(&finished.settings);
+        self.write(&name, finished)?;
+        Checkpoint::remove(&self.folder.join(UNDER_WAY), plain(&name));
+        Ok(())
+    }
+
+    /// Where a run keeps how far it has come.
+    pub(super) fn checkpoint(&self, settings: &Settings) -> Checkpoint {
+        let name = name(settings);
+        Checkpoint::new(self.folder.join(UNDER_WAY), plain(&name).into(), hash(settings))
     }
 
     /// The error of a run that is not there and is not to be made.
@@ -199,6 +213,12 @@ fn differences(before: &BTreeMap<String, String>, now: &BTreeMap<String, String>
         count if count > MOST => format!("{}; and {} more", all[..MOST].join("; "), count - MOST),
         _ => all.join("; "),
     }
+}
+
+/// The name of a run without its folder and what its file ends with.
+fn plain(name: &str) -> &str {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    file.strip_suffix(".json").unwrap_or(file)
 }
 
 /// The file of a run, by what it is of. Its settings decide whether it fits.

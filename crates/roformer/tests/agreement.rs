@@ -145,6 +145,7 @@ fn encodings() -> Vec<Encoding> {
         "forget:rotary=true",
         "selective:base=50,bias=0",
         "fope:period=9,gain=1",
+        "axial:side=3,base=10",
         "extend:window=3",
         "extend:window=4,group=2,base=50,pairing=half",
         "fire:threshold=4",

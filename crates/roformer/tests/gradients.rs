@@ -167,6 +167,7 @@ fn encodings() -> Vec<(String, Encoding)> {
         "forget:rotary=true,bias=0.5",
         "selective:base=10,bias=0.4",
         "fope:period=20,gain=1",
+        "axial:side=3,base=10",
         "extend:window=2",
         "extend:window=3,group=2,base=10",
         "fire:hidden=7,threshold=3",

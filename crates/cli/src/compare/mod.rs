@@ -1,18 +1,21 @@
 //! `roformer compare`: which position encoding?
 
+mod plan;
 mod show;
 
 use crate::device::DeviceOptions;
 use crate::error::Failure;
 use crate::language::LanguageOption;
-use crate::long::stopper;
+use crate::long::{say, stopper};
 use clap::{Args, ValueEnum};
 use lab::results::Results;
-use lab::{self, Plan, Preset, Progress, Request, Shard, Shards, Sizes, Store, encodings, report};
+use lab::{
+    self, Named, PUBLISHED, Plan, Preset, Progress, Request, Shard, Shards, Sizes, Store, encodings, report,
+};
 use roformer::blueprint::Features;
 use roformer::encoding::Given;
 use roformer::language::Language;
-use roformer::train::{self, Data, Goal, Layout};
+use roformer::train::{self, Choice, Data, Goal, Layout};
 use roformer::{Device, Error};
 use show::Show;
 use std::fmt::Display;
@@ -43,16 +46,16 @@ use std::sync::atomic::Ordering;
 #[command(
     after_help = "Examples:\n  roformer compare\n  roformer compare --tasks copy reverse --encodings rotary rotary:base=500 t5 \
     --out bases\n  roformer compare --attention linear --out linear\n  roformer compare --tasks language --data play.txt --out \
-    play\n  roformer compare --shard 3/7 --out part-3\n  roformer compare --merge part-* --out comparison\n\nTasks: copy, repeat, reverse, sort, majority (the control), mqar, index, indirect, addition, state, passkey, language\nEncodings: \
+    play\n  roformer compare --shard 3/7 --out part-3\n  roformer compare --merge part-* --out comparison\n\nTasks: copy, repeat, reverse, sort, majority (the control), mqar, index, indirect, addition, state, passkey, language, grid\nEncodings: \
     rotary, none, sinusoidal, learned, alibi, t5, receptive, hierarchical, abacus, coupled, shaw, xlnet, deberta, kerple, sandwich, fire, forget, \
-    contextual, path, xpos, high, clipped, fope, pope, selective, extend, randomised, pose, layers"
+    contextual, path, xpos, high, clipped, fope, pope, selective, extend, randomised, pose, layers, axial"
 )]
 pub struct Arguments {
-    /// The tasks to learn [default: copy repeat majority; all with --preset full]
+    /// The tasks to learn [default: copy repeat majority; all but grid with --preset full]
     #[arg(long, value_name = "TASK", num_args = 1.., value_delimiter = ',')]
     tasks: Vec<String>,
     /// The encodings to compare, perhaps with settings; the first is compared with each of the others [default: rotary none
-    /// sinusoidal learned alibi t5 receptive; all with --preset full]
+    /// sinusoidal learned alibi t5 receptive; all but axial with --preset full]
     #[arg(long, value_name = "ENCODING", num_args = 1..)]
     encodings: Vec<String>,
     /// Compare an encoding of your own too: a JSON file with a name and biases, frequencies or a table (docs/compare.md)
@@ -64,9 +67,15 @@ pub struct Arguments {
     /// Where seeds are added, stop at the work of so many of each [default: 8]
     #[arg(long, value_name = "N", conflicts_with_all = ["seeds", "shard", "merge"])]
     budget: Option<usize>,
-    /// How much to compare: quick takes minutes, full takes hours
+    /// How much to compare: quick takes minutes, full takes hours, paper takes a GPU and a text (--data)
     #[arg(long, value_enum, default_value_t = PresetName::Quick)]
     preset: PresetName,
+    /// A published comparison with its own settings, laid out for a GPU; --size, --steps, --batch, --train-length and --seeds reduce it
+    #[arg(long, value_name = "NAME", conflicts_with = "preset", value_parser = plan_name)]
+    plan: Option<&'static Named>,
+    /// Say what would be compared and how much work it is, and end
+    #[arg(long, conflicts_with_all = ["replay", "merge"])]
+    dry_run: bool,
     /// The longest length that is trained on, for every task [default: by task]
     #[arg(long, value_name = "N")]
     train_length: Option<usize>,
@@ -76,8 +85,11 @@ pub struct Arguments {
     /// Steps of training, for every task [default: by task]
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
-    /// How large the models are: LAYERSxWIDTH such as 3x128, with heads of 32, or auto, for each task the smallest in which rotary
-    /// learns it in a pilot [default: 2x64; auto with --preset full]
+    /// Texts of a step [default: 32, or the plan's]
+    #[arg(long, value_name = "N")]
+    batch: Option<usize>,
+    /// How large the models are: LAYERSxWIDTH such as 3x128, with heads of 32, LAYERSxWIDTHxHEADS such as 12x768x12, or auto, for
+    /// each task the smallest in which rotary learns it in a pilot [default: 2x64; auto with --preset full]
     #[arg(long, value_name = "SIZE")]
     size: Option<Sizes>,
     /// The attention; encodings that linear attention cannot carry are left out, with the reason
@@ -92,6 +104,9 @@ pub struct Arguments {
     /// A UTF-8 text for the task language [default: a generated one]
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
+    /// What cuts that text into tokens: a folder with a tokenizer, a tokenizer.json or a vocab.txt [default: characters]
+    #[arg(long, value_name = "DIR", requires = "data")]
+    tokenizer: Option<PathBuf>,
     /// The folder for the report and its numbers
     #[arg(long, value_name = "DIR", default_value = "comparison")]
     out: PathBuf,
@@ -100,7 +115,7 @@ pub struct Arguments {
     overwrite: bool,
     /// Draw the report of a finished comparison again, without training
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "tasks", "encodings", "add", "seeds", "budget", "train_length", "test_lengths", "steps", "size", "sweep", "data", "out", "overwrite", "threads", "device",
+        "tasks", "encodings", "add", "seeds", "budget", "train_length", "test_lengths", "steps", "batch", "size", "sweep", "data", "tokenizer", "plan", "out", "overwrite", "threads", "device",
         "dtype"
     ])]
     replay: Option<PathBuf>,
@@ -110,7 +125,7 @@ pub struct Arguments {
     /// Put the folders of all parts together in --out; with the flags that the parts were made with
     #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["replay", "shard", "threads"])]
     merge: Vec<PathBuf>,
-    /// Runs at a time, one thread per run [default: as many as there are cores; 32 on a GPU]
+    /// Runs at a time, one thread per run [default: as many as there are cores; 32 on a GPU, fewer of large models]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     #[command(flatten)]
@@ -123,8 +138,18 @@ pub struct Arguments {
 const SEEDS: usize = 5;
 
 /// Runs that share a GPU: more gain nothing on the largest chips.
-#[cfg(feature = "cuda")]
+#[cfg(any(feature = "cuda", test))]
 const STREAMS: usize = 32;
+
+/// Memory that those have together, on the smaller of the chips that train such models.
+#[cfg(any(feature = "cuda", test))]
+const TOGETHER: u64 = 64 << 30;
+
+/// How many runs share a GPU, where each has so many bytes.
+#[cfg(any(feature = "cuda", test))]
+fn streams(bytes: u64) -> usize {
+    (TOGETHER / bytes.max(1)).clamp(1, STREAMS as u64) as usize
+}
 
 #[derive(Clone, Copy, ValueEnum)]
 enum PresetName {
@@ -132,6 +157,15 @@ enum PresetName {
     Quick,
     /// Every task and every encoding, with more steps: hours.
     Full,
+    /// Models of 50 million parameters that read two thousand million tokens of a text: a day or more of a GPU.
+    Paper,
+}
+
+/// A published plan by its name.
+fn plan_name(name: &str) -> Result<&'static Named, String> {
+    let names: Vec<&str> = PUBLISHED.iter().map(|named| named.name).collect();
+    let found = PUBLISHED.into_iter().find(|named| named.name == name);
+    found.ok_or_else(|| format!("expected one of {}", names.join(", ")))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -155,6 +189,9 @@ fn flagged(error: Error) -> Failure {
         Error::Input { name: lab::OTHER_FOLDER, value, .. } => {
             let expected = "another folder, or --overwrite to replace what is there";
             Failure::Input(format!("--out is {value}; expected {expected}"))
+        }
+        Error::Input { name: lab::TEXT, value, expected } => {
+            Failure::Input(format!("--data is {value}; expected {expected}"))
         }
         Error::Input { name: "features", value, expected } => {
             Failure::Input(format!("--features is {value}; expected {expected}"))
@@ -185,6 +222,11 @@ pub fn run(arguments: Arguments) -> Result<u8, Failure> {
         show::table(language, &results, folder)?;
         return Ok(0);
     }
+    if arguments.dry_run {
+        let plan = arguments.plan()?;
+        plan::plan(language, &plan, &plan.work_of_all()?)?;
+        return Ok(0);
+    }
     let out = arguments.out.clone();
     let grid = Grid::new(arguments)?;
     if let Part::Merged(shards) = &grid.part {
@@ -196,6 +238,11 @@ pub fn run(arguments: Arguments) -> Result<u8, Failure> {
     }
     let is_stopped = stopper()?;
     let shard = grid.shard();
+    if grid.plan.preset.named().is_some() {
+        for (name, text) in plan::work_lines(language, &grid.plan, &grid.plan.work_of_all()?) {
+            say(&format!("{name}: {text}"));
+        }
+    }
     let seconds = lab::estimate(&grid.plan, shard, grid.threads)?;
     let show = Show::new(language, &grid.plan, shard, seconds, grid.threads);
     let end = grid.compare(&|progress| {
@@ -246,31 +293,38 @@ pub enum Made {
     Whole(Box<Results>),
 }
 
-impl Grid {
-    /// What is asked for, checked, with its folder.
-    pub fn new(arguments: Arguments) -> Result<Grid, Failure> {
-        let language = arguments.language.language();
+impl Arguments {
+    /// What is asked for, checked.
+    fn plan(&self) -> Result<Plan, Failure> {
+        let arguments = self;
         let read = |path: &PathBuf| {
-            let request = train::Request { files: vec![path.clone()], ..train::Request::default() };
+            let tokenizer = arguments.tokenizer.clone().map(Choice::Given);
+            let request =
+                train::Request { files: vec![path.clone()], tokenizer, ..train::Request::default() };
             Data::read(&request, Goal::Causal, Layout::Packed, None, |_| {})
         };
         let text = arguments.data.as_ref().map(read).transpose()?;
         let added = arguments.add.iter().map(|path| added(path)).collect::<Result<_, Failure>>()?;
         let is_in_parts = arguments.shard.is_some() || !arguments.merge.is_empty();
+        let preset = match (arguments.plan, arguments.preset) {
+            (Some(named), _) => Preset::Named(named),
+            (None, PresetName::Quick) => Preset::Quick,
+            (None, PresetName::Full) => Preset::Full,
+            (None, PresetName::Paper) => Preset::Named(&lab::PAPER),
+        };
+        // Which seeds are added depends on all runs, and a part has its own alone; a plan with a name says how many.
+        let seeds_of_parts = (is_in_parts && preset.named().is_none()).then_some(SEEDS);
         let request = Request {
-            preset: match arguments.preset {
-                PresetName::Quick => Preset::Quick,
-                PresetName::Full => Preset::Full,
-            },
+            preset,
             encodings: arguments.encodings.iter().flat_map(|list| encodings::split(list)).collect(),
             added,
-            tasks: arguments.tasks,
-            // Which seeds are added depends on all runs, and a part has its own alone.
-            seeds: arguments.seeds.or(is_in_parts.then_some(SEEDS)),
+            tasks: arguments.tasks.clone(),
+            seeds: arguments.seeds.or(seeds_of_parts),
             budget: arguments.budget,
             train_length: arguments.train_length,
-            test_lengths: arguments.test_lengths,
+            test_lengths: arguments.test_lengths.clone(),
             steps: arguments.steps,
+            batch: arguments.batch,
             sizes: arguments.size,
             is_linear: arguments.attention == Attention::Linear,
             features: match arguments.features {
@@ -288,12 +342,23 @@ impl Grid {
                 "--data is for the task language, which is not among the tasks".into(),
             ));
         }
-        let cores = || match plan.device {
-            Device::Cpu(_) => std::thread::available_parallelism().map_or(1, usize::from),
-            #[cfg(feature = "cuda")]
-            Device::Cuda(_) => STREAMS,
+        Ok(plan)
+    }
+}
+
+impl Grid {
+    /// What is asked for, checked, with its folder.
+    pub fn new(arguments: Arguments) -> Result<Grid, Failure> {
+        let language = arguments.language.language();
+        let plan = arguments.plan()?;
+        let at_a_time = || {
+            Ok::<_, Failure>(match plan.device {
+                Device::Cpu(_) => std::thread::available_parallelism().map_or(1, usize::from),
+                #[cfg(feature = "cuda")]
+                Device::Cuda(_) => streams(plan.work_of_all()?.memory),
+            })
         };
-        let threads = arguments.threads.map_or_else(cores, usize::from);
+        let threads = arguments.threads.map_or_else(at_a_time, |threads| Ok(threads.into()))?;
         let part = match (arguments.shard, &arguments.merge[..]) {
             (Some(shard), _) => Part::Shard(shard),
             (None, []) => Part::Whole,
@@ -332,5 +397,15 @@ impl Grid {
         let Some((results, timings)) = made else { return Ok(Made::Stopped) };
         report::write(self.language, &results, &timings, store.folder())?;
         Ok(Made::Whole(Box::new(results)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::streams;
+
+    #[test]
+    fn runs_that_share_a_gpu_fit_it() {
+        assert_eq!([0, 9 << 20, 3 << 30, 12 << 30, 100 << 30].map(streams), [32, 32, 21, 5, 1]);
     }
 }

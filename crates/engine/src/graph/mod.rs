@@ -265,6 +265,12 @@ impl<T: Real> Builder<T> {
         self.loss = Some(loss);
     }
 
+    /// How many numbers all values are, and the largest of them.
+    pub fn numbers(&self) -> [u64; 2] {
+        let sizes = || self.sizes.iter().map(|&size| size as u64);
+        [sizes().sum(), sizes().max().unwrap_or(0)]
+    }
+
     /// Makes the memory that the operations need.
     pub fn build(self) -> Result<Graph<T>> {
         let numbers: u128 =

@@ -107,9 +107,8 @@ impl<T: Real> Operation<T> for Turn {
 
     #[cfg(feature = "cuda")]
     fn lower(&self, _: &mut super::Lowering) -> super::Lowered {
-        let encoding = if self.turns.is_fixed { "fope" } else { "selective" };
-        Err(crate::error::Error::Device(format!(
-            "the encoding {encoding} has no form for a GPU; use the CPU"
-        )))
+        let encodings =
+            if self.turns.is_fixed { "encodings fope and axial have" } else { "encoding selective has" };
+        Err(crate::error::Error::Device(format!("the {encodings} no form for a GPU; use the CPU")))
     }
 }

@@ -321,7 +321,7 @@ pub trait Backend: Send + Sync {
         _heads: TurnedHeads,
     ) -> Result<()> {
         Err(Error::Device(
-            "the encodings selective and fope have no form for this device; use the CPU".into(),
+            "the encodings selective, fope and axial have no form for this device; use the CPU".into(),
         ))
     }
 

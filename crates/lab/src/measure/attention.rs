@@ -5,7 +5,7 @@
 
 use super::super::run::{Settings, Trained, give, join};
 use super::super::tasks::{Example, Task};
-use super::{TEST, test_example};
+use super::{test_example, test_positions};
 use roformer::Result;
 use roformer::blueprint::Blueprint;
 use roformer::encoding::Sizes;
@@ -26,7 +26,7 @@ pub fn by_distance(trained: &Trained, settings: &Settings, task: &dyn Task) -> R
     let examples: Vec<Example> = (0..TEXTS as u64).map(example).collect();
     let mut batch = join(&examples, tokens);
     let encoding = &trained.network.blueprint.encoding;
-    batch.positions = encoding.positions_of_tests(tokens, settings.seed ^ TEST, 0).unwrap_or_default();
+    batch.positions = test_positions(encoding, settings, task, settings.train_length, 0);
     let mut layers = Vec::new();
     for layer in 0..trained.network.blueprint.layers {
         // What enters a layer is what a model of as many layers as are before it gives.

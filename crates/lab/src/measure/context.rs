@@ -4,7 +4,7 @@
 use super::super::results::ContextPoint;
 use super::super::run::{HOPELESS, Settings, Trained, join};
 use super::super::tasks::{Example, Task};
-use super::{ROWS, TEST, test_example};
+use super::{ROWS, test_example, test_positions};
 use roformer::Result;
 use roformer::graph::IGNORE;
 
@@ -29,7 +29,7 @@ pub fn by_context(trained: &Trained, settings: &Settings, task: &dyn Task) -> Re
         let texts: Vec<Example> = texts.iter().map(cut).collect();
         let mut batch = join(&texts, length);
         let encoding = &trained.network.blueprint.encoding;
-        batch.positions = encoding.positions_of_tests(length, settings.seed ^ TEST, 0).unwrap_or_default();
+        batch.positions = test_positions(encoding, settings, task, length, 0);
         let mut laid = trained.lay_out(&trained.network, rows, length, settings.longest(task))?;
         laid.set(batch)?;
         points.push(ContextPoint { context: length - TARGETS, loss: laid.graph.forward().min(HOPELESS) });

@@ -8,12 +8,13 @@ mod swap;
 pub use attention::by_distance;
 pub use context::by_context;
 pub use learned::learned;
-pub use swap::{Swapped, swaps};
+pub use swap::{RULES, Swapped, swapped, swaps};
 
 use super::results::Accuracy;
-use super::run::{HOPELESS, Settings, Trained, join, name_key};
+use super::run::{HOPELESS, Settings, Trained, join, name_key, positions};
 use super::tasks::{Draws, Example, Part, Task};
 use roformer::Result;
+use roformer::encoding::Encoding;
 use roformer::graph::{Batch, IGNORE};
 use roformer::network::Network;
 use roformer::ops::linear;
@@ -48,8 +49,8 @@ pub fn accuracy(
         batch.targets[counted * tokens..].fill(IGNORE);
         let targets = batch.targets.clone();
         let encoding = &network.blueprint.encoding;
-        let positions = encoding.positions_of_tests(tokens, settings.seed ^ TEST, tested as u64);
-        laid.set(Batch { positions: positions.unwrap_or_default(), ..batch })?;
+        let positions = test_positions(encoding, settings, task, length, tested as u64);
+        laid.set(Batch { positions, ..batch })?;
         let mean = laid.graph.forward();
         let said = answers(trained, laid.graph.value(laid.hidden));
         let mut places = 0.0;
@@ -79,6 +80,20 @@ pub fn accuracy(
 pub fn test_example(settings: &Settings, task: &dyn Task, length: usize, row: u64) -> Example {
     let mut draws = Draws::new(&[name_key(task), settings.seed, TEST, length as u64, row]);
     task.example(length, Part::Test, &mut draws)
+}
+
+/// Where the tokens of tested texts of this length stand; none for 0, 1, 2 and so on.
+fn test_positions(
+    encoding: &Encoding,
+    settings: &Settings,
+    task: &dyn Task,
+    length: usize,
+    number: u64,
+) -> Vec<u32> {
+    let tokens = task.tokens(length);
+    positions(encoding, task, length, tokens)
+        .or_else(|| encoding.positions_of_tests(tokens, settings.seed ^ TEST, number))
+        .unwrap_or_default()
 }
 
 /// The token that the model finds most likely after each place: `hidden` `[rows, width]` → `[rows]`.

@@ -21,15 +21,24 @@ pub struct Swapped {
     pub value: f64,
 }
 
+/// The rotary embedding that is tested with other rules; `None` where an encoding is not.
+pub fn swapped(encoding: &Encoding) -> Option<&Rotary> {
+    match encoding {
+        Encoding::Rotary(rotary @ Rotary { schedule: Schedule::Default, is_learned: false, .. }) => {
+            Some(rotary)
+        }
+        _ => None,
+    }
+}
+
+/// How many rules those are.
+pub const RULES: usize = 7;
+
 /// Every rule at every length beyond training, for a model that was trained with the plain rule of rotary embedding; none
 /// for others. A rule stretches by as much as the text is longer than those of training. Where far distances are held or grouped, those
 /// up to half of training's are near, and groups are so large that none of the others is further than training has shown.
 pub fn swaps(trained: &Trained, settings: &Settings, task: &dyn Task) -> Result<Vec<Swapped>> {
-    let Encoding::Rotary(rotary @ Rotary { schedule: Schedule::Default, is_learned: false, .. }) =
-        &trained.network.blueprint.encoding
-    else {
-        return Ok(Vec::new());
-    };
+    let Some(rotary) = swapped(&trained.network.blueprint.encoding) else { return Ok(Vec::new()) };
     let original = task.tokens(settings.train_length) as u64;
     let mut out = Vec::new();
     for &length in settings.test_lengths.iter().filter(|length| **length > settings.train_length) {
@@ -42,7 +51,7 @@ pub fn swaps(trained: &Trained, settings: &Settings, task: &dyn Task) -> Result<
             let far = Far { window, group };
             Encoding::Extend(Extend { far, rotary: rotary.clone() })
         };
-        for (tested, encoding) in [
+        let rules: [_; RULES] = [
             (Rule::AsTrained, with(Schedule::Default)),
             (Rule::Linear, with(Schedule::Linear { factor })),
             (Rule::Ntk, with(Schedule::NtkAware { factor })),
@@ -50,7 +59,8 @@ pub fn swaps(trained: &Trained, settings: &Settings, task: &dyn Task) -> Result<
             (Rule::Dynamic, with(Schedule::DynamicNtk { factor, trained_length: original })),
             (Rule::ReRope, extend(None)),
             (Rule::SelfExtend, extend(Some(group))),
-        ] {
+        ];
+        for (tested, encoding) in rules {
             if settings.is_linear && encoding.check_linear().is_err() {
                 continue;
             }

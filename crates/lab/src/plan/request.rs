@@ -3,7 +3,9 @@
 use super::super::seeds::{BUDGET, Seeds};
 use super::super::size::{Size, Sizes};
 use super::super::tasks::{self, Defaults, Task};
-use super::PlannedTask;
+use super::super::training::Training;
+use super::named::{Named, NamedTask};
+use super::{PlannedTask, RATES, Rates};
 use roformer::blueprint::Features;
 use roformer::encoding::{Encoding, Given};
 use roformer::train::Data;
@@ -14,13 +16,15 @@ use std::sync::Arc;
 const MOST: usize = 64;
 
 /// How much is done where nothing else is said.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub enum Preset {
     /// Minutes.
     #[default]
     Quick,
     /// Everything, with five seeds: hours.
     Full,
+    /// What a plan that has a name fixes.
+    Named(&'static Named),
 }
 
 impl Preset {
@@ -29,7 +33,47 @@ impl Preset {
         match self {
             Preset::Quick => "quick",
             Preset::Full => "full",
+            Preset::Named(named) => named.name,
         }
+    }
+
+    /// The plan that has a name, where it is one.
+    pub fn named(self) -> Option<&'static Named> {
+        match self {
+            Preset::Named(named) => Some(named),
+            _ => None,
+        }
+    }
+
+    /// Texts of a step.
+    pub(super) fn batch(self) -> usize {
+        self.named().map_or(32, |named| named.batch)
+    }
+
+    /// Examples of each length that are tested.
+    pub(super) fn examples(self) -> usize {
+        match self {
+            Preset::Quick => 128,
+            Preset::Full => 256,
+            Preset::Named(named) => named.examples,
+        }
+    }
+
+    /// The learning rates that each encoding chooses from, where there are several.
+    pub(super) fn rates(self) -> Rates {
+        match self.named().and_then(|named| Some((named.rate?, named.size.width()))) {
+            Some((rate, width)) => Rates { values: vec![rate], width },
+            None => Rates { values: RATES.into(), width: Size::SMALLEST.width() },
+        }
+    }
+
+    /// How models are trained.
+    pub(super) fn training(self) -> Training {
+        self.named().map_or(Training::USUAL, |named| named.training)
+    }
+
+    fn seeds(self) -> Seeds {
+        self.named().map_or(Seeds::Added { budget: BUDGET }, Named::seeds)
     }
 
     /// How large models are.
@@ -37,21 +81,30 @@ impl Preset {
         match self {
             Preset::Quick => Sizes::One(Size::SMALLEST),
             Preset::Full => Sizes::Pilot,
+            Preset::Named(named) => Sizes::One(named.size),
         }
     }
 
     pub(super) fn tasks(self) -> Vec<String> {
         match self {
             Preset::Quick => ["copy", "repeat", "majority"].map(String::from).into(),
-            Preset::Full => tasks::NAMES.map(String::from).into(),
+            // Rows and columns are for whom they are asked for: texts have none.
+            Preset::Full => {
+                tasks::NAMES.into_iter().filter(|name| *name != "grid").map(String::from).collect()
+            }
+            Preset::Named(named) => named.tasks.iter().map(|task| task.name.into()).collect(),
         }
     }
 
     pub(super) fn encodings(self) -> Vec<String> {
+        if let Preset::Named(named) = self {
+            return named.encodings.iter().map(|name| name.to_string()).collect();
+        }
         let quick = ["rotary", "none", "sinusoidal", "learned", "alibi", "t5", "receptive"];
         let all = Encoding::all();
         let names = all.iter().map(Encoding::name);
-        let rest = names.filter(|name| !quick.contains(name) && self == Preset::Full);
+        let rest =
+            names.filter(|name| !quick.contains(name) && *name != "axial" && matches!(self, Preset::Full));
         quick.into_iter().chain(rest).map(String::from).collect()
     }
 }
@@ -77,6 +130,8 @@ pub struct Request {
     pub test_lengths: Vec<usize>,
     /// Steps of training, for every task.
     pub steps: Option<u64>,
+    /// Texts of a step.
+    pub batch: Option<usize>,
     /// How large models are.
     pub sizes: Option<Sizes>,
     /// Whether attention is linear.
@@ -110,8 +165,8 @@ pub(super) fn seeds(request: &Request) -> Result<Seeds> {
             Err(Error::input("the number of seeds", count, expected))
         }
         (Some(count), None) => Ok(Seeds::Fixed(count)),
-        (None, budget) => {
-            let budget = budget.unwrap_or(BUDGET);
+        (None, None) => Ok(request.preset.seeds()),
+        (None, Some(budget)) => {
             let least = Seeds::Added { budget }.first();
             if !(least..=1000).contains(&budget) {
                 let expected = format!("from {least}, which each has at first, to 1000");
@@ -136,10 +191,49 @@ pub(super) fn check_list(name: &'static str, list: &[String]) -> Result<()> {
     }
 }
 
+/// How many texts a step has.
+pub(super) fn batch(request: &Request) -> Result<usize> {
+    let (batch, parts) = (request.batch.unwrap_or(request.preset.batch()), request.preset.training().parts);
+    match request.batch {
+        Some(batch) if !(1..=65_536).contains(&batch) || !(batch as u64).is_multiple_of(parts) => {
+            let parts = if parts > 1 { format!("a multiple of {parts} ") } else { String::new() };
+            Err(Error::input("the number of texts of a step", batch, format!("{parts}from 1 to 65536")))
+        }
+        _ => Ok(batch),
+    }
+}
+
+/// A task, what is fixed of it, and the number of its symbols where that is not the task's own.
+fn found(name: &str, request: &Request) -> Result<(Arc<dyn Task>, Defaults, Option<usize>)> {
+    let Preset::Named(named) = request.preset else {
+        let task: Arc<dyn Task> = tasks::find(name, request.text.as_ref())?.into();
+        let defaults = task.defaults(matches!(request.preset, Preset::Quick));
+        return Ok((task, defaults, None));
+    };
+    let Some(NamedTask { symbols, train_length, test_lengths, steps, .. }) = named.task(name) else {
+        let own: Vec<&str> = named.tasks.iter().map(|task| task.name).collect();
+        let expected = format!("one of those that the plan {} fixes: {}", named.name, own.join(", "));
+        return Err(Error::input("a task", format!("`{}`", roformer::weights::brief(name)), expected));
+    };
+    let task: Arc<dyn Task> = match symbols {
+        Some(symbols) => tasks::of_symbols(name, *symbols)?.into(),
+        None => tasks::find(name, request.text.as_ref())?.into(),
+    };
+    if task.is_language() && request.text.is_none() {
+        let expected = "a file of text: the one that is generated is learned by heart in so many steps";
+        return Err(Error::input(TEXT, format!("missing, and the plan {} reads one", named.name), expected));
+    }
+    let (train_length, steps) = (*train_length, *steps);
+    let defaults = Defaults { train_length, test_lengths: test_lengths.to_vec(), steps };
+    Ok((task, defaults, *symbols))
+}
+
+/// The name of the input in the error of a plan that has no text.
+pub const TEXT: &str = "the text of the language model";
+
 /// A task with its lengths and steps.
 pub(super) fn planned(name: &str, request: &Request) -> Result<PlannedTask> {
-    let task: Arc<dyn Task> = tasks::find(name, request.text.as_ref())?.into();
-    let defaults = task.defaults(request.preset == Preset::Quick);
+    let (task, defaults, symbols) = found(name, request)?;
     let Defaults { train_length, mut test_lengths, steps } = defaults;
     if let Some(asked) = request.train_length {
         // Lengths to test follow, in the same proportions.
@@ -177,5 +271,5 @@ pub(super) fn planned(name: &str, request: &Request) -> Result<PlannedTask> {
         return Err(Error::input("the number of steps", steps, "from 1 to 1000000"));
     }
     let size = request.sizes().first();
-    Ok(PlannedTask { task, train_length, test_lengths, steps, size, pilots: Vec::new() })
+    Ok(PlannedTask { task, symbols, train_length, test_lengths, steps, size, pilots: Vec::new() })
 }

@@ -8,11 +8,13 @@ mod digest;
 mod figures;
 mod notes;
 mod page;
+mod recipe;
 mod sizes;
 mod tables;
 mod verdict;
 mod words;
 
+pub use recipe::recipe;
 pub use words::stored;
 
 use super::results::{Results, Timings};

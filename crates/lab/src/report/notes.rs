@@ -171,7 +171,10 @@ pub(super) fn settings(language: Language, results: &Results, timings: &Timings)
         ),
         (language.of("texts of a batch", "每批文本数").into(), plan.batch.to_string()),
         (
-            language.of("learning rates to choose from", "可选的学习率").into(),
+            match plan.rates.len() {
+                1 => language.of("learning rate", "学习率").into(),
+                _ => language.of("learning rates to choose from", "可选的学习率").into(),
+            },
             numbers(&plan.rates)
                 + match plan.sizes.is_empty() {
                     true => "",
@@ -182,6 +185,12 @@ pub(super) fn settings(language: Language, results: &Results, timings: &Timings)
                 },
         ),
     ];
+    if let Some(source) = &plan.source {
+        rows.insert(1, (language.of("settings of", "设置取自").into(), source.clone()));
+    }
+    if !plan.training.is_usual() {
+        rows.push((language.of("training", "训练").into(), super::recipe(language, &plan.training)));
+    }
     for task in &results.tasks {
         let lengths: Vec<String> = task.test_lengths.iter().map(usize::to_string).collect();
         let (trained, lengths) = (task.train_length, lengths.join(", "));
@@ -197,7 +206,13 @@ pub(super) fn settings(language: Language, results: &Results, timings: &Timings)
                 format!("；{layers} 层，宽度 {width}，{heads} 个头"),
             )
         });
-        rows.push((task.name.clone(), text + &size.unwrap_or_default()));
+        let symbols = task.symbols.map(|symbols| {
+            language.of(
+                format!("; {symbols} symbols, drawn with repetition"),
+                format!("；{symbols} 个符号，可重复"),
+            )
+        });
+        rows.push((task.name.clone(), text + &size.unwrap_or_default() + &symbols.unwrap_or_default()));
     }
     if timings.seconds > 0.0 {
         let (seconds, threads) = (number(timings.seconds), timings.threads);

@@ -53,6 +53,7 @@
       let nearest = null, least = 26 * 26;
       places.forEach(([x, y], index) => {
         const group = marks[index].closest(".series");
+        if (group.classList.contains("out")) return;
         if (root.classList.contains("has-lit") && !group.classList.contains("lit")) return;
         const distance = (x - at.x) ** 2 + (y - at.y) ** 2;
         if (distance < least) [nearest, least] = [marks[index], distance];
@@ -104,6 +105,25 @@
     element.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && light(key));
     element.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && light(kept));
   }
+
+  // Rows and lines of the encodings that are named, in part, and rows of one verdict; a part of a table goes with its last row.
+  const [named, judged] = document.querySelectorAll(".filter input, .filter select");
+  function filter() {
+    const parts = named.value.toLowerCase().split(/[\s,]+/).filter(Boolean);
+    for (const element of all) {
+      const key = element.dataset.series.toLowerCase();
+      const isNamed = parts.length === 0 || parts.some((part) => key.includes(part));
+      const isJudged = !judged.value || !element.matches(".comparisons tr") || element.classList.contains(judged.value);
+      element.classList.toggle("out", !(isNamed && isJudged));
+    }
+    for (const body of document.querySelectorAll("tbody")) {
+      const rows = [...body.querySelectorAll("tr.series")];
+      body.classList.toggle("out", rows.length > 0 && rows.every((row) => row.classList.contains("out")));
+    }
+    point(null);
+  }
+  named?.addEventListener("input", filter);
+  judged?.addEventListener("input", filter);
 
   // Steps, tokens or seconds, for all tasks at once.
   const buttons = [...document.querySelectorAll(".switch button")];

@@ -159,6 +159,7 @@ impl<'a> Page<'a> {
         self.header = format!("<header>\n{}</header>\n", std::mem::take(&mut self.body));
         if results.tasks.iter().any(|task| !task.runs.is_empty()) {
             self.heading("glance", language.of("At a glance", "总览"), "");
+            self.say(tables::filter(language));
             let table = tables::glance(language, results);
             self.say(format!("<div class=\"glance\">{table}</div>"));
             let baseline = escape(digest::baseline(language, results));
@@ -353,10 +354,17 @@ impl<'a> Page<'a> {
         if !ledger.is_empty() {
             self.heading("fairness", language.of("The fairness ledger", "公平性账目"), "");
             let same = language.of(
-                "Every encoding has the same model, the same initial values of all that it shares with the others, the same batches in the same order and the same number of steps, and chose its learning rate from the same values on a seed of its own. What differs is here.",
-                "每种位置编码用同样的模型，凡与其他编码共有的参数初始值都相同，批次及其次序相同，步数相同，并且都在一个单独的种子上从同样的几个值里选出学习率。不同之处都列在这里。",
+                "Every encoding has the same model, the same initial values of all that it shares with the others, the same batches in the same order and the same number of steps",
+                "每种位置编码用同样的模型，凡与其他编码共有的参数初始值都相同，批次及其次序相同，步数相同",
             );
-            self.say(format!("<p>{same}</p>"));
+            let rate = match results.plan.rates.len() {
+                1 => language.of(" and the same learning rate. What differs is here.", "，学习率也相同。不同之处都列在这里。"),
+                _ => language.of(
+                    ", and chose its learning rate from the same values on a seed of its own. What differs is here.",
+                    "，并且都在一个单独的种子上从同样的几个值里选出学习率。不同之处都列在这里。",
+                ),
+            };
+            self.say(format!("<p>{same}{rate}</p>"));
             self.say(ledger);
         }
         for (id, title, content) in [

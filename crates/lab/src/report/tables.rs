@@ -20,10 +20,39 @@ pub(super) fn table(caption: &str, head: &[&str], body: &str) -> String {
 
 /// A row whose first cell is an encoding, with its marker.
 fn row(label: &str, look: Option<usize>, cells: &[String]) -> String {
+    row_of(label, look, "", cells)
+}
+
+/// The same with another class beside its own.
+fn row_of(label: &str, look: Option<usize>, class: &str, cells: &[String]) -> String {
     let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
     let (key, name) = (escape(label), named(label, look));
-    format!("<tr class=\"series\" data-series=\"{key}\"><th scope=\"row\">{name}</th>{cells}</tr>\n")
+    format!("<tr class=\"series{class}\" data-series=\"{key}\"><th scope=\"row\">{name}</th>{cells}</tr>\n")
 }
+
+/// What shows some rows and lines alone: those of encodings by a part of their names, and of comparisons by their verdict.
+pub(super) fn filter(language: Language) -> String {
+    let [show, hint, all] = language.of(
+        ["Show", "some encodings, such as rot ali", "all verdicts"],
+        ["显示", "部分编码，例如 rot ali", "所有结论"],
+    );
+    let not_judged = language.of("not judged", "未作判断");
+    let verdicts = [
+        (Verdict::Better.name(), language.of("better", "更好")),
+        (Verdict::Worse.name(), language.of("worse", "更差")),
+        (Verdict::Tie.name(), language.of("tie", "持平")),
+        (Verdict::Unclear.name(), language.of("not enough seeds to say", "种子太少，无法判断")),
+        (NOT_JUDGED, not_judged),
+    ];
+    let option = |(value, name): (&str, &str)| format!("<option value=\"{value}\">{name}</option>");
+    let options: String = verdicts.into_iter().map(option).collect();
+    format!(
+        "<div class=\"filter\"><input type=\"search\" aria-label=\"{show}\" placeholder=\"{hint}\"> <select aria-label=\"{show}\"><option value=\"\">{all}</option>{options}</select></div>\n"
+    )
+}
+
+/// The class of a row that was not judged; others have that of their verdict, which the filter of a page goes by.
+const NOT_JUDGED: &str = "unjudged";
 
 /// An encoding's name with its marker.
 pub(super) fn named(label: &str, look: Option<usize>) -> String {
@@ -200,7 +229,12 @@ pub(super) fn comparisons(language: Language, results: &Results, task: &TaskResu
                 format!("{} 再训练一遍（A/A）", comparison.encoding),
             );
             let label = if comparison.is_again { &again } else { &comparison.encoding };
-            body += &row(label, look.filter(|_| !comparison.is_again), &cells);
+            let verdict = match comparison.not_judged {
+                Some(_) => NOT_JUDGED,
+                None => comparison.verdict.name(),
+            };
+            let class = format!(" {verdict}");
+            body += &row_of(label, look.filter(|_| !comparison.is_again), &class, &cells);
         }
         body += "</tbody>\n";
     }

@@ -128,9 +128,10 @@ fn learned(language: Language, results: &Results, tasks: &[&TaskResult]) -> Stri
     match (seen.len(), missed.len()) {
         (all, some) if is_long => {
             let (rest, misses) = (all - some, misses.concat());
+            let who = if rest == 0 { "none".into() } else { rest.to_string() };
             language.of(
                 format!(
-                    "{rest} of {all} encodings learn {every} within the lengths they were trained on ({line} of the answers right); {misses}"
+                    "{who} of {all} encodings learn {every} within the lengths they were trained on ({line} of the answers right); {misses}"
                 ),
                 format!(
                     "{all} 种位置编码中有 {rest} 种在训练长度之内学会了{every}（答案正确率达到 {line}）；{misses}"

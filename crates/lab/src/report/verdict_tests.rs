@@ -59,6 +59,7 @@ fn task(name: &str, runs: Vec<RunResult>, comparisons: Vec<Comparison>) -> TaskR
         is_language: name == "charlm",
         train_length: 20,
         test_lengths: vec![10, 20, 40],
+        symbols: None,
         steps: 500,
         tokens_per_step: 100,
         size: None,
@@ -86,6 +87,8 @@ fn results(tasks: Vec<TaskResult>) -> Results {
         heads: 2,
         sizes: Vec::new(),
         batch: 32,
+        source: None,
+        training: Default::default(),
         left_out: vec![],
     };
     Results { version: "1".into(), hash: "h".into(), plan, tasks }

@@ -1,12 +1,27 @@
-//! `a b c |` → `a b c .`, with different symbols.
+//! `a b c |` → `a b c .`, with different symbols; or, where a plan says so, with any of so many.
 
 use super::{ASK, BEGIN, Defaults, Draws, END, Example, FIRST, Part, Task, symbols};
 
-/// Symbols that there are.
-pub(super) const SYMBOLS: usize = 16;
-
 /// To say it again.
-pub struct Copy;
+pub struct Copy {
+    /// Symbols that there are.
+    pub(super) symbols: usize,
+    /// Whether those of a text are all different.
+    pub(super) is_different: bool,
+}
+
+impl Copy {
+    /// The lab's own.
+    pub(super) const USUAL: Copy = Copy { symbols: 16, is_different: true };
+
+    /// The text of a question.
+    pub(super) fn text(&self, length: usize, draws: &mut Draws) -> Vec<u32> {
+        symbols(&match self.is_different {
+            true => draws.different(length, self.symbols),
+            false => (0..length).map(|_| draws.below(self.symbols)).collect(),
+        })
+    }
+}
 
 impl Task for Copy {
     fn name(&self) -> &'static str {
@@ -27,7 +42,7 @@ impl Task for Copy {
     }
 
     fn vocabulary(&self) -> usize {
-        FIRST as usize + SYMBOLS
+        FIRST as usize + self.symbols
     }
 
     fn tokens(&self, length: usize) -> usize {
@@ -35,11 +50,11 @@ impl Task for Copy {
     }
 
     fn lengths(&self) -> std::ops::RangeInclusive<usize> {
-        1..=SYMBOLS
+        1..=if self.is_different { self.symbols } else { 4096 }
     }
 
     fn example(&self, length: usize, _: Part, draws: &mut Draws) -> Example {
-        let text = symbols(&draws.different(length, SYMBOLS));
+        let text = self.text(length, draws);
         let question = [&[BEGIN], &text[..], &[ASK]].concat();
         Example::answering(question, &[&text[..], &[END]].concat())
     }
@@ -53,7 +68,7 @@ mod tests {
     #[test]
     fn the_answer_is_the_question() {
         for key in 0..50 {
-            let example = Copy.example(7, Part::Train, &mut Draws::new(&[key]));
+            let example = Copy::USUAL.example(7, Part::Train, &mut Draws::new(&[key]));
             assert_eq!((example.ids[0], example.ids[8]), (BEGIN, ASK));
             assert_eq!(example.ids[1..8], example.targets[8..15]);
             assert_eq!(example.targets[15], END);

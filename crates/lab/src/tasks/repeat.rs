@@ -2,11 +2,16 @@
 
 use super::{ASK, BEGIN, Defaults, Draws, END, Example, FIRST, Part, Task};
 
-/// Symbols that there are.
-const SYMBOLS: usize = 16;
-
 /// To say one symbol as often as it was read.
-pub struct Repeat;
+pub struct Repeat {
+    /// Symbols that there are.
+    pub(super) symbols: usize,
+}
+
+impl Repeat {
+    /// The lab's own.
+    pub(super) const USUAL: Repeat = Repeat { symbols: 16 };
+}
 
 impl Task for Repeat {
     fn name(&self) -> &'static str {
@@ -29,7 +34,7 @@ impl Task for Repeat {
     }
 
     fn vocabulary(&self) -> usize {
-        FIRST as usize + SYMBOLS
+        FIRST as usize + self.symbols
     }
 
     fn tokens(&self, length: usize) -> usize {
@@ -37,7 +42,7 @@ impl Task for Repeat {
     }
 
     fn example(&self, length: usize, _: Part, draws: &mut Draws) -> Example {
-        let text = vec![FIRST + draws.below(SYMBOLS) as u32; length];
+        let text = vec![FIRST + draws.below(self.symbols) as u32; length];
         let question = [&[BEGIN], &text[..], &[ASK]].concat();
         Example::answering(question, &[&text[..], &[END]].concat())
     }
@@ -50,7 +55,7 @@ mod tests {
     #[test]
     fn the_answer_has_as_many() {
         for length in 1..20 {
-            let example = Repeat.example(length, Part::Train, &mut Draws::new(&[length as u64]));
+            let example = Repeat::USUAL.example(length, Part::Train, &mut Draws::new(&[length as u64]));
             let symbol = example.ids[1];
             let count = |list: &[u32]| list.iter().filter(|&&id| id == symbol).count();
             assert_eq!((count(&example.ids[..length + 1]), count(&example.targets)), (length, length));

@@ -2,11 +2,16 @@
 
 use super::{ASK, BEGIN, Defaults, Draws, Example, FIRST, Part, Task, symbols};
 
-/// Symbols that there are.
-const SYMBOLS: usize = 5;
-
 /// To say it in order.
-pub struct Sort;
+pub struct Sort {
+    /// Symbols that there are.
+    pub(super) symbols: usize,
+}
+
+impl Sort {
+    /// The lab's own.
+    pub(super) const USUAL: Sort = Sort { symbols: 5 };
+}
 
 impl Task for Sort {
     fn name(&self) -> &'static str {
@@ -27,7 +32,7 @@ impl Task for Sort {
     }
 
     fn vocabulary(&self) -> usize {
-        FIRST as usize + SYMBOLS
+        FIRST as usize + self.symbols
     }
 
     fn tokens(&self, length: usize) -> usize {
@@ -35,7 +40,7 @@ impl Task for Sort {
     }
 
     fn example(&self, length: usize, _: Part, draws: &mut Draws) -> Example {
-        let mut text: Vec<usize> = (0..length).map(|_| draws.below(SYMBOLS)).collect();
+        let mut text: Vec<usize> = (0..length).map(|_| draws.below(self.symbols)).collect();
         let question = [&[BEGIN], &symbols(&text)[..], &[ASK]].concat();
         text.sort_unstable();
         Example::answering(question, &symbols(&text))
@@ -49,10 +54,10 @@ mod tests {
     #[test]
     fn the_answer_is_in_order_and_lacks_nothing() {
         for key in 0..50 {
-            let example = Sort.example(9, Part::Train, &mut Draws::new(&[key]));
+            let example = Sort::USUAL.example(9, Part::Train, &mut Draws::new(&[key]));
             let answer = &example.targets[10..];
             assert!(answer.windows(2).all(|pair| pair[0] <= pair[1]));
-            for symbol in FIRST..FIRST + SYMBOLS as u32 {
+            for symbol in FIRST..FIRST + Sort::USUAL.symbols as u32 {
                 let count = |list: &[u32]| list.iter().filter(|&&id| id == symbol).count();
                 assert_eq!(count(answer), count(&example.ids[1..10]));
             }

@@ -100,6 +100,8 @@ pub fn made_up() -> (Results, Timings) {
         heads: 2,
         sizes: Vec::new(),
         batch: 32,
+        source: None,
+        training: Default::default(),
         left_out: vec![LeftOut { label: "xlnet".into(), reason: "its tables do not fit the batch".into() }],
     };
     (Results { version: "0.1.0".into(), hash: "5f3a9c0e77d1b284".into(), plan, tasks }, timings)
@@ -113,6 +115,7 @@ fn task(site: u64, name: &str, isolates: &str, train_length: usize, test_lengths
         is_language: name == "charlm",
         train_length,
         test_lengths: test_lengths.to_vec(),
+        symbols: None,
         steps: 1200,
         tokens_per_step: 1344,
         size: None,

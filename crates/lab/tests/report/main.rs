@@ -301,41 +301,78 @@ addEventListener('load', () => {
   button.click();
   const seconds = getComputedStyle(document.querySelector('div[data-against=seconds]')).display;
   const root = document.documentElement;
+  const is_shown = (element) => element.getClientRects().length > 0;
+  const keys = (rows) => [...new Set([...document.querySelectorAll(rows)].filter(is_shown).map((row) => row.dataset.series))];
+  const overflow = root.scrollWidth > root.clientWidth;
+  const cut = [...document.querySelectorAll('.glance .scroll')].filter((table) => table.scrollWidth > table.clientWidth + 1);
+  const [named, judged] = document.querySelectorAll('.filter input, .filter select');
+  const set = (element, value) => { element.value = value; element.dispatchEvent(new Event('input', { bubbles: true })); };
+  const before = keys('.glance tr.series').length;
+  set(named, 'ALI t5');
+  const some = keys('.glance tr.series').sort().join(' ') + ' and ' + keys('svg .series').sort().join(' ');
+  set(named, ''); set(judged, 'tie');
+  const ties = [...document.querySelectorAll('.comparisons tr.series')].filter(is_shown);
+  const only = ties.length > 0 && ties.every((row) => row.classList.contains('tie'));
+  set(judged, '');
   root.dataset.probe = [
     'faults ' + faults.join('; '), 'requests ' + performance.getEntriesByType('resource').length, 'charts ' + shown.length,
     'empty ' + empty.length, 'seconds ' + seconds, 'tips ' + (document.querySelectorAll('.dot[data-tip]').length > 100),
-    'overflow ' + (root.scrollWidth > root.clientWidth),
+    'overflow ' + overflow, 'cut ' + (innerWidth > 1000 ? cut.length : 0), 'some ' + some, 'ties ' + only,
+    'all ' + (keys('.glance tr.series').length === before),
   ].join(' | ');
 });
 </script>";
 
-#[test]
-fn a_browser_shows_it() {
+/// The browser of the tests, or `None` where there is none, which is said. `ROFORMER_CHROMIUM=required` makes that an error.
+fn browser() -> Option<&'static str> {
     let names = ["chromium", "chromium-browser", "google-chrome", "chrome"];
-    let Some(browser) = names.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok())
-    else {
+    let found = names.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok());
+    if found.is_none() {
+        let is_required = std::env::var("ROFORMER_CHROMIUM").is_ok_and(|value| value == "required");
+        assert!(!is_required, "no Chromium is installed, and ROFORMER_CHROMIUM=required");
         eprintln!("skipped: no Chromium is installed");
-        return;
-    };
-    let (results, timings) = made_up();
-    let folder = folder("report-browser");
-    report::write(Language::English, &results, &timings, &folder).unwrap();
+    }
+    found
+}
+
+/// What the probe saw on the page of these results in a window of this size.
+fn probed(browser: &str, name: &str, (results, timings): &(Results, Timings), size: &str) -> String {
+    let folder = folder(name);
+    report::write(Language::English, results, timings, &folder).unwrap();
     let page = fs::read_to_string(folder.join("report.html")).unwrap();
     fs::write(folder.join("probed.html"), page.replacen("<head>", &format!("<head>{PROBE}"), 1)).unwrap();
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "--virtual-time-budget=3000"])
+        .arg(format!("--window-size={size}"))
+        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+        .arg(format!("file://{}", folder.join("probed.html").display()))
+        .output()
+        .unwrap();
+    let dom = String::from_utf8_lossy(&output.stdout);
+    let probe = dom.split("data-probe=\"").nth(1).and_then(|rest| rest.split('"').next());
+    probe.unwrap_or_else(|| panic!("{size}: {}", String::from_utf8_lossy(&output.stderr))).into()
+}
+
+#[test]
+fn a_browser_shows_it() {
+    let Some(browser) = browser() else { return };
     // Of each of four tasks: by length, loss against one of three, attention; then context and what was learned.
-    for (size, charts) in [("1280,900", 14), ("390,844", 14)] {
-        let output = Command::new(browser)
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "--virtual-time-budget=3000"])
-            .arg(format!("--window-size={size}"))
-            .arg(format!("--user-data-dir={}", folder.join("profile").display()))
-            .arg(format!("file://{}", folder.join("probed.html").display()))
-            .output()
-            .unwrap();
-        let dom = String::from_utf8_lossy(&output.stdout);
-        let probe = dom.split("data-probe=\"").nth(1).and_then(|rest| rest.split('"').next());
-        let expected = format!(
-            "faults  | requests 0 | charts {charts} | empty 0 | seconds block | tips true | overflow false"
-        );
-        assert_eq!(probe, Some(expected.as_str()), "{size}: {}", String::from_utf8_lossy(&output.stderr));
+    for size in ["1280,900", "390,844"] {
+        let probe = probed(browser, "report-browser", &made_up(), size);
+        let wanted = "faults  | requests 0 | charts 14 | empty 0 | seconds block | tips true | overflow false | cut 0 | some alibi t5 and alibi t5 | ties true | all true";
+        assert_eq!(probe, wanted, "{size}");
+    }
+}
+
+/// The page of 22 encodings and 10 tasks: nothing beyond its edge, no table cut off, and what is asked for alone.
+#[test]
+fn a_browser_shows_many() {
+    let Some(browser) = browser() else { return };
+    for size in ["1280,900", "390,844"] {
+        let probe = probed(browser, "report-browser-many", &many(), size);
+        assert!(probe.starts_with("faults  | requests 0 | "), "{probe}");
+        let (_, rest) = probe.split_once("overflow ").unwrap();
+        assert!(rest.starts_with("false | cut 0 | some alibi alibi-11 alibi-18 "), "{size}: {probe}");
+        assert!(rest.ends_with(" | ties true | all true"), "{size}: {probe}");
     }
 }

@@ -14,7 +14,7 @@ const LONGEST: usize = 256;
 const NUMBERS: &str = "digits=N-N, places=N, shift=N, rotary=true|false";
 
 /// What each encoding takes, and for what: shown where something else was given.
-const ALLOWED: [(&str, &str); 29] = [
+const ALLOWED: [(&str, &str); 30] = [
     ("none", ""),
     ("sinusoidal", "merge=add|concatenate"),
     ("learned", "offset=N, merge=add|concatenate"),
@@ -40,6 +40,7 @@ const ALLOWED: [(&str, &str); 29] = [
         "rotary",
         "base=X, dim=N, part=X, pairing=interleaved|half, fraction=X, values=true|false, learned=true|false|heads",
     ),
+    ("axial", "side=N, base=X"),
     ("receptive", "alpha=X, rho=X, base=X"),
     ("xpos", "base=X"),
     ("high", "part=X, period=X"),
@@ -213,6 +214,8 @@ fn set(encoding: &mut Encoding, key: &str, value: &str) -> Option<()> {
             it.schedule = Schedule::Proportional { fraction: number()?, factor: 1.0 };
         }
         (Encoding::Rotary(it), "pairing") => it.pairing = pairing()?,
+        (Encoding::Axial(it), "side") => it.side = count()?,
+        (Encoding::Axial(it), "base") => it.base = number()?,
         (Encoding::ReceptiveField(it), "alpha") => it.alpha = number()?,
         (Encoding::ReceptiveField(it), "rho") => it.rho = number()?,
         (Encoding::ReceptiveField(it), "base") => it.rotary.base = number()?,
@@ -381,6 +384,7 @@ fn settings(encoding: &Encoding) -> Vec<(&'static str, String)> {
             all.extend(it.far.map(|far| ("far", far.to_string())));
             all
         }
+        Encoding::Axial(it) => vec![("side", it.side.to_string()), ("base", it.base.to_string())],
         Encoding::Extend(it) => {
             let mut all = vec![
                 ("window", it.far.window.to_string()),
@@ -486,6 +490,7 @@ mod tests {
             "clipped:base=500,period=9,width=3",
             "fope:base=500,period=9,gain=0.1,seed=3",
             "selective:base=500,bias=0",
+            "axial:side=9,base=500",
             "extend:window=300,group=4,base=500,dim=8,pairing=half",
             "contextual:positions=9",
             "path:rank=9",

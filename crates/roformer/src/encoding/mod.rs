@@ -12,6 +12,7 @@
 mod abacus;
 mod absolute;
 mod alibi;
+mod axial;
 mod clipped;
 mod contextual;
 mod coupled;
@@ -46,6 +47,7 @@ mod xpos;
 pub use abacus::Abacus;
 pub use absolute::Merge;
 pub use alibi::Alibi;
+pub use axial::Axial;
 pub use clipped::Clipped;
 pub use contextual::Contextual;
 pub use coupled::Coupled;
@@ -242,6 +244,8 @@ pub enum Encoding {
     Path(Path),
     /// Rotary embedding.
     Rotary(Rotary),
+    /// Rotary embedding of rows and columns.
+    Axial(Axial),
     /// Rotary embedding with a learned receptive field.
     ReceptiveField(ReceptiveField),
     /// Rotary embedding that decays with the distance.
@@ -290,6 +294,7 @@ impl Encoding {
             Encoding::Contextual(_) => "contextual",
             Encoding::Path(_) => "path",
             Encoding::Rotary(_) => "rotary",
+            Encoding::Axial(_) => "axial",
             Encoding::ReceptiveField(_) => "receptive",
             Encoding::Xpos(_) => "xpos",
             Encoding::High(_) => "high",
@@ -326,6 +331,7 @@ impl Encoding {
             Encoding::Contextual(Contextual::default()),
             Encoding::Path(Path::default()),
             Encoding::Rotary(Rotary::default()),
+            Encoding::Axial(Axial::default()),
             Encoding::ReceptiveField(ReceptiveField::default()),
             Encoding::Xpos(Xpos::default()),
             Encoding::High(High::default()),
@@ -361,6 +367,7 @@ impl Encoding {
             Encoding::Contextual(encoding) => encoding,
             Encoding::Path(encoding) => encoding,
             Encoding::Rotary(encoding) => encoding,
+            Encoding::Axial(encoding) => encoding,
             Encoding::ReceptiveField(encoding) => encoding,
             Encoding::Xpos(encoding) => encoding,
             Encoding::High(encoding) => encoding,
@@ -430,13 +437,19 @@ impl Encoding {
         Some((0..length).map(|token| (token * step) as u32).collect())
     }
 
-    /// The positions that tokens can stand at in training, where they are more than those of the longest text.
+    /// The positions that tokens can stand at in training, where they may be more than those of the longest text.
     pub fn range(&self) -> Option<usize> {
         match self {
             Encoding::Randomised(own) => Some(own.range),
             Encoding::Pose(own) => Some(own.range),
+            Encoding::Axial(own) => Some(own.range()),
             _ => None,
         }
+    }
+
+    /// Tokens of a row, where it goes by rows and columns: a token stands at the position row · side + column.
+    pub fn side(&self) -> Option<usize> {
+        if let Encoding::Axial(own) = self { Some(own.side) } else { None }
     }
 
     /// Positions for texts that are not trained on: those of training where only they make sense, `None` for 0, 1, 2 and so on.
@@ -465,7 +478,7 @@ impl Encoding {
 
     /// Whether queries and keys turn by numbers that are not a rope's.
     pub(crate) fn has_turns(&self) -> bool {
-        matches!(self, Encoding::Selective(_) | Encoding::Fope(_))
+        matches!(self, Encoding::Selective(_) | Encoding::Fope(_) | Encoding::Axial(_))
     }
 
     /// Whether angles sum up over tokens by what is read.
@@ -567,6 +580,7 @@ impl Encoding {
             | Encoding::Abacus(_)
             | Encoding::Coupled(_)
             | Encoding::Rotary(_)
+            | Encoding::Axial(_)
             | Encoding::ReceptiveField(_)
             | Encoding::Xpos(_)
             | Encoding::High(_)

@@ -10,6 +10,7 @@
 //! block.rs         embeddings and layers
 //! attention.rs     softmax or linear attention, with what the encoding brings
 //! head.rs          tasks and their losses
+//! needs.rs         how much memory one takes
 //! check.rs         sizes that can be, batches that fit
 //! open.rs          config.json → network, tensors → parameters
 //! hand_over.rs     network → config.json, parameters → tensors
@@ -20,11 +21,13 @@ mod block;
 mod check;
 mod hand_over;
 mod head;
+mod needs;
 mod open;
 
 pub use crate::blueprint::{Blueprint, LinearForm, Mixing};
 pub use hand_over::Tensor;
 pub use head::Task;
+pub use needs::Needs;
 pub use open::Loaded;
 
 use crate::encoding::Sizes;
@@ -151,7 +154,7 @@ impl Network {
 
     /// Positions that tokens can stand at.
     fn positions(&self, sizes: &Sizes) -> usize {
-        self.blueprint.encoding.range().unwrap_or(sizes.longest)
+        self.blueprint.encoding.range().map_or(sizes.longest, |range| range.max(sizes.longest))
     }
 }
 

@@ -20,8 +20,19 @@ pub fn gpus() -> Vec<Cuda> {
 
 /// The encodings that have a form for GPUs; the others are for CPUs, and say so.
 pub fn encodings() -> Vec<Encoding> {
-    let others =
-        ["fire", "forget", "contextual", "path", "abacus", "coupled", "pope", "selective", "extend", "fope"];
+    let others = [
+        "fire",
+        "forget",
+        "contextual",
+        "path",
+        "abacus",
+        "coupled",
+        "pope",
+        "selective",
+        "extend",
+        "fope",
+        "axial",
+    ];
     let is_here = |encoding: &Encoding| !others.contains(&encoding.name());
     Encoding::all().into_iter().filter(is_here).collect()
 }

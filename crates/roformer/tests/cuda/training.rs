@@ -225,6 +225,7 @@ fn an_encoding_for_cpus_says_so() {
             "selective",
             "extend",
             "fope",
+            "axial",
         ] {
             let made = Learner::new(&Device::Cuda(gpu.clone()), &network(encoding(name)), [2, 5], 5);
             let said = made.err().unwrap().to_string();

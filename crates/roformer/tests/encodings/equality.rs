@@ -42,7 +42,8 @@ fn check_all(encoding: &Encoding, longest: usize) {
         let grouped = three.with(|own| {
             own.heads = 4;
             own.key_heads = 2;
-            own.head_dim = 6;
+            // Rows and columns share pairs evenly.
+            own.head_dim = if encoding.side().is_some() { 4 } else { 6 };
         });
         check(&grouped, longest, |_| Vec::new());
     }
@@ -344,6 +345,12 @@ fn rotations_of_later_years_are_their_formulas() {
     ] {
         check_all(&Encoding::parse(label).unwrap(), 70);
     }
+    for label in ["axial", "axial:side=1", "axial:side=5,base=1000", "axial:side=71"] {
+        check_all(&Encoding::parse(label).unwrap(), 70);
+    }
+    // Of grids with shorter rows positions are given: here with seven of every ten columns.
+    let shorter = |length: usize| (0..length as u32).map(|index| index / 7 * 10 + index % 7).collect();
+    check(&network(Encoding::parse("axial:side=10").unwrap(), true), 70, shorter);
     let own = |length: usize| (0..length as u32).map(|index| 3 * index + index % 3).collect();
     for label in ["high", "clipped", "pope", "pose", "forget:rotary=true"] {
         check(&network(Encoding::parse(label).unwrap(), true), 220, own);

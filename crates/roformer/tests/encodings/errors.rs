@@ -67,6 +67,9 @@ fn encodings_refuse_what_they_cannot_be() {
         (parsed("clipped:width=0.5"), "0.5"),
         (parsed("clipped:base=-3"), "-3"),
         (parsed("pope:base=0"), "0"),
+        (parsed("axial:side=0"), "0"),
+        (parsed("axial:side=1024"), "1049600"),
+        (parsed("axial:base=-1"), "-1"),
         (parsed("pose:range=19"), "19"),
         (parsed("pose:pieces=1"), "1"),
         (parsed("layers:every=0"), "0"),
@@ -119,7 +122,7 @@ fn encodings_refuse_what_they_cannot_be() {
         let odd = network(encoding.clone(), true).with(|own| own.head_dim = 7);
         match encoding.name() {
             "rotary" | "receptive" | "xpos" | "randomised" | "pose" | "clipped" | "layers" | "selective"
-            | "extend" | "fope" => refused(&odd, "7"),
+            | "extend" | "fope" | "axial" => refused(&odd, "7"),
             _ => drop(lay(&odd, 2, 5, 20)),
         }
     }

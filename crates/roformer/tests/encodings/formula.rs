@@ -114,6 +114,8 @@ pub struct Rotation {
     theta: Vec<f64>,
     factor: f64,
     zeta: Vec<f64>,
+    /// Tokens of a row, where the first half of the pairs turns by rows and the second by columns.
+    side: Option<usize>,
     pub values: bool,
 }
 
@@ -133,6 +135,7 @@ impl Rotation {
             }
             Encoding::High(own) => Rotary { part: Some(own.part), ..Rotary::default() },
             Encoding::Clipped(own) => Rotary { base: own.base, ..Rotary::default() },
+            Encoding::Axial(own) => Rotary { base: own.base, ..Rotary::default() },
             // Of the first layer.
             Encoding::Layers(own) if own.every > 1 => Rotary { base: own.base, ..Rotary::default() },
             Encoding::Layers(Layers { far: Some(base), .. }) => Rotary { base: *base, ..Rotary::default() },
@@ -146,7 +149,13 @@ impl Rotation {
             let own = if rotary.is_by_head { format!(".{key_head}") } else { String::new() };
             theta = parameter(laid, &format!("position.rotary.0.frequencies{own}")).to_vec();
         }
+        let side = encoding.side();
         match encoding {
+            Encoding::Axial(own) => {
+                // Those of each axis: base^(−t/(d/4)).
+                let each = turning / 4;
+                theta = (0..2 * each).map(|j| own.base.powf(-((j % each) as f64) / each as f64)).collect();
+            }
             Encoding::High(own) => {
                 let (slowest, pairs) = (std::f64::consts::TAU / own.period, turning / 2);
                 let at = |j: usize| (slowest.ln() * j as f64 / (pairs - 1).max(1) as f64).exp();
@@ -188,6 +197,7 @@ impl Rotation {
             theta,
             factor,
             zeta: (0..half).map(zeta).collect(),
+            side,
             values: rotary.values,
         })
     }
@@ -205,11 +215,24 @@ impl Rotation {
         sum + (0..q.len()).filter(|&i| rest[i]).map(|i| q[i] * k[i]).sum::<f64>()
     }
 
+    /// The score of a query and a key at their positions: by the distance, but for rows and columns, which it does not tell.
+    pub fn meeting(&self, q: &[f64], k: &[f64], [m, n]: [f64; 2]) -> f64 {
+        match self.side {
+            Some(_) => dot(&self.turn(q, m), &self.turn(k, n)),
+            None => self.score(q, k, m - n),
+        }
+    }
+
     /// x at a position.
     pub fn turn(&self, x: &[f64], position: f64) -> Vec<f64> {
         let mut out = x.to_vec();
-        for (&(a, b), theta) in self.pairs.iter().zip(&self.theta) {
-            let (sin, cos) = (position * theta).sin_cos();
+        for (j, (&(a, b), theta)) in self.pairs.iter().zip(&self.theta).enumerate() {
+            let place = match self.side.map(|side| side as f64) {
+                Some(side) if 2 * j < self.pairs.len() => (position / side).floor(),
+                Some(side) => position % side,
+                None => position,
+            };
+            let (sin, cos) = (place * theta).sin_cos();
             out[a] = self.factor * (x[a] * cos - x[b] * sin);
             out[b] = self.factor * (x[a] * sin + x[b] * cos);
         }
@@ -451,7 +474,7 @@ pub fn score(laid: &Laid<f64>, network: &Network, rotation: Option<&Rotation>, p
         Encoding::Alibi(_) => {
             content / root - alibi_slopes(network.blueprint.heads)[head] * distance.unsigned_abs() as f64
         }
-        _ => rotation.map_or(content, |rotation| rotation.score(q, k, m - n)) / root,
+        _ => rotation.map_or(content, |rotation| rotation.meeting(q, k, [m, n])) / root,
     }
 }
 

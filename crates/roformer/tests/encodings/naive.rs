@@ -134,7 +134,7 @@ fn linear_pair(
         return [product; 2];
     }
     let (q, k) = (features(form.queries, q), features(form.keys, k));
-    [rotation.score(&q, &k, m - n), dot(&q, &k)]
+    [rotation.meeting(&q, &k, [m, n]), dot(&q, &k)]
 }
 
 /// The same where queries and keys turn by what was read, or by sums of frequencies.

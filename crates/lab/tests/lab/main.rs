@@ -4,8 +4,8 @@ use lab::results::{Results, Rule};
 use lab::run::{Purpose, Settings, Trained, train};
 use lab::tasks::{self, Draws, Part, Task};
 use lab::{
-    LEARNED, Plan, Request, Shard, Shards, Sizes, Store, compare, compare_shard, encodings, measure, merge,
-    replay,
+    LEARNED, Plan, Request, Shard, Shards, Sizes, Store, Training, compare, compare_shard, encodings,
+    measure, merge, replay,
 };
 use roformer::Device;
 use roformer::encoding::{Encoding, Given, Rotary};
@@ -14,6 +14,8 @@ use roformer::rope::{Rope, Schedule};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+mod plans;
 
 /// A folder that goes when the test ends.
 struct Folder(PathBuf);
@@ -499,6 +501,7 @@ fn settings(task: &dyn Task, encoding: &str, steps: u64) -> Settings {
     Settings {
         purpose: Purpose::Run,
         task: task.name().into(),
+        symbols: None,
         data: String::new(),
         encoding: encoding.into(),
         content: String::new(),
@@ -506,12 +509,14 @@ fn settings(task: &dyn Task, encoding: &str, steps: u64) -> Settings {
         features: Default::default(),
         width: 64,
         layers: 2,
+        heads: None,
         batch: 16,
         train_length: 4,
         test_lengths: vec![2, 4, 6],
         examples: 40,
         steps,
         rate: 3e-3,
+        training: Training::USUAL,
         seed: 5,
         device: String::new(),
     }
