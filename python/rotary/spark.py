@@ -1,7 +1,7 @@
 """Spark: corpora over its executors. Needs `pip install pyspark pyarrow` and Java.
 
-`embed` gives a frame its columns of vectors and errors, by `mapInArrow`; `embed_parquet` is Parquet to Parquet, goes on where it
-stopped, and gives the bytes of one process.
+`embed` gives a frame its columns of vectors and errors, by `mapInArrow`; `embed_udf` is a function of a column, as those that
+`predict_batch_udf` makes; `embed_parquet` is Parquet to Parquet, goes on where it stopped, and gives the bytes of one process.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ._rotary import RotaryError
 if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql._typing import UserDefinedFunctionLike
 
 
 def embed(frame: DataFrame, model: str | os.PathLike[str], **settings: Any) -> DataFrame:
@@ -35,6 +36,40 @@ def embed(frame: DataFrame, model: str | os.PathLike[str], **settings: Any) -> D
             yield from corpus.embedder(chosen).table(pyarrow.Table.from_batches([batch])).to_batches()
 
     return frame.mapInArrow(batches, schema)
+
+
+def embed_udf(model: str | os.PathLike[str], **settings: Any) -> UserDefinedFunctionLike:
+    """A function of a column of texts that gives their vectors, `ArrayType(FloatType())`, as `pyspark.ml.functions.predict_batch_udf`
+    makes functions of models. Needs pandas too.
+
+    frame.withColumn("vector", rotary.spark.embed_udf("...", normalize=True)("text"))
+
+    A null text has a null vector. One that cannot be read ends the query with the reason: `embed` has a column for those. The
+    keywords are the fields of `rotary.corpus.Settings`, but for the names of columns. Texts are put into batches by their length, so
+    there is no size to choose.
+    """
+    _spark()
+    import pandas
+    from pyspark.sql.functions import pandas_udf
+    from pyspark.sql.types import ArrayType, FloatType
+
+    for name in "column", "vectors", "errors":
+        if name in settings:
+            raise TypeError(f"{name} is given; expected none: the function takes a column and gives one")
+    chosen = corpus.Settings(os.fspath(model), **settings)
+
+    def vectors(batches):  # type: ignore[no-untyped-def]
+        for batch in batches:
+            texts = [None if missing else text for text, missing in zip(batch, batch.isna())]
+            found, errors = corpus.embedder(chosen).rows(texts)
+            for text, error in zip(texts, errors):
+                if text is not None and error is not None:
+                    raise RotaryError(error)
+            yield pandas.Series(found, dtype=object)
+
+    # What Spark reads the kind of function from. As words they would be looked up among the names of this file.
+    vectors.__annotations__ = {"batches": Iterator[pandas.Series], "return": Iterator[pandas.Series]}
+    return pandas_udf(vectors, ArrayType(FloatType()))
 
 
 def embed_parquet(
