@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql._typing import UserDefinedFunctionLike
 
+MOST = 8
+"""The most pieces of a task."""
+
 
 def embed(frame: DataFrame, model: str | os.PathLike[str], **settings: Any) -> DataFrame:
     """The frame with the columns `vector` and `error` behind its own. The keywords are the fields of `rotary.corpus.Settings`."""
@@ -88,10 +91,21 @@ def embed_parquet(
     chosen = corpus.Settings(os.fspath(model), **settings)
     pieces, left = corpus.plan(source, out, chosen, rows)
     if left:
-        # A task for each piece: what is lost with a task is one piece.
-        listed = spark.sparkContext.parallelize(left, len(left))
-        listed.map(lambda piece: corpus.embedder(chosen).piece(piece)).sum()
+        tasks = _tasks(left, spark.sparkContext.defaultParallelism)
+        listed = spark.sparkContext.parallelize(tasks, len(tasks))
+        listed.map(lambda task: sum(corpus.embedder(chosen).piece(piece) for piece in task)).sum()
     return corpus.finish(pieces, left, out)
+
+
+def _tasks(pieces: list[corpus.Piece], cores: int) -> list[list[corpus.Piece]]:
+    """The pieces of each task: several at first, because Spark takes some 20 ms from one task to the next, and one at the end, so that
+    no core waits long for another. What a task has done is not lost with it: its files are there."""
+    tasks, first = [], 0
+    while first < len(pieces):
+        many = min(MOST, -((first - len(pieces)) // (2 * cores)))
+        tasks.append(pieces[first : first + many])
+        first += many
+    return tasks
 
 
 def _spark() -> None:

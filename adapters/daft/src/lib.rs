@@ -14,6 +14,7 @@ mod embed;
 mod models;
 mod settings;
 
+use daft_ext::daft_extension;
 use daft_ext::prelude::*;
 use embed::Embed;
 use std::sync::Arc;
