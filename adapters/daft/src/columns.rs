@@ -50,8 +50,7 @@ pub fn texts<'a>(what: &str, column: &'a dyn Array) -> DaftResult<Vec<Option<&'a
 /// A column of vectors, null where there is none.
 pub fn vectors(vectors: &[Option<Vec<f32>>]) -> LargeListArray {
     let numbers = vectors.iter().flatten().map(Vec::len).sum();
-    let mut column =
-        LargeListBuilder::with_capacity(Float32Builder::with_capacity(numbers), vectors.len());
+    let mut column = LargeListBuilder::with_capacity(Float32Builder::with_capacity(numbers), vectors.len());
     for vector in vectors {
         column.values().append_slice(vector.as_deref().unwrap_or_default());
         column.append(vector.is_some());

@@ -67,14 +67,13 @@ impl DaftScalarFunction for Embed {
 
 /// What a row of the function that tells errors has.
 fn fields() -> Fields {
-    Fields::from(vec![
-        Field::new("vector", vectors_type(), true),
-        Field::new("error", DataType::Utf8, true),
-    ])
+    Fields::from(vec![Field::new("vector", vectors_type(), true), Field::new("error", DataType::Utf8, true)])
 }
 
 fn wrong_number(arguments: usize) -> DaftError {
-    DaftError::TypeError(format!("the arguments are {arguments}; expected 2: a column of texts, and settings"))
+    DaftError::TypeError(format!(
+        "the arguments are {arguments}; expected 2: a column of texts, and settings"
+    ))
 }
 
 /// The settings, which a column says: once, or in every row.
@@ -82,7 +81,9 @@ fn one(what: &str, column: &ArrayRef) -> DaftResult<Settings> {
     let rows = texts(what, column)?;
     match rows.first() {
         Some(Some(first)) if rows.iter().all(|row| *row == Some(first)) => Settings::read(first),
-        Some(Some(_)) => Err(DaftError::TypeError(format!("{what} differ from row to row; expected one object"))),
+        Some(Some(_)) => {
+            Err(DaftError::TypeError(format!("{what} differ from row to row; expected one object")))
+        }
         _ => Err(DaftError::TypeError(format!("{what} are null; expected a JSON object"))),
     }
 }

@@ -21,7 +21,6 @@ use std::sync::Arc;
 
 /// What Daft finds when it opens the library.
 #[daft_extension]
-#[allow(unsafe_code, reason = "the entry point that Daft looks for, made by the macro")]
 struct RotaryDaft;
 
 impl DaftExtension for RotaryDaft {

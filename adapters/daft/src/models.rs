@@ -32,7 +32,7 @@ fn open(settings: &Settings) -> DaftResult<Pipeline> {
     let device = Cpu { precision: settings.precision()? };
     let folder = hub::find(&settings.model, &hub::Options::default())?;
     let pipeline = Pipeline::open_on(device, folder)?;
-    Ok(match settings.max_tokens {
+    Ok(match settings.max_tokens() {
         Some(tokens) => pipeline.max_tokens(tokens),
         None => pipeline,
     })

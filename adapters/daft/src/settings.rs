@@ -12,13 +12,13 @@ pub struct Settings {
     /// A folder, or a name on the hub.
     pub model: String,
     dtype: Option<String>,
-    pub max_tokens: Option<usize>,
+    max_tokens: Option<i64>,
     prompt: Option<String>,
     prompt_name: Option<String>,
     pooling: Option<String>,
     #[serde(default)]
     normalize: bool,
-    dimensions: Option<usize>,
+    dimensions: Option<i64>,
 }
 
 impl Settings {
@@ -26,8 +26,10 @@ impl Settings {
     pub fn read(text: &str) -> DaftResult<Settings> {
         let settings: Settings = serde_json::from_str(text)
             .map_err(|error| DaftError::TypeError(format!("the settings cannot be read: {error}")))?;
-        if settings.max_tokens == Some(0) {
-            return Err(DaftError::TypeError("max_tokens is 0; expected at least 1".into()));
+        for (name, number) in [("max_tokens", settings.max_tokens), ("dimensions", settings.dimensions)] {
+            if let Some(number) = number.filter(|&number| number < 1) {
+                return Err(DaftError::TypeError(format!("{name} is {number}; expected at least 1")));
+            }
         }
         if settings.prompt.is_some() && settings.prompt_name.is_some() {
             return Err(DaftError::TypeError(
@@ -35,6 +37,11 @@ impl Settings {
             ));
         }
         Ok(settings)
+    }
+
+    /// Where texts are cut.
+    pub fn max_tokens(&self) -> Option<usize> {
+        self.max_tokens.map(most)
     }
 
     /// What the model computes in.
@@ -59,7 +66,7 @@ impl Settings {
             (None, None) => Prompt::Usual,
         };
         let pooling = self.pooling.as_deref().map(str::parse).transpose()?;
-        Ok(Embed { pooling, normalize: self.normalize, prompt, dimensions: self.dimensions })
+        Ok(Embed { pooling, normalize: self.normalize, prompt, dimensions: self.dimensions.map(most) })
     }
 
     /// Whether a model that was opened for others is the one for these.
@@ -67,4 +74,9 @@ impl Settings {
         let model = |of: &Settings| (of.model.clone(), of.dtype.clone(), of.max_tokens);
         model(self) == model(other)
     }
+}
+
+/// A number of at least 1.
+fn most(number: i64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
 }

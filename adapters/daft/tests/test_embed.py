@@ -91,7 +91,9 @@ def test_nothing_and_nulls_alone():
         ({"dtype": "f64"}, 'dtype is "f64"; expected f32, bf16, int8 or auto'),
         ({"pooling": "best"}, "expected cls, mean, max, mean-sqrt, weighted, last or pooler"),
         ({"max_tokens": 0}, "max_tokens is 0; expected at least 1"),
-        ({"max_tokens": -3}, "max_tokens"),
+        ({"max_tokens": -3}, "max_tokens is -3; expected at least 1"),
+        ({"dimensions": 0}, "dimensions is 0; expected at least 1"),
+        ({"dimensions": 1 << 70}, "the settings cannot be read"),
         ({"normalize": "yes"}, "invalid type: string"),
         ({"dimensions": 1 << 20}, "which a vector of this model has"),
         ({"prompt": "a", "prompt_name": "b"}, "prompt and prompt_name are both given"),
@@ -120,10 +122,10 @@ def test_what_is_wrong_is_named_before():
 def test_a_text_that_cannot_be_read():
     """One of too many tokens: the others have their vectors where errors are told, and the query ends where they are not."""
     texts = ["好" * 70_000, "今天", None]
-    with pytest.raises(Exception, match="70002 tokens"):
+    with pytest.raises(Exception, match="is 70002; expected at most 65536"):
         column(rotary_daft.embed(daft.col("text"), SIM), texts)
     found = column(rotary_daft.embed_with_errors(daft.col("text"), SIM), texts)
-    assert found[0]["vector"] is None and "70002 tokens" in found[0]["error"]
+    assert found[0]["vector"] is None and "is 70002; expected at most 65536" in found[0]["error"]
     assert bits([found[1]["vector"]]) == right(["今天"], SIM)
     assert found[2]["error"] == "the text is null; expected text"
 
