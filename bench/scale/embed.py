@@ -225,7 +225,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=200_000)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--kill", action="store_true")
-    asked = parser.parse_args()
+    asked = parser.parse_intermixed_args()
     if asked.texts % (FILES * ROWS):
         parser.error(f"--texts is {asked.texts}; expected a multiple of {FILES * ROWS}")
     pieces = asked.texts // ROWS
