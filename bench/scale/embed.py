@@ -7,7 +7,7 @@
 
 Needs the wheel of python/build and `pip install pyarrow "ray[data]" pyspark daft`; Spark needs Java. `one` is one process, whose
 vectors the others must have, `plain` two processes without an engine. Every time is that of a whole call, with the start of its
-workers and the model, but without the start of the engine itself (Ray's processes, Spark's JVM, the import of Daft), which is given
+workers and the model, but without the start of the engine itself (Ray's processes, Spark's JVM, Daft's runner), which is given
 apart; the second rate begins when every worker has done a piece. An engine is started once: its first call has a fresh session, the
 others one that has worked before.
 """
@@ -150,10 +150,11 @@ def spark_engine():
 
 
 def daft_engine():
-    import daft  # noqa: F401
+    import daft
 
     import rotary.daft
 
+    daft.set_runner_native()
     return "daft", lambda files, out: rotary.daft.embed_parquet(files, out, MODEL, workers=WORKERS, rows=ROWS)
 
 

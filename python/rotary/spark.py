@@ -52,7 +52,10 @@ def embed_udf(model: str | os.PathLike[str], **settings: Any) -> UserDefinedFunc
     there is no size to choose.
     """
     _spark()
-    import pandas
+    try:
+        import pandas
+    except ImportError:
+        raise RotaryError("pandas is not installed; expected it for functions of a column: pip install pandas") from None
     from pyspark.sql.functions import pandas_udf
     from pyspark.sql.types import ArrayType, FloatType
 
