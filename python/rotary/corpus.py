@@ -106,6 +106,8 @@ class Embedder:
             "normalize": settings.normalize,
             "dimensions": settings.dimensions,
         }
+        # What no text can be embedded with is an error here, and not one of every row.
+        self._pipeline.embed([], **self._how)
 
     def rows(self, texts: Sequence[Any]) -> tuple[list[numpy.ndarray | None], list[str | None]]:
         """For each text its vector, or None and why."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 LOSSES = 4
-"""How many actors a piece may lose: Ray starts them again, and what ends them all is the piece."""
+"""How many times a piece is tried again when its actor is lost: what ends them all is the piece."""
 
 
 class Embed:
@@ -65,8 +65,8 @@ def embed_parquet(
     rows: int = corpus.PIECE,
     **settings: Any,
 ) -> corpus.Report:
-    """Embeds a corpus with so many workers. Paths must mean the same on all machines. Ray starts a worker that is lost again and
-    gives its piece to another; a call that was broken off goes on where it stopped."""
+    """Embeds a corpus with so many workers. Paths must mean the same on all machines. Ray starts a worker that is lost
+    again, with the piece that it had; a call that was broken off goes on where it stopped."""
     ray = _ray()
     corpus.at_least_one("workers", workers)
     chosen = corpus.Settings(os.fspath(model), **settings)

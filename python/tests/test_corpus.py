@@ -145,6 +145,16 @@ def test_what_cannot_be_read_is_said(source, model, tmp_path):
         with pytest.raises(RotaryError, match=says):
             corpus.embed_parquet(folder, tmp_path / "never", model, **wrong)
     assert not (tmp_path / "never").exists()
+    for place, (wrong, says) in enumerate(
+        (
+            ({"pooling": "best"}, "expected cls, mean, max, mean-sqrt, weighted, last or pooler"),
+            ({"dimensions": 10_000}, "which a vector of this model has"),
+            ({"prompt_name": "nobody"}, "nobody"),
+        )
+    ):
+        with pytest.raises(RotaryError, match=says):
+            corpus.embed_parquet(folder, tmp_path / f"wrong-{place}", model, **wrong)
+        assert not list((tmp_path / f"wrong-{place}").glob("part-*"))
     with pytest.raises(TypeError, match="colour"):
         corpus.embed_parquet(folder, tmp_path / "out", model, colour="red")
     lying = tmp_path / "lying.parquet"
