@@ -1,18 +1,22 @@
 """A corpus of short texts embedded by one process, by two, and by two workers of an engine: the same bytes, and how fast.
 
-    python bench/scale/embed.py FOLDER                  # one, plain, ray, spark, daft, one after the other
-    python bench/scale/embed.py FOLDER ray spark --kill # a worker is killed in the middle
+    python bench/scale/embed.py FOLDER                                  # one, plain, ray, spark, daft, one after the other
+    python bench/scale/embed.py FOLDER one plain spark --rounds 5       # in turns, and medians at the end
+    python bench/scale/embed.py FOLDER one plain spark --texts 1000000  # a larger corpus
+    python bench/scale/embed.py FOLDER ray spark --kill                 # a worker is killed in the middle
 
 Needs the wheel of python/build and `pip install pyarrow "ray[data]" pyspark daft`; Spark needs Java. `one` is one process, whose
 vectors the others must have, `plain` two processes without an engine. Every time is that of a whole call, with the start of its
-workers and the model, but without the start of the engine itself, which is given apart; the second rate begins when every worker has
-done a piece.
+workers and the model, but without the start of the engine itself (Ray's processes, Spark's JVM, Daft's runner), which is given
+apart; the second rate begins when every worker has done a piece. An engine is started once: its first call has a fresh session, the
+others one that has worked before.
 """
 
 import argparse
 import os
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import threading
@@ -27,18 +31,18 @@ from rotary import corpus
 
 MODEL = str(Path(__file__).parents[2] / "examples" / "models" / "tiny-sim")
 WORDS = "今天 天气 苹果 多少 钱 去 机场 怎么 走 香蕉 价格 北京 公园 散步 很好 不错 我们 喜欢 的 是".split()
-FILES, TEXTS, ROWS, BAD = 4, 200_000, 5_000, 9973
+FILES, ROWS, BAD = 4, 5_000, 9973
 WORKERS = 2
 
 
-def make(folder: Path) -> list[str]:
+def make(folder: Path, texts: int) -> list[str]:
     """The corpus: the same texts every time. One row in some thousands has no text."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for file in range(FILES):
-        ids = range(file * TEXTS // FILES, (file + 1) * TEXTS // FILES)
-        texts = [None if id % BAD == 0 else text(id) for id in ids]
-        table = pyarrow.table({"id": list(ids), "text": texts, "source": [f"s{id % 7}" for id in ids]})
+        ids = range(file * texts // FILES, (file + 1) * texts // FILES)
+        rows = [None if id % BAD == 0 else text(id) for id in ids]
+        table = pyarrow.table({"id": list(ids), "text": rows, "source": [f"s{id % 7}" for id in ids]})
         files.append(str(folder / f"{file}.parquet"))
         parquet.write_table(table, files[-1])
     return files
@@ -108,11 +112,11 @@ def descendants() -> dict[int, str]:
     return found
 
 
-def killer(out: Path, word: str, killed: list[int]) -> threading.Thread:
+def killer(out: Path, pieces: int, word: str, killed: list[int]) -> threading.Thread:
     """Kills one worker, found by a word of its command line, when a quarter of the pieces is done."""
 
     def watch() -> None:
-        while len(list(out.glob("part-*.parquet"))) < TEXTS // ROWS // 4:
+        while len(list(out.glob("part-*.parquet"))) < pieces // 4:
             time.sleep(0.01)
         # Of forked processes the last one works.
         pids = [pid for pid, name in descendants().items() if word in name]
@@ -131,8 +135,7 @@ def ray_engine():
     import rotary.ray
 
     ray.init(num_cpus=WORKERS, include_dashboard=False, log_to_driver=False)
-    ray.data.DataContext.get_current().enable_progress_bars = False
-    return "_Pieces", lambda files, out: rotary.ray.embed_parquet(files, out, MODEL, workers=WORKERS, rows=ROWS)
+    return "_Worker", lambda files, out: rotary.ray.embed_parquet(files, out, MODEL, workers=WORKERS, rows=ROWS)
 
 
 def spark_engine():
@@ -147,57 +150,95 @@ def spark_engine():
 
 
 def daft_engine():
+    import daft
+
     import rotary.daft
 
+    daft.set_runner_native()
     return "daft", lambda files, out: rotary.daft.embed_parquet(files, out, MODEL, workers=WORKERS, rows=ROWS)
 
 
+def one_process(files: list[str], out: Path) -> corpus.Report:
+    return corpus.embed_parquet(files, out, MODEL, rows=ROWS)
+
+
 ENGINES = {"ray": ray_engine, "spark": spark_engine, "daft": daft_engine}
+
+
+class Bench:
+    """A corpus, the engines that are started, and the seconds of each call and its texts per second once started."""
+
+    def __init__(self, folder: Path, texts: int, kill: bool) -> None:
+        self.folder, self.texts, self.kill = folder, texts, kill
+        self.files = make(folder / "corpus", texts)
+        self.started: dict[str, tuple] = {"one": ("", one_process), "plain": ("", plain)}
+        self.found: dict[str, list[tuple[float, float]]] = {}
+
+    def call(self, name: str) -> None:
+        """One call, and its line."""
+        out, start, begun = self.folder / name, time.perf_counter(), ""
+        shutil.rmtree(out, ignore_errors=True)
+        if name not in self.started:
+            self.started[name] = ENGINES[name]()
+            begun = f", engine started in {time.perf_counter() - start:.2f} s"
+        (word, run), killed, again = self.started[name], [], ""
+        if self.kill:
+            killer(out, self.texts // ROWS, word, killed)
+        start = time.perf_counter()
+        try:
+            report = run(self.files, out)
+        except Exception as error:
+            if not killed:
+                raise
+            # An engine that does not replace what is lost ends; the same call goes on.
+            again = f", called again after {type(error).__name__}"
+            report = run(self.files, out)
+        seconds, rate = time.perf_counter() - start, at_work(out)
+        self.found.setdefault(name, []).append((seconds, rate))
+        line = f"{name:6} {seconds:7.2f} s {report.rows / seconds:9.0f} texts/s, {rate:6.0f} once started{begun}"
+        line += f", killed process {killed[0]}{again}" if killed else ""
+        if (self.folder / "one").exists() and name != "one":
+            ours, theirs = vectors(out), vectors(self.folder / "one")
+            assert ours[0] == theirs[0] == list(range(self.texts)), "rows are missing or twice"
+            assert ours[1] == theirs[1] and ours[2] == theirs[2], "vectors or errors differ"
+            line += f"; {report.rows} rows, {report.failed} of them bad, the bytes of one process"
+        print(line, flush=True)
+
+    def medians(self) -> None:
+        """The median of all calls of a name, and what `plain` takes as a share of it; an engine's first call stands apart."""
+        plain = self.found.get("plain")
+        for name, calls in self.found.items():
+            parts = {"first": calls[:1], "later": calls[1:]} if name in ENGINES else {"": calls}
+            for which, some in parts.items():
+                if some:
+                    seconds, rate = (statistics.median(numbers) for numbers in zip(*some))
+                    line = f"median {name:5} {which:5} {seconds:7.2f} s {rate:9.0f} once started"
+                    if plain and name != "plain":
+                        usual, rates = (statistics.median(numbers) for numbers in zip(*plain))
+                        line += f": {usual / seconds:.2f} and {rate / rates:.2f} of plain"
+                    print(line)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("engines", nargs="*", default=["one", "plain", "ray", "spark", "daft"])
+    parser.add_argument("--texts", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--kill", action="store_true")
-    asked = parser.parse_args()
-    files = make(asked.folder / "corpus")
-    one = asked.folder / "one"
-    print(f"rotary {rotary.__version__}, {TEXTS} texts in {TEXTS // ROWS} pieces, {WORKERS} workers of one thread", flush=True)
-    for name in asked.engines:
-        out = asked.folder / name
-        shutil.rmtree(out, ignore_errors=True)
-        word, started, killed = "", 0.0, []
-        if name in ENGINES:
-            start = time.perf_counter()
-            word, run = ENGINES[name]()
-            started = time.perf_counter() - start
-        elif name == "plain":
-            run = plain
-        else:
-            run = lambda files, out: corpus.embed_parquet(files, out, MODEL, rows=ROWS)  # noqa: E731
-        if asked.kill:
-            killer(out, word, killed)
-        start = time.perf_counter()
-        again = ""
-        try:
-            report = run(files, out)
-        except Exception as error:
-            if not killed:
-                raise
-            # An engine that does not replace what is lost ends; the same call goes on.
-            again = f", called again after {type(error).__name__}"
-            report = run(files, out)
-        seconds = time.perf_counter() - start
-        line = f"{name:6} {seconds:7.2f} s {report.rows / seconds:9.0f} texts/s, {at_work(out):6.0f} once started"
-        line += f", engine started in {started:.2f} s" if started else ""
-        line += f", killed process {killed[0]}{again}" if killed else ""
-        if one.exists() and name != "one":
-            ours, theirs = vectors(out), vectors(one)
-            assert ours[0] == theirs[0] == list(range(TEXTS)), "rows are missing or twice"
-            assert ours[1] == theirs[1] and ours[2] == theirs[2], "vectors or errors differ"
-            line += f"; {report.rows} rows, {report.failed} of them bad, the bytes of one process"
-        print(line, flush=True)
+    asked = parser.parse_intermixed_args()
+    if asked.texts % (FILES * ROWS):
+        parser.error(f"--texts is {asked.texts}; expected a multiple of {FILES * ROWS}")
+    pieces = asked.texts // ROWS
+    print(f"rotary {rotary.__version__}, {asked.texts} texts in {pieces} pieces, {WORKERS} workers of one thread", flush=True)
+    bench = Bench(asked.folder, asked.texts, asked.kill)
+    for turn in range(asked.rounds):
+        for name in asked.engines:
+            # What the others must have is made once.
+            if name != "one" or turn == 0:
+                bench.call(name)
+    if asked.rounds > 1:
+        bench.medians()
 
 
 if __name__ == "__main__":

@@ -56,6 +56,13 @@ class Settings:
     threads: int = 1
     """The threads of a worker; they change no bit."""
 
+    def __post_init__(self) -> None:
+        # What is wrong whatever the model is, before any worker is started.
+        for name in "max_tokens", "dimensions", "threads":
+            at_least_one(name, getattr(self, name))
+        if self.prompt is not None and self.prompt_name is not None:
+            raise RotaryError("prompt and prompt_name are both given; expected one of them")
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -99,6 +106,8 @@ class Embedder:
             "normalize": settings.normalize,
             "dimensions": settings.dimensions,
         }
+        # What no text can be embedded with is an error here, and not one of every row.
+        self._pipeline.embed([], **self._how)
 
     def rows(self, texts: Sequence[Any]) -> tuple[list[numpy.ndarray | None], list[str | None]]:
         """For each text its vector, or None and why."""
@@ -157,6 +166,12 @@ class Embedder:
         return piece.rows
 
 
+def at_least_one(name: str, number: int | None) -> None:
+    """Refuses a number that is given and is less."""
+    if number is not None and number < 1:
+        raise RotaryError(f"{name} is {number}; expected at least 1")
+
+
 def check(settings: Settings, names: Sequence[str]) -> None:
     """Whether a table of these columns has the texts, and room for what is added."""
     if settings.column not in names:
@@ -180,8 +195,7 @@ def plan(
 ) -> tuple[list[Piece], list[Piece]]:
     """All pieces of a corpus, and those that are still to do. The folder is made, or is that of the same corpus and model:
     another's is refused."""
-    if rows < 1:
-        raise RotaryError(f"rows is {rows}; expected at least 1")
+    at_least_one("rows", rows)
     files = _files(source)
     counts = [_count(file, settings) for file in files]
     folder = Path(out)

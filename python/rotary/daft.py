@@ -26,6 +26,7 @@ def embed(frame: DataFrame, model: str | os.PathLike[str], *, workers: int = 1, 
     """The frame with the columns `vector` and `error` behind its own, by so many workers. The keywords are the fields of
     `rotary.corpus.Settings`."""
     daft = _daft()
+    corpus.at_least_one("workers", workers)
     chosen = corpus.Settings(os.fspath(model), **settings)
     corpus.check(chosen, frame.column_names)
     kind = daft.DataType
@@ -56,6 +57,7 @@ def embed_parquet(
     """Embeds a corpus with so many processes. Paths must mean the same on all machines. When a process is lost, the pieces that are
     left are asked for again, a few times; a call that was broken off goes on where it stopped."""
     daft = _daft()
+    corpus.at_least_one("workers", workers)
     chosen = corpus.Settings(os.fspath(model), **settings)
     pieces, left = corpus.plan(source, out, chosen, rows)
     kind = daft.DataType

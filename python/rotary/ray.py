@@ -23,6 +23,9 @@ from .flags import flags
 if TYPE_CHECKING:
     import pyarrow
 
+LOSSES = 4
+"""How many times a piece is tried again when its actor is lost: what ends them all is the piece."""
+
 
 class Embed:
     """The vectors of a batch: for `map_batches` with `batch_format="pyarrow"`.
@@ -40,15 +43,17 @@ class Embed:
         return self._embedder.table(batch)
 
 
-class _Pieces:
-    """A worker that does pieces."""
+class _Worker:
+    """An actor that does pieces."""
 
     def __init__(self, settings: corpus.Settings) -> None:
-        self._embedder = corpus.Embedder(settings)
+        self._settings = settings
 
-    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        done = [self._embedder.piece(corpus.Piece(**piece)) for piece in batch["item"]]
-        return {"rows": done}
+    def ready(self) -> None:
+        corpus.embedder(self._settings)
+
+    def piece(self, piece: corpus.Piece) -> int:
+        return corpus.embedder(self._settings).piece(piece)
 
 
 def embed_parquet(
@@ -60,26 +65,35 @@ def embed_parquet(
     rows: int = corpus.PIECE,
     **settings: Any,
 ) -> corpus.Report:
-    """Embeds a corpus with so many workers. Paths must mean the same on all machines. Ray starts a worker that is lost again and
-    gives its piece to another; a call that was broken off goes on where it stopped."""
+    """Embeds a corpus with so many workers. Paths must mean the same on all machines. Ray starts a worker that is lost
+    again, with the piece that it had; a call that was broken off goes on where it stopped."""
     ray = _ray()
-    from dataclasses import asdict
-
+    corpus.at_least_one("workers", workers)
     chosen = corpus.Settings(os.fspath(model), **settings)
     pieces, left = corpus.plan(source, out, chosen, rows)
     if left:
-        items = [{"item": asdict(piece)} for piece in left]
-        dataset = ray.data.from_items(items, override_num_blocks=len(items))
-        mapped = dataset.map_batches(
-            _Pieces,
-            fn_constructor_args=(chosen,),
-            batch_size=1,
-            concurrency=min(workers, len(left)),
-            num_cpus=chosen.threads,
-        )
-        # Nothing is to be gathered: a sum would start workers of its own.
-        mapped.materialize()
+        # Actors, and no dataset: nothing goes through Ray but the places of pieces, and its workers need not import what datasets do.
+        kind = ray.remote(num_cpus=chosen.threads, max_restarts=-1, max_task_retries=LOSSES)(_Worker)
+        actors = [kind.remote(chosen) for _ in range(min(workers, len(left)))]
+        try:
+            _hand_out(ray, actors, left)
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None
     return corpus.finish(pieces, left, out)
+
+
+def _hand_out(ray: Any, actors: list[Any], left: list[corpus.Piece]) -> None:
+    """Gives each actor a piece at a time, from when it has begun: one that no machine has room for yet holds nobody up."""
+    # The last of a list is the cheapest to take.
+    undone, waiting = left[::-1], {actor.ready.remote(): (actor, False) for actor in actors}
+    done = 0
+    while done < len(left):
+        (ready,), _ = ray.wait(list(waiting), num_returns=1)
+        actor, was_piece = waiting.pop(ready)
+        ray.get(ready)
+        done += was_piece
+        if undone:
+            waiting[actor.piece.remote(undone.pop())] = actor, True
 
 
 def compare(
@@ -97,8 +111,7 @@ def compare(
     The shards' folders are kept beside `out`, as `out-shards`: a call that was broken off makes only those that are missing.
     """
     ray = _ray()
-    if shards < 1:
-        raise RotaryError(f"shards is {shards}; expected at least 1")
+    corpus.at_least_one("shards", shards)
     for name in "device", "threads", "progress":
         if name in settings:
             raise TypeError(f"{name} is given; expected none: shards run on CPUs, with `cpus` threads")
@@ -141,7 +154,6 @@ def _keep(folder: Path, files: dict[str, bytes]) -> None:
 def _ray() -> Any:
     try:
         import ray
-        import ray.data
     except ImportError:
         raise RotaryError('ray is not installed; expected it: pip install "ray[data]" pyarrow') from None
     return ray

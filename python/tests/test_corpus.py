@@ -136,6 +136,25 @@ def test_what_cannot_be_read_is_said(source, model, tmp_path):
         given = {"source": folder, **asked}
         with pytest.raises(RotaryError, match=says):
             corpus.embed_parquet(given.pop("source"), tmp_path / f"out-{len(says)}", model, **given)
+    for wrong, says in (
+        ({"max_tokens": 0}, "max_tokens is 0; expected at least 1"),
+        ({"dimensions": -1}, "dimensions is -1; expected at least 1"),
+        ({"threads": 0}, "threads is 0; expected at least 1"),
+        ({"prompt": "a", "prompt_name": "b"}, "prompt and prompt_name are both given"),
+    ):
+        with pytest.raises(RotaryError, match=says):
+            corpus.embed_parquet(folder, tmp_path / "never", model, **wrong)
+    assert not (tmp_path / "never").exists()
+    for place, (wrong, says) in enumerate(
+        (
+            ({"pooling": "best"}, "expected cls, mean, max, mean-sqrt, weighted, last or pooler"),
+            ({"dimensions": 10_000}, "which a vector of this model has"),
+            ({"prompt_name": "nobody"}, "nobody"),
+        )
+    ):
+        with pytest.raises(RotaryError, match=says):
+            corpus.embed_parquet(folder, tmp_path / f"wrong-{place}", model, **wrong)
+        assert not list((tmp_path / f"wrong-{place}").glob("part-*"))
     with pytest.raises(TypeError, match="colour"):
         corpus.embed_parquet(folder, tmp_path / "out", model, colour="red")
     lying = tmp_path / "lying.parquet"
@@ -200,6 +219,25 @@ def ray():
     ray.shutdown()
 
 
+def test_ray_says_what_is_wrong_in_one_line(ray, source, model, tmp_path):
+    from rotary import ray as engine
+
+    with pytest.raises(RotaryError, match="nowhere") as raised:
+        engine.embed_parquet(source[0], tmp_path / "a", tmp_path / "nowhere", workers=2, rows=PIECE)
+    assert len(str(raised.value).splitlines()) == 1
+    with pytest.raises(RotaryError, match="workers is 0; expected at least 1"):
+        engine.embed_parquet(source[0], tmp_path / "b", model, workers=0)
+
+
+def test_ray_needs_no_room_for_all_workers(ray, source, model, tmp_path):
+    """There are two CPUs: eight workers are asked for, and those that have room do the work."""
+    from rotary import ray as engine
+
+    corpus.embed_parquet(source[0], tmp_path / "one", model, rows=PIECE)
+    assert engine.embed_parquet(source[0], tmp_path / "out", model, workers=8, rows=PIECE).rows == ROWS
+    assert bytes_of(tmp_path / "out") == bytes_of(tmp_path / "one")
+
+
 def test_ray_has_the_bytes_of_one_process(ray, source, model, tmp_path):
     from rotary import ray as engine
 
@@ -245,6 +283,65 @@ def test_spark_has_the_bytes_of_one_process(spark, source, model, tmp_path):
     assert frame_of(table) == frame_of(read(tmp_path / "one"))
     with pytest.raises(RotaryError, match="'body' is not there"):
         engine.embed(spark.read.parquet(str(source[0])), model, column="body")
+
+
+def test_spark_has_a_function_of_a_column(spark, source, model):
+    pytest.importorskip("pandas")
+    from pyspark.sql.types import ArrayType, FloatType
+
+    from rotary import spark as engine
+
+    folder, texts = source
+    vectors = engine.embed_udf(model, normalize=True, prompt="about: ")
+    frame = spark.read.parquet(str(folder)).repartition(3).withColumn("vector", vectors("text"))
+    assert frame.schema["vector"].dataType == ArrayType(FloatType())
+    found = {row["id"]: row["vector"] for row in frame.collect()}
+    usable = [text for text in texts if text is not None]
+    exact = Pipeline(model, device="cpu").embed(usable, normalize=True, prompt="about: ")
+    assert numpy.array([found[id] for id in range(ROWS) if id not in BAD], "f4").tobytes() == exact.tobytes()
+    assert all(found[id] is None for id in BAD)
+    # In SQL too, by whatever name it is registered under.
+    spark.udf.register("embed", vectors)
+    frame.createOrReplaceTempView("texts")
+    again = {row["id"]: row["again"] for row in spark.sql("SELECT id, embed(text) AS again FROM texts").collect()}
+    assert again == found
+
+
+def test_what_is_wrong_with_a_function_of_a_column(spark, source, model, tmp_path):
+    pytest.importorskip("pandas")
+    from rotary import spark as engine
+
+    for name in "column", "vectors", "errors":
+        with pytest.raises(TypeError, match=f"{name} is given; expected none"):
+            engine.embed_udf(model, **{name: "text"})
+    with pytest.raises(TypeError, match="colour"):
+        engine.embed_udf(model, colour="red")
+    with pytest.raises(TypeError, match="int"):
+        engine.embed_udf(3)
+    with pytest.raises(RotaryError, match="dimensions is 0; expected at least 1"):
+        engine.embed_udf(model, dimensions=0)
+    frame = spark.read.parquet(str(source[0]))
+    for vectors, column, says in (
+        (engine.embed_udf(model), "id", "the text is int; expected text"),
+        (engine.embed_udf(tmp_path / "nowhere"), "text", "nowhere"),
+        (engine.embed_udf(model, pooling="best"), "text", "expected cls, mean, max, mean-sqrt, weighted, last or pooler"),
+        (engine.embed_udf(model, dtype="f8"), "text", "expected f32, bf16, int8, tf32 or auto"),
+        (engine.embed_udf(model, dimensions=10_000), "text", "which a vector of this model has"),
+    ):
+        with pytest.raises(Exception, match=f"RotaryError: .*{says}"):
+            frame.select(vectors(column)).collect()
+
+
+def test_tasks_of_spark_are_large_first_and_then_small():
+    pytest.importorskip("pyspark")
+    from rotary import spark as engine
+
+    for pieces, cores in (1, 1), (7, 64), (40, 2), (1000, 3):
+        listed = list(range(pieces))
+        tasks = engine._tasks(listed, cores)
+        assert [piece for task in tasks for piece in task] == listed
+        sizes = [len(task) for task in tasks]
+        assert sizes == sorted(sizes, reverse=True) and sizes[0] <= engine.MOST and set(sizes[-cores:]) == {1}
 
 
 def test_daft_has_the_bytes_of_one_process(source, model, tmp_path):

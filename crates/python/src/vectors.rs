@@ -2,7 +2,7 @@
 
 use crate::whole::Whole;
 use pyo3::prelude::*;
-use roformer::pipeline::{Embed, Pooling, Prompt};
+use roformer::pipeline::{Embed, Prompt};
 
 /// What stands before a text, and what is done with its vector.
 #[derive(Clone, FromPyObject)]
@@ -23,26 +23,9 @@ impl Vectors {
             (None, Some(name)) => Prompt::Named(name),
             (None, None) => Prompt::Usual,
         };
-        let pooling = self.pooling.as_deref().map(pooling).transpose()?;
+        let pooling = self.pooling.as_deref().map(str::parse).transpose()?;
         // One that is negative is refused in the library's words, as none is.
         let dimensions = self.dimensions.map(|dimensions| usize::try_from(dimensions.0).unwrap_or(0));
         Ok(Embed { pooling, normalize: self.normalize, prompt, dimensions })
     }
-}
-
-/// The poolings by the names that the command has for them.
-fn pooling(name: &str) -> roformer::Result<Pooling> {
-    Ok(match name {
-        "cls" => Pooling::Cls,
-        "mean" => Pooling::Mean,
-        "max" => Pooling::Max,
-        "mean-sqrt" => Pooling::MeanSqrt,
-        "weighted" => Pooling::Weighted,
-        "last" => Pooling::Last,
-        "pooler" => Pooling::Pooler,
-        _ => {
-            let expected = "cls, mean, max, mean-sqrt, weighted, last or pooler";
-            return Err(roformer::Error::input("pooling", format!("{name:?}"), expected));
-        }
-    })
 }

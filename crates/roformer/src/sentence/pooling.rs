@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::ops::{Pool, Span};
 use serde_json::Value;
 use std::path::Path;
+use std::str::FromStr;
 
 /// How the vectors of tokens become one of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +82,19 @@ impl Pooling {
                 let expected = "cls or mean: this model has no pooler (RoFormer-Sim has one)";
                 return Err(Error::input("the pooling", "pooler", expected));
             }
+        })
+    }
+}
+
+impl FromStr for Pooling {
+    type Err = Error;
+
+    /// The pooling of a [`name`](Pooling::name).
+    fn from_str(name: &str) -> Result<Self> {
+        let pooled = Pooling::NAMED.iter().map(|(pooling, ..)| *pooling);
+        pooled.chain([Pooling::Pooler]).find(|pooling| pooling.name() == name).ok_or_else(|| {
+            let expected = "cls, mean, max, mean-sqrt, weighted, last or pooler";
+            Error::input("pooling", format!("{name:?}"), expected)
         })
     }
 }
