@@ -197,11 +197,7 @@ fn load(arguments: &Arguments, index: usize) -> Result<Model, Failure> {
     let commit = commit.and_then(|_| last(&folder));
     let model = Model::new(name, replicas).from(id, commit).computed(dtype, compute);
     let model = model.pooled(arguments.pooling.map(Into::into));
-    Ok(match compute {
-        "cpu" => model,
-        "gpu" => model.batch_tokens(GPU_BATCH_TOKENS).free_tokens(GPU_FREE_TOKENS),
-        _ => model.batch_tokens(GPU_BATCH_TOKENS),
-    })
+    Ok(if compute == "gpu" { model.free_tokens(GPU_FREE_TOKENS) } else { model })
 }
 
 /// What a device computes in, as text-embeddings-inference calls it.

@@ -20,7 +20,6 @@ pub struct Model {
     pub(crate) dtype: String,
     /// `cpu`, `gpu`, or both.
     pub(crate) compute: String,
-    pub(crate) batch_tokens: usize,
     pub(crate) free_tokens: usize,
     pub(crate) pooling: Option<Pooling>,
     pub(crate) replicas: Vec<Arc<dyn Replica>>,
@@ -46,9 +45,6 @@ pub enum Task {
     Complete,
 }
 
-/// Tokens of a batch on a CPU: enough that products run at full speed, few enough that nobody waits long for the others' texts.
-const BATCH_TOKENS: usize = 2048;
-
 impl Model {
     /// A model by this name, on each of these devices, with one queue before them. There has to be one at least.
     pub fn new(name: impl Into<String>, replicas: Vec<Arc<dyn Replica>>) -> Model {
@@ -60,7 +56,6 @@ impl Model {
             revision: None,
             dtype: "float32".into(),
             compute: "cpu".into(),
-            batch_tokens: BATCH_TOKENS,
             free_tokens: 0,
             pooling: None,
             writers: Arc::new(Semaphore::new(replicas.len())),
@@ -80,11 +75,6 @@ impl Model {
     /// What it computes in and where, for `/info` and the header `x-compute-type`.
     pub fn computed(self, dtype: impl Into<String>, compute: impl Into<String>) -> Model {
         Model { dtype: dtype.into(), compute: compute.into(), ..self }
-    }
-
-    /// The most tokens of a batch; 2048 otherwise, which is right for a CPU.
-    pub fn batch_tokens(self, tokens: usize) -> Model {
-        Model { batch_tokens: tokens, ..self }
     }
 
     /// Tokens below which a batch takes no longer for more of them, padding included; 0 otherwise, which is right for a CPU.

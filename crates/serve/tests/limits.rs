@@ -53,6 +53,10 @@ impl Replica for Gated {
         self.pipeline.reader()
     }
 
+    fn batch_tokens(&self) -> usize {
+        Replica::batch_tokens(&self.pipeline)
+    }
+
     fn run(&self, texts: Vec<Pending<Box<dyn Any + Send>>>) -> Vec<roformer::Result<Box<dyn Any + Send>>> {
         self.gate.pass();
         assert!(texts.iter().all(|text| text.tokens() != 13), "a text of unlucky length");
