@@ -105,6 +105,15 @@ fn what_cannot_be_served_is_said() {
     refused(&["serve", "--model", SIM, "--api-key", ""], &["--api-key", "empty"]);
     refused(&["serve", "--model", SIM, "--model", SIM, "--served-model-name", "a"], &["once for each"]);
     refused(&["serve", "--model", SIM, "--log-level", "loud"], &["--log-level"]);
+    // An address of nobody's (RFC 5737): no port would help.
+    refused(&["serve", "--model", SIM, "--listen", "192.0.2.1"], &["192.0.2.1", "--listen"]);
+    refused(&["serve", "--model", SIM, "--model", SIM, "--port", "0"], &["tiny-sim", "--served-model-name"]);
+    refused(
+        &["serve", "--model", SIM, "--default-prompt-name", "qurey", "--port", "0"],
+        &["qurey", "prompts"],
+    );
+    refused(&["serve", "--model", SIM, "--max-concurrent-requests", "0"], &["--max-concurrent-requests"]);
+    refused(&["serve", "--model", SIM, "--payload-limit", "0"], &["--payload-limit"]);
 }
 
 #[test]

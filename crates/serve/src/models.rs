@@ -87,6 +87,11 @@ impl Model {
         Model { pooling, ..self }
     }
 
+    /// The folder's prompt of this name.
+    pub fn prompt(&self, name: &str) -> roformer::Result<&str> {
+        self.reader().recipe().prompts.get(name)
+    }
+
     pub(crate) fn reader(&self) -> Reader<'_> {
         self.replicas[0].reader()
     }
