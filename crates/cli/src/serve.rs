@@ -147,8 +147,12 @@ pub fn run(arguments: Arguments) -> Outcome {
     if is_open {
         crate::long::say("others on the network can ask, without a key; --api-key sets one");
     }
-    println!("http://{}  (Ctrl-C ends it)", server.address());
-    std::io::stdout().flush()?;
+    let mut out = std::io::stdout();
+    match writeln!(out, "http://{}  (Ctrl-C ends it)", server.address()).and_then(|()| out.flush()) {
+        // Whoever started it does not read where it is.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+        written => written?,
+    }
     server.run().map_err(|error| Failure::Other(error.to_string()))
 }
 
