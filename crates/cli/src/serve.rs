@@ -8,7 +8,7 @@ use clap::Args;
 use roformer::{Device, Pipeline};
 use roformer_serve::log::{self, Level};
 use roformer_serve::{Model, Replica, Server, Settings};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ pub struct Arguments {
         action = clap::ArgAction::Set)]
     auto_truncate: bool,
     /// Requests at a time; more are refused with status 429
-    #[arg(long, value_name = "N", env = "MAX_CONCURRENT_REQUESTS", default_value_t = 512)]
+    #[arg(long, value_name = "N", env = "MAX_CONCURRENT_REQUESTS", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
     max_concurrent_requests: u32,
     /// Tokens of a batch, and of one text
     #[arg(long, value_name = "N", env = "MAX_BATCH_TOKENS", default_value_t = 16384, value_parser = clap::value_parser!(u32).range(1..))]
@@ -81,7 +81,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", env = "MAX_CLIENT_BATCH_SIZE", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     max_client_batch_size: u32,
     /// Bytes of a request
-    #[arg(long, value_name = "BYTES", env = "PAYLOAD_LIMIT", default_value_t = 2_000_000)]
+    #[arg(long, value_name = "BYTES", env = "PAYLOAD_LIMIT", default_value_t = 2_000_000, value_parser = clap::value_parser!(u32).range(1..))]
     payload_limit: u32,
     /// Seconds that a request may take
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
@@ -116,24 +116,43 @@ pub fn run(arguments: Arguments) -> Outcome {
     if arguments.api_key.iter().any(String::is_empty) {
         return Err(Failure::Input("--api-key is empty; expected a key, or none at all".into()));
     }
+    let names: Vec<String> = (0..arguments.model.len()).map(|index| name(&arguments, index)).collect();
+    if let Some(twice) = (1..names.len()).find(|&index| names[..index].contains(&names[index])) {
+        let message = "expected names that differ, which --served-model-name gives, once for each model";
+        return Err(Failure::Input(format!("two models are called {}; {message}", names[twice])));
+    }
     log::start(arguments.log_level, arguments.json_output);
     if let Some(threads) = arguments.threads {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.into()).build_global();
         pool.map_err(|error| Failure::Other(format!("no threads: {error}")))?;
     }
-    let models = (0..arguments.model.len()).map(|index| load(&arguments, index));
+    let models = names.into_iter().enumerate().map(|(index, name)| load(&arguments, index, name));
     let models = models.collect::<Result<Vec<_>, _>>()?;
+    if let Some(name) = &arguments.default_prompt_name {
+        let mut prompts = models.iter().map(|model| model.prompt(name));
+        if let (Some(Err(error)), true) = (prompts.next(), prompts.all(|prompt| prompt.is_err())) {
+            return Err(error.into());
+        }
+    }
     let settings = settings(&arguments);
     let address = settings.address;
     let is_open = !address.ip().is_loopback() && settings.api_keys.is_empty();
     let server = Server::bind(settings, models).map_err(|error| {
-        Failure::Input(format!("cannot listen at {address}: {error}; choose another port with --port"))
+        let flag = match error.kind() {
+            ErrorKind::AddrNotAvailable => "address with --listen",
+            _ => "port with --port",
+        };
+        Failure::Input(format!("cannot listen at {address}: {error}; choose another {flag}"))
     })?;
     if is_open {
         crate::long::say("others on the network can ask, without a key; --api-key sets one");
     }
-    println!("http://{}  (Ctrl-C ends it)", server.address());
-    std::io::stdout().flush()?;
+    let mut out = std::io::stdout();
+    match writeln!(out, "http://{}  (Ctrl-C ends it)", server.address()).and_then(|()| out.flush()) {
+        // Whoever started it does not read where it is.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+        written => written?,
+    }
     server.run().map_err(|error| Failure::Other(error.to_string()))
 }
 
@@ -159,8 +178,16 @@ fn settings(arguments: &Arguments) -> Settings {
     }
 }
 
+/// What clients call one of the models.
+fn name(arguments: &Arguments, index: usize) -> String {
+    let folder = Path::new(&arguments.model[index]).canonicalize().ok().filter(|path| path.is_dir());
+    let last = folder.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+    let own = last.unwrap_or_else(|| arguments.model[index].clone());
+    arguments.served_model_name.get(index).cloned().unwrap_or(own)
+}
+
 /// One of the models, on each of the devices.
-fn load(arguments: &Arguments, index: usize) -> Result<Model, Failure> {
+fn load(arguments: &Arguments, index: usize, name: String) -> Result<Model, Failure> {
     let id = &arguments.model[index];
     let revision = arguments.revision.as_deref().filter(|_| !Path::new(id).is_dir());
     let folder = model::find(id, revision)?;
@@ -189,19 +216,11 @@ fn load(arguments: &Arguments, index: usize) -> Result<Model, Failure> {
     };
     let replicas = devices.into_iter().map(replica).collect::<Result<Vec<_>, _>>()?.concat();
     let last = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
-    let of_folder =
-        Path::new(id).is_dir().then(|| Path::new(id).canonicalize().ok().and_then(|path| last(&path)));
-    let own = of_folder.flatten().unwrap_or_else(|| id.clone());
-    let name = arguments.served_model_name.get(index).cloned().unwrap_or(own);
     let commit = folder.parent().and_then(last).filter(|parent| parent == "snapshots");
     let commit = commit.and_then(|_| last(&folder));
     let model = Model::new(name, replicas).from(id, commit).computed(dtype, compute);
     let model = model.pooled(arguments.pooling.map(Into::into));
-    Ok(match compute {
-        "cpu" => model,
-        "gpu" => model.batch_tokens(GPU_BATCH_TOKENS).free_tokens(GPU_FREE_TOKENS),
-        _ => model.batch_tokens(GPU_BATCH_TOKENS),
-    })
+    Ok(if compute == "gpu" { model.free_tokens(GPU_FREE_TOKENS) } else { model })
 }
 
 /// What a device computes in, as text-embeddings-inference calls it.

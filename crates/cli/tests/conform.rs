@@ -80,11 +80,11 @@ fn what_cannot_be_judged_is_one_line() {
         assert_eq!(run.code, 2, "{}", run.error);
         assert!(run.error.contains(words) && run.error.lines().count() == 1, "{}", run.error);
     };
-    fails(&["conform", "judge", path], "cases.json");
+    fails(&["conform", "judge", path], "cases.json: no such file; expected a folder of cases");
     fails(&["conform", "cases", path, "--tag", "yern"], "the tag `yern`; expected one of");
     fails(&["conform", "cases", path, "--config", "/nowhere/config.json"], "no such file");
     succeeds(&["conform", "cases", path, "--tag", "linear"]);
-    fails(&["conform", "judge", path], "answers.safetensors");
+    fails(&["conform", "judge", path], "answers.safetensors: no such file; expected what the implementation");
     fs::write(folder.join(folder::ANSWERS), b"not a file of tensors").unwrap();
     fails(&["conform", "judge", path], "answers.safetensors: not a whole safetensors file");
     let judge = Judge::new(&small()[..1]).unwrap();

@@ -105,6 +105,38 @@ fn what_cannot_be_served_is_said() {
     refused(&["serve", "--model", SIM, "--api-key", ""], &["--api-key", "empty"]);
     refused(&["serve", "--model", SIM, "--model", SIM, "--served-model-name", "a"], &["once for each"]);
     refused(&["serve", "--model", SIM, "--log-level", "loud"], &["--log-level"]);
+    // An address of nobody's (RFC 5737): no port would help.
+    refused(&["serve", "--model", SIM, "--listen", "192.0.2.1"], &["192.0.2.1", "--listen"]);
+    refused(&["serve", "--model", SIM, "--model", SIM, "--port", "0"], &["tiny-sim", "--served-model-name"]);
+    refused(
+        &["serve", "--model", SIM, "--default-prompt-name", "qurey", "--port", "0"],
+        &["qurey", "prompts"],
+    );
+    refused(&["serve", "--model", SIM, "--max-concurrent-requests", "0"], &["--max-concurrent-requests"]);
+    refused(&["serve", "--model", SIM, "--payload-limit", "0"], &["--payload-limit"]);
+}
+
+/// Where nobody reads the address the server serves all the same; where it cannot be written, that is said.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_address_need_not_be_read() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let serve = ["serve", "--model", SIM, "--log-level", "off", "--port", &free.port().to_string()];
+    let mut process = command(&serve).stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    drop(process.stdout.take());
+    let is_there = (0..600).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        TcpStream::connect(free).is_ok()
+    });
+    let ended = process.try_wait().unwrap();
+    process.kill().unwrap();
+    process.wait().unwrap();
+    assert!(is_there && ended.is_none(), "{ended:?}");
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let run = command(&serve).stdin(Stdio::null()).stdout(full).output().unwrap();
+    let message = String::from_utf8(run.stderr).unwrap();
+    assert_eq!(run.status.code(), Some(1), "{message}");
+    assert!(message.contains("standard output") && message.lines().count() == 1, "{message}");
 }
 
 #[test]

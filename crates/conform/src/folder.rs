@@ -10,6 +10,7 @@ use crate::plan::Plan;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// The file that says what the cases are.
@@ -104,12 +105,13 @@ pub fn read_cases(text: &str) -> Result<Vec<Case>> {
 /// Reads the cases and the answers of a folder.
 pub fn read(folder: &Path) -> Result<(Vec<Case>, Answers)> {
     let path = folder.join(CASES);
-    let text = String::from_utf8(bytes(&path)?)
+    let text = String::from_utf8(bytes(&path, "a folder of cases")?)
         .map_err(|_| Error::new(format!("{}: not UTF-8; expected JSON", path.display())))?;
     let cases = read_cases(&text).map_err(|error| Error::new(format!("{}: {error}", folder.display())))?;
     let path = folder.join(ANSWERS);
+    let written = bytes(&path, "what the implementation under test writes")?;
     let answers =
-        Answers::read(&bytes(&path)?).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
+        Answers::read(&written).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
     if let [first, ..] = answers.strangers(&cases)[..] {
         let path = path.display();
         let expected = "CASE.DTYPE.q or CASE.DTYPE.k, with a case of cases.json";
@@ -118,8 +120,14 @@ pub fn read(folder: &Path) -> Result<(Vec<Case>, Answers)> {
     Ok((cases, answers))
 }
 
-fn bytes(path: &Path) -> Result<Vec<u8>> {
-    let fail = |error: std::io::Error| Error::new(format!("{}: {error}", path.display()));
+fn bytes(path: &Path, expected: &str) -> Result<Vec<u8>> {
+    let fail = |error: std::io::Error| {
+        let path = path.display();
+        Error::new(match error.kind() {
+            ErrorKind::NotFound => format!("{path}: no such file; expected {expected}"),
+            _ => format!("{path}: {error}"),
+        })
+    };
     let metadata = std::fs::metadata(path).map_err(fail)?;
     if !metadata.is_file() || metadata.len() > MAX_BYTES {
         let path = path.display();

@@ -333,6 +333,20 @@ fn a_decoder_continues_texts() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// As the documents say: few tokens where texts need no padding, more where there are many threads, and as many as are asked for.
+#[test]
+fn tokens_at_a_time_depend_on_threads_and_padding() {
+    let at = |threads: usize, pipeline: &Pipeline| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| pipeline.tokens_at_a_time())
+    };
+    let packed = open("tiny-sim");
+    assert!(packed.packs_texts());
+    assert_eq!([1, 2, 8, 16, 32, 100].map(|threads| at(threads, &packed)), [512, 512, 512, 1024, 2048, 2048]);
+    assert_eq!(at(2, &open("tiny-sim").one_by_one()), 2048);
+    assert_eq!(at(100, &packed.batch_tokens(7)), 7);
+}
+
 /// Texts of several tasks wait together, and each becomes what it is alone, to the bit.
 #[test]
 fn what_was_read_waits_for_any_batch() {

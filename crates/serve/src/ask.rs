@@ -30,6 +30,9 @@ pub struct State {
     pub is_ending: AtomicBool,
 }
 
+/// Characters of a single text that is read where it was asked for: to wake another thread, which then looks for more, would take longer.
+const READ_HERE: usize = 2048;
+
 /// As handlers have it.
 pub type Shared = Arc<State>;
 
@@ -165,16 +168,19 @@ impl State {
         ask: Ask,
         read: impl FnOnce(Reader<'_>) -> Vec<roformer::Result<Pending<T>>> + Send + 'static,
     ) -> Result<Answers<T>, Refusal> {
-        let Ask { asker, model, group, cut, characters, .. } = ask;
+        let Ask { asker, model, group, cut, texts, characters } = ask;
         let most = model.max_input_length(self.settings.max_batch_tokens);
         let cuts = cut.truncate.unwrap_or(self.settings.auto_truncate);
         let (reading, own) = (Instant::now(), model.clone());
-        let pending = self.read(move || {
+        let work = move || {
             // Of a text that may not be cut, a token more than it may have tells that it is too long.
             let reader = own.reader().cut_to(if cuts { most } else { most + 1 });
             read(if cut.in_front { reader.cut_in_front() } else { reader })
-        });
-        let pending = pending.await?;
+        };
+        let pending = match texts == 1 && characters <= READ_HERE {
+            true => work(),
+            false => self.read(work).await?,
+        };
         let tokenization = reading.elapsed().as_secs_f64();
         let pending = pending.into_iter().collect::<roformer::Result<Vec<_>>>();
         let pending = pending.map_err(|error| Refusal::of_text(&error))?;

@@ -8,7 +8,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::error::Category;
 
 /// A request's JSON.
@@ -48,6 +48,15 @@ pub async fn read(request: Request, state: &Shared) -> Result<Bytes, Refusal> {
 
 /// What JSON says. Nesting is limited by the parser, to 128.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
+    // A list would be taken for the fields in their order.
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        parse_any::<IgnoredAny>(bytes)?;
+        return Err(Refusal::new(Kind::Data, "the body is a list; expected an object"));
+    }
+    parse_any(bytes)
+}
+
+fn parse_any<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
     serde_json::from_slice(bytes).map_err(|error| {
         let kind = if error.classify() == Category::Data { Kind::Data } else { Kind::Syntax };
         Refusal::new(kind, format!("the body cannot be read: {error}"))

@@ -20,7 +20,6 @@ pub struct Model {
     pub(crate) dtype: String,
     /// `cpu`, `gpu`, or both.
     pub(crate) compute: String,
-    pub(crate) batch_tokens: usize,
     pub(crate) free_tokens: usize,
     pub(crate) pooling: Option<Pooling>,
     pub(crate) replicas: Vec<Arc<dyn Replica>>,
@@ -46,9 +45,6 @@ pub enum Task {
     Complete,
 }
 
-/// Tokens of a batch on a CPU: enough that products run at full speed, few enough that nobody waits long for the others' texts.
-const BATCH_TOKENS: usize = 2048;
-
 impl Model {
     /// A model by this name, on each of these devices, with one queue before them. There has to be one at least.
     pub fn new(name: impl Into<String>, replicas: Vec<Arc<dyn Replica>>) -> Model {
@@ -60,7 +56,6 @@ impl Model {
             revision: None,
             dtype: "float32".into(),
             compute: "cpu".into(),
-            batch_tokens: BATCH_TOKENS,
             free_tokens: 0,
             pooling: None,
             writers: Arc::new(Semaphore::new(replicas.len())),
@@ -82,11 +77,6 @@ impl Model {
         Model { dtype: dtype.into(), compute: compute.into(), ..self }
     }
 
-    /// The most tokens of a batch; 2048 otherwise, which is right for a CPU.
-    pub fn batch_tokens(self, tokens: usize) -> Model {
-        Model { batch_tokens: tokens, ..self }
-    }
-
     /// Tokens below which a batch takes no longer for more of them, padding included; 0 otherwise, which is right for a CPU.
     pub fn free_tokens(self, tokens: usize) -> Model {
         Model { free_tokens: tokens, ..self }
@@ -95,6 +85,11 @@ impl Model {
     /// How the vectors of tokens become one, in place of what the folder says.
     pub fn pooled(self, pooling: Option<Pooling>) -> Model {
         Model { pooling, ..self }
+    }
+
+    /// The folder's prompt of this name.
+    pub fn prompt(&self, name: &str) -> roformer::Result<&str> {
+        self.reader().recipe().prompts.get(name)
     }
 
     pub(crate) fn reader(&self) -> Reader<'_> {

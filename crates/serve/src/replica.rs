@@ -19,6 +19,9 @@ pub trait Replica: Send + Sync {
         false
     }
 
+    /// The most tokens of a batch.
+    fn batch_tokens(&self) -> usize;
+
     /// Answers for texts that have been read.
     fn run(&self, texts: Vec<Pending<Answer>>) -> Vec<Result<Answer>>;
 
@@ -38,6 +41,10 @@ impl<B: Backend> Replica for Pipeline<B> {
 
     fn packs_texts(&self) -> bool {
         Pipeline::packs_texts(self)
+    }
+
+    fn batch_tokens(&self) -> usize {
+        self.tokens_at_a_time()
     }
 
     fn run(&self, texts: Vec<Pending<Answer>>) -> Vec<Result<Answer>> {

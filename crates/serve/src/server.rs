@@ -96,8 +96,8 @@ impl Server {
         for model in &self.state.models.0 {
             let settings = &self.state.settings;
             let texts = settings.max_batch_requests.unwrap_or(usize::MAX).max(1);
-            let tokens = model.batch_tokens.min(settings.max_batch_tokens);
             for replica in &model.replicas {
+                let tokens = replica.batch_tokens().min(settings.max_batch_tokens);
                 let shape = Shape { tokens, texts, free: model.free_tokens, packs: replica.packs_texts() };
                 let (model, replica, metrics) = (model.clone(), replica.clone(), self.state.metrics.clone());
                 let work = move || worker::work(&replica, &model.queue, shape, &model.speed, &metrics);

@@ -53,6 +53,10 @@ impl Replica for Gated {
         self.pipeline.reader()
     }
 
+    fn batch_tokens(&self) -> usize {
+        Replica::batch_tokens(&self.pipeline)
+    }
+
     fn run(&self, texts: Vec<Pending<Box<dyn Any + Send>>>) -> Vec<roformer::Result<Box<dyn Any + Send>>> {
         self.gate.pass();
         assert!(texts.iter().all(|text| text.tokens() != 13), "a text of unlucky length");
@@ -134,6 +138,10 @@ fn what_is_no_json_is_refused() {
     for body in [&b"{}"[..], b"[]", b"{\"inputs\": 5}", b"{\"inputs\": null}", b"{\"inputs\": [\"a\", 5]}"] {
         refused(body, 422);
     }
+    // Nor is a list taken for the fields in their order.
+    let list = server.post("/embed", &json!(["今天", true, true, "Right", null, null, null]));
+    list.refused(422, "Validation", &["the body is a list; expected an object"]);
+    refused(b" [\"a\"", 400);
     refused(format!("{{\"inputs\": {}", "[".repeat(100_000)).as_bytes(), 400);
     refused("{\"inputs\":".repeat(100_000).as_bytes(), 400);
     assert_eq!(server.post("/embed", &json!({"inputs": "今天"})).status, 200);

@@ -262,6 +262,23 @@ fn texts_are_continued_at_once_and_piece_by_piece() {
     let refused = |body: Value| server.post("/v1/completions", &body);
     refused(json!({"prompt": "今天", "temperature": -1})).refused(422, "Tokenizer", &["temperature"]);
     refused(json!({"prompt": "今天", "n": 2})).refused(422, "Validation", &["n is"]);
+    // What would be left undone is refused, and what clients send that asks for nothing is not.
+    for (name, asked, nothing) in [
+        ("logprobs", json!(0), json!(null)),
+        ("best_of", json!(2), json!(1)),
+        ("suffix", json!("。"), json!("")),
+        ("logit_bias", json!({"5": 1}), json!({})),
+        ("presence_penalty", json!(0.5), json!(0)),
+        ("frequency_penalty", json!(-1), json!(0.0)),
+    ] {
+        let body = |value: Value| {
+            let mut body = json!({"prompt": "今天", "max_tokens": 1});
+            body[name] = value;
+            server.post("/v1/completions", &body)
+        };
+        body(asked).refused(422, "Validation", &[name]);
+        assert_eq!(body(nothing).status, 200, "{name}");
+    }
     let other = Running::of("tiny-mlm").post("/v1/completions", &json!({"prompt": "今天"}));
     other.refused(424, "Backend", &["causal"]);
 }

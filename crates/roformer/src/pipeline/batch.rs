@@ -38,19 +38,18 @@ impl<B: Backend> Pipeline<B> {
         }
         // The longest first: a batch too large for memory shows at once.
         ready.sort_by_key(|(_, pending)| std::cmp::Reverse(pending.tokens()));
+        let (most, packs) = (self.tokens_at_a_time(), self.packs_texts());
         while let Some((_, first)) = ready.first() {
             let longest = first.tokens();
             let lengths = ready.iter().map(|(_, pending)| pending.tokens());
             let count = match self.model.blueprint().depends_on_length() {
                 _ if self.is_one_by_one => 1,
                 // Padding would make a text longer, and another.
-                true => lengths
-                    .take_while(|length| *length == longest)
-                    .count()
-                    .min(self.batch_tokens / longest.max(1))
-                    .max(1),
-                false if self.packs_texts() => packed_size(self.batch_tokens, longest, lengths),
-                false => batch_size(self.batch_tokens, longest, lengths),
+                true => {
+                    lengths.take_while(|length| *length == longest).count().min(most / longest.max(1)).max(1)
+                }
+                false if packs => packed_size(most, longest, lengths),
+                false => batch_size(most, longest, lengths),
             };
             let (places, batch): (Vec<usize>, Vec<Pending<T>>) = ready.drain(..count).unzip();
             for (index, result) in places.into_iter().zip(self.batch(batch)) {

@@ -55,16 +55,20 @@ pub struct Pipeline<B: Backend = Cpu> {
     recipe: Recipe,
     layers: Vec<Layer>,
     max_tokens: Option<usize>,
-    /// Tokens of a batch, padding included.
-    batch_tokens: usize,
+    /// Tokens of a batch, padding included, where the caller has said.
+    batch_tokens: Option<usize>,
     /// Whether each text runs alone.
     is_one_by_one: bool,
     /// Tokens of texts so far, and those of them that are unknown.
     seen: [AtomicU64; 2],
 }
 
-/// Tokens of a batch. Enough that products run at full speed, few enough that activations stay near the CPU.
+/// Tokens of a batch whose texts are padded: enough that texts of nearly one length find each other.
 const BATCH_TOKENS: usize = 2048;
+
+/// Tokens of a batch of texts that are not padded: enough that products run at full speed, few enough that activations stay in the
+/// caches, for a thread and at least.
+const PACKED_TOKENS: [usize; 2] = [64, 512];
 
 /// Texts with more tokens are refused unless the caller says where to cut: attention to so many takes hours.
 const MAX_TOKENS: usize = 1 << 16;
@@ -129,7 +133,7 @@ impl<B: Backend> Pipeline<B> {
             return Err(Error::input("the tokenizer's vocabulary", tokens, expected));
         }
         let (recipe, layers) = (Recipe::default(), Vec::new());
-        let (max_tokens, batch_tokens, is_one_by_one) = (None, BATCH_TOKENS, false);
+        let (max_tokens, batch_tokens, is_one_by_one) = (None, None, false);
         let seen = Default::default();
         Ok(Pipeline { model, tokenizer, recipe, layers, max_tokens, batch_tokens, is_one_by_one, seen })
     }
@@ -140,10 +144,19 @@ impl<B: Backend> Pipeline<B> {
         Pipeline { max_tokens: Some(tokens), ..self }
     }
 
-    /// Runs texts in batches of at most this many tokens, padding included, which are 2048 otherwise: right for a CPU, and few for a
-    /// large GPU. A single text may have more.
+    /// Runs texts in batches of at most this many tokens, padding included. A single text may have more. Otherwise they are 2048, which
+    /// is few for a large GPU; and on a CPU where texts need no padding 64 for each thread, from 512 to 2048.
     pub fn batch_tokens(self, tokens: usize) -> Self {
-        Pipeline { batch_tokens: tokens.max(1), ..self }
+        Pipeline { batch_tokens: Some(tokens.max(1)), ..self }
+    }
+
+    /// Tokens of a batch, as [`batch_tokens`](Self::batch_tokens) says.
+    pub fn tokens_at_a_time(&self) -> usize {
+        let [each, least] = PACKED_TOKENS;
+        self.batch_tokens.unwrap_or_else(|| match self.packs_texts() {
+            true => (each * rayon::current_num_threads()).clamp(least, BATCH_TOKENS),
+            false => BATCH_TOKENS,
+        })
     }
 
     /// Runs each text alone, never several at a time. On a GPU, where the order of sums depends on the size of a batch, a text then has the same

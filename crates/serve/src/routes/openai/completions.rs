@@ -11,6 +11,7 @@ use axum::response::Response;
 use roformer::pipeline::{Completion, Generate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,6 +40,48 @@ pub struct CompletionsRequest {
     /// Whether the prompt comes first.
     #[serde(default)]
     echo: bool,
+    /// None: an answer has no probabilities, nor is any of the following done.
+    logprobs: Option<Value>,
+    best_of: Option<Value>,
+    suffix: Option<Value>,
+    logit_bias: Option<Value>,
+    presence_penalty: Option<Value>,
+    frequency_penalty: Option<Value>,
+}
+
+impl CompletionsRequest {
+    /// The name of something that is asked for and would not be done.
+    fn undone(&self) -> Option<&'static str> {
+        let CompletionsRequest {
+            logprobs,
+            best_of,
+            suffix,
+            logit_bias,
+            presence_penalty,
+            frequency_penalty,
+            ..
+        } = self;
+        // What clients send that ask for nothing.
+        let asks = |value: &Value| match value {
+            Value::Null | Value::Bool(false) => false,
+            Value::Number(number) => number.as_f64() != Some(0.0),
+            Value::String(text) => !text.is_empty(),
+            Value::Object(fields) => !fields.is_empty(),
+            Value::Bool(true) | Value::Array(_) => true,
+        };
+        let given = [
+            (
+                "logprobs",
+                logprobs.as_ref().is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false))),
+            ),
+            ("best_of", best_of.as_ref().is_some_and(|value| asks(value) && value.as_f64() != Some(1.0))),
+            ("suffix", suffix.as_ref().is_some_and(asks)),
+            ("logit_bias", logit_bias.as_ref().is_some_and(asks)),
+            ("presence_penalty", presence_penalty.as_ref().is_some_and(asks)),
+            ("frequency_penalty", frequency_penalty.as_ref().is_some_and(asks)),
+        ];
+        given.iter().find(|(_, is_given)| *is_given).map(|(name, _)| *name)
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -88,6 +131,9 @@ pub async fn completions(
     }
     if request.n.is_some_and(|n| n != 1) {
         return Err(Refusal::new(Kind::Data, "n is not 1; expected one answer for each prompt"));
+    }
+    if let Some(name) = request.undone() {
+        return Err(Refusal::new(Kind::Data, format!("{name} is given; expected none: it is not done here")));
     }
     let max_tokens = request.max_tokens.unwrap_or(16);
     if max_tokens > MOST {
