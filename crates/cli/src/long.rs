@@ -4,6 +4,7 @@ use crate::error::Failure;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 /// A flag that Ctrl-C and a request to end set. A second one ends the program at once: what is on the disk is whole at any
@@ -34,6 +35,21 @@ pub fn time(seconds: f64) -> String {
         0..60 => format!("{seconds:.1} s"),
         60..3600 => format!("{} min {} s", whole / 60, whole % 60),
         _ => format!("{} h {} min", whole / 3600, whole / 60 % 60),
+    }
+}
+
+/// Says what is waited for, where that takes longer than a moment; until it is dropped.
+pub struct Waiting(#[expect(dead_code, reason = "its end is what is heard")] mpsc::Sender<()>);
+
+impl Waiting {
+    pub fn begin(line: String) -> Waiting {
+        let (sender, ended) = mpsc::channel();
+        std::thread::spawn(move || {
+            if let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(Duration::from_secs(2)) {
+                say(&line);
+            }
+        });
+        Waiting(sender)
     }
 }
 

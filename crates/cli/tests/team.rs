@@ -172,6 +172,33 @@ fn a_lost_rank_ends_the_run_and_any_number_goes_on() {
     assert!(results(&whole) == results(&first));
 }
 
+/// Who waits for the others says so, and Ctrl-C ends it: nobody else would.
+#[cfg(unix)]
+#[test]
+fn who_waits_for_the_others_can_be_stopped() {
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::process::ExitStatusExt;
+    let folder = Folder::new("team-waits");
+    let (data, out) = (data(&folder), folder.path("out"));
+    for (rank, says) in
+        [("0", "waiting for the other processes, 1 in all"), ("1", "rank 1: waiting for rank 0")]
+    {
+        let mut command = command(&["train", "--data", &data, "--out", &out, "--accumulate", "2"]);
+        command.env("RANK", rank).env("WORLD_SIZE", "2").env("MASTER_ADDR", "127.0.0.1");
+        command.env("MASTER_PORT", port()).env_remove("TORCHELASTIC_USE_AGENT_STORE");
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains(says), "{line}");
+        let kill =
+            std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert!(kill.success());
+        // It would wait for ten minutes.
+        assert_eq!(child.wait().unwrap().signal(), Some(2), "rank {rank}");
+        assert!(!std::path::Path::new(&out).exists());
+    }
+}
+
 #[test]
 fn ranks_that_do_not_fit_are_refused() {
     let folder = Folder::new("team-refused");

@@ -4,7 +4,7 @@ mod show;
 
 use crate::device::DeviceOptions;
 use crate::error::Failure;
-use crate::long::{say, stopper};
+use crate::long::{Waiting, say, stopper};
 use clap::Args;
 use lab::chart::curves_of;
 use roformer::encoding::Encoding;
@@ -264,9 +264,16 @@ fn words() -> Vec<String> {
 
 /// Computes gradients for the run of rank 0.
 fn help(arguments: &Arguments, place: &Place) -> Result<u8, Failure> {
-    // Whoever stops all processes stops rank 0, which saves and lets the others go.
-    let _is_stopped = stopper()?;
-    let code = roformer::train::help(place, &words(), &arguments.out)?;
+    let at = format!("{}:{}", place.address, place.port);
+    let waiting = Waiting::begin(format!("rank {}: waiting for rank 0 at {at}", place.rank));
+    // From now on whoever stops all processes stops rank 0, which saves and lets the others go. Until then nobody would.
+    let mut caught = Ok(());
+    let met = || {
+        drop(waiting);
+        caught = stopper().map(drop);
+    };
+    let code = roformer::train::help(place, &words(), &arguments.out, met)?;
+    caught?;
     Ok(code as u8)
 }
 
@@ -282,8 +289,15 @@ pub fn pool(arguments: &Arguments, processes: usize) -> Result<rayon::ThreadPool
 }
 
 fn train(arguments: &Arguments, place: Option<&Place>) -> Result<u8, Failure> {
+    let meet = |place: &Place| {
+        let others = place.world - 1;
+        let at = format!("{}:{}", place.address, place.port);
+        let _waiting = Waiting::begin(format!("waiting for the other processes, {others} in all, at {at}"));
+        Meeting::open(place, &words())
+    };
+    let meeting = place.map(meet).transpose()?;
+    // Until all are there Ctrl-C ends this process at once: nothing has been written that could be half.
     let is_stopped = stopper()?;
-    let meeting = place.map(|place| Meeting::open(place, &words())).transpose()?;
     let mut reading = Reading::new();
     let begun = begin(arguments, |bytes| reading.show(bytes));
     reading.finish();

@@ -289,9 +289,9 @@ impl Run {
 }
 
 /// Computes gradients for a run that rank 0 holds, until it ends; returns the exit code that rank 0 gave. `words` are what this
-/// process was started with: those of all processes must be the same.
-pub fn help(place: &Place, words: &[String], folder: impl AsRef<Path>) -> Result<u32> {
-    let guest = Guest::come(place, words)?;
+/// process was started with: those of all processes must be the same. `met` is called when rank 0 has been found.
+pub fn help(place: &Place, words: &[String], folder: impl AsRef<Path>, met: impl FnOnce()) -> Result<u32> {
+    let guest = Guest::come(place, words, met)?;
     match open_beside(folder.as_ref()) {
         Ok(mut trainer) => {
             let team = guest.enter(trainer.terms())?;

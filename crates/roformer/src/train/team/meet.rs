@@ -167,11 +167,12 @@ pub(in crate::train) struct Guest {
 }
 
 impl Guest {
-    /// Comes to rank 0, and waits until it has begun the run: until its text is read.
-    pub fn come(place: &Place, words: &[String]) -> Result<Self> {
+    /// Comes to rank 0, which is then `met`, and waits until it has begun the run: until its text is read.
+    pub fn come(place: &Place, words: &[String], met: impl FnOnce()) -> Result<Self> {
         let deadline = Instant::now() + MEETING;
         let Place { rank, world, port, .. } = *place;
         let mut stream = reach(&place.address, port, deadline)?;
+        met();
         let own = stream.local_addr().map_err(lost)?;
         let listener = TcpListener::bind((own.ip(), 0)).and_then(|listener| {
             listener.set_nonblocking(true)?;
@@ -405,7 +406,7 @@ mod tests {
     }
 
     fn come(place: &Place, list: &[&str], terms: Terms) -> Result<Team> {
-        Guest::come(place, &words(list))?.enter(terms)
+        Guest::come(place, &words(list), || {})?.enter(terms)
     }
 
     #[test]
@@ -511,7 +512,7 @@ mod tests {
         let (listener, at) = listener(2);
         let guest = spawn({
             let place = at(1);
-            move || Guest::come(&place, &words(&["--lr", "0.1"])).unwrap().refuse(&failed("no folder"))
+            move || Guest::come(&place, &words(&["--lr", "0.1"]), || {}).unwrap().refuse(&failed("no folder"))
         });
         assert_eq!(gather(listener, &at(0)).err().unwrap().to_string(), "rank 1: no folder");
         guest.join().unwrap();

@@ -51,7 +51,7 @@ fn each_process_has_the_moments_of_its_part_and_together_they_are_those_of_one()
                     let place = at(rank);
                     scope.spawn(move || {
                         let mut helper = trainer();
-                        let team = Guest::come(&place, &[]).unwrap().enter(helper.terms()).unwrap();
+                        let team = Guest::come(&place, &[], || {}).unwrap().enter(helper.terms()).unwrap();
                         assert_eq!(helper.help(team).unwrap(), 3);
                         helper
                     })
