@@ -18,7 +18,7 @@ const FILE: f64 = 800.0;
 /// encodings and ten tasks would have more than ten megabytes, most of them points of single seeds.
 const CROWDED: usize = 9;
 /// The points of a picture, and the columns of a heat map, of such a page.
-const POINTS: usize = 240;
+const POINTS: usize = 260;
 const COLUMNS: usize = 8;
 
 /// A report: the page, and the names and texts of the figures beside it.
