@@ -67,8 +67,8 @@ struct Trainer {
     ranges: Vec<(Range<usize>, bool)>,
 }
 
-/// More than 2¹⁵ numbers of a value, so that they are shared out among threads.
-const SIZES: (usize, usize, usize) = (4, 70, 120);
+/// More than 2¹⁵ numbers of a value, so that they are shared out among threads; heads of an even number of pairs, as axial wants them.
+const SIZES: (usize, usize, usize) = (4, 70, 128);
 
 impl Trainer {
     fn new(network: &Network) -> Self {
