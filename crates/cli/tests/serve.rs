@@ -177,6 +177,12 @@ fn a_load_is_measured_and_checked() {
             .unwrap();
     assert_eq!(nobody.status.code(), Some(1));
     refused(&["bench", "serve", &tei, "--seconds", "0"], &["--seconds"]);
+    for address in
+        ["127.0.0.1:3000/embed", "localhost", "ftp://127.0.0.1/embed", "http:///embed", "", "http://a b/"]
+    {
+        let message = [address, "http://HOST:PORT/ROUTE"];
+        refused(&["bench", "serve", address, "--seconds", "60"], &message);
+    }
 }
 
 /// openai, LangChain, LlamaIndex, huggingface_hub and cohere, where Python has them.

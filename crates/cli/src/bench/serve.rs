@@ -14,6 +14,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use ureq::Agent;
+use ureq::http::Uri;
 
 /// Ask a server for vectors from many clients at once, and say how fast it answers
 ///
@@ -28,7 +29,7 @@ use ureq::Agent;
     roformer bench serve http://127.0.0.1:7997/embeddings --clients 8 --json")]
 pub struct Arguments {
     /// The address, with its route
-    #[arg(value_name = "URL")]
+    #[arg(value_name = "URL", value_parser = address)]
     url: String,
     /// How many clients ask at a time; several numbers are measured one after the other
     #[arg(long, value_name = "N", default_value = "1,8,64", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=4096))]
@@ -60,6 +61,16 @@ pub struct Arguments {
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
+}
+
+/// An address that can be asked.
+fn address(text: &str) -> Result<String, String> {
+    let expected = "expected http://HOST:PORT/ROUTE, such as http://127.0.0.1:3000/embed";
+    let uri: Uri = text.parse().map_err(|error| format!("{error}; {expected}"))?;
+    match (uri.scheme_str(), uri.host()) {
+        (Some("http" | "https"), Some(_)) => Ok(text.into()),
+        _ => Err(expected.into()),
+    }
 }
 
 /// Texts to choose from.
