@@ -24,6 +24,10 @@ use tokio::time::Sleep;
 /// What is taken and dropped of a request that was refused before it was read.
 const MAX_DROPPED: usize = 256 << 20;
 
+/// After so many bytes of it there is a rest, so that whoever sends what nobody reads takes little from the others.
+const STRIDE: usize = 256 << 10;
+const REST: Duration = Duration::from_millis(10);
+
 /// The most bytes of a request's header.
 const MAX_HEADER: usize = 64 << 10;
 
@@ -40,8 +44,15 @@ pub struct Peer(pub IpAddr);
 pub async fn serve(stream: TcpStream, router: Router, patience: Duration, closing: impl Future<Output = ()>) {
     let Ok(peer) = stream.peer_addr().map(|address| Peer(address.ip())) else { return };
     let is_closing = Arc::new(AtomicBool::new(false));
-    let stream =
-        Lingering { stream, patience, is_closing: is_closing.clone(), stalled: None, end: None, dropped: 0 };
+    let stream = Lingering {
+        stream,
+        patience,
+        is_closing: is_closing.clone(),
+        stalled: None,
+        end: None,
+        rest: None,
+        dropped: 0,
+    };
     let io = TokioIo::new(stream);
     let router = TowerToHyperService::new(router);
     let is_last = is_closing.clone();
@@ -86,6 +97,8 @@ struct Lingering {
     stalled: Option<Pin<Box<Sleep>>>,
     /// When the second step ends; set when it begins.
     end: Option<Pin<Box<Sleep>>>,
+    /// When the next is taken.
+    rest: Option<Pin<Box<Sleep>>>,
     dropped: usize,
 }
 
@@ -119,15 +132,24 @@ impl AsyncWrite for Lingering {
         let end = this.end.get_or_insert_with(|| Box::pin(tokio::time::sleep(this.patience)));
         let mut space = [0; 16 << 10];
         while end.as_mut().poll(context).is_pending() && this.dropped < MAX_DROPPED {
+            let is_closing = this.is_closing.load(Ordering::Relaxed);
+            if let Some(rest) = this.rest.as_mut().filter(|_| !is_closing) {
+                ready!(rest.as_mut().poll(context));
+            }
+            this.rest = None;
             let mut buffer = ReadBuf::new(&mut space);
             match Pin::new(&mut this.stream).poll_read(context, &mut buffer) {
-                Poll::Pending if this.is_closing.load(Ordering::Relaxed) => break,
+                Poll::Pending if is_closing => break,
                 read => ready!(read)?,
             }
             if buffer.filled().is_empty() {
                 break;
             }
+            let before = this.dropped;
             this.dropped += buffer.filled().len();
+            if before / STRIDE < this.dropped / STRIDE {
+                this.rest = Some(Box::pin(tokio::time::sleep(REST)));
+            }
         }
         Poll::Ready(Ok(()))
     }

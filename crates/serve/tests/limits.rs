@@ -113,6 +113,10 @@ fn bodies_are_bounded() {
     let answer = server.say(head.as_bytes());
     answer.refused(413, "Validation", &["1000 bytes", "--payload-limit"]);
     assert_eq!(answer.header("connection"), Some("close"));
+    // Who sends it all the same can send all of it, and then has the refusal.
+    let mut stream = server.connect();
+    stream.write_all(&request("/embed", &vec![b'x'; 4 << 20], "")).unwrap();
+    read(&mut stream).refused(413, "Validation", &["1000 bytes"]);
     // One that does not say is refused when it has come so far.
     let chunk = format!("400\r\n{}\r\n", "x".repeat(0x400));
     let head = "POST /embed HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
