@@ -35,15 +35,6 @@ pub struct KeptSize {
     pub head_dim: usize,
 }
 
-impl KeptSize {
-    /// Bytes that it takes.
-    pub fn bytes(&self) -> u128 {
-        let panels = PanelSizes::new(self.head_dim, self.capacity);
-        let numbers = panels.keys as u128 + panels.values as u128;
-        numbers * (self.batch as u128) * (self.key_heads as u128) * size_of::<Bf16>() as u128
-    }
-}
-
 impl Kept {
     /// Whether numbers of this type are kept so: where attention multiplies them in 16 bits.
     pub fn is_for<T: Real>(precision: Precision) -> bool {

@@ -134,11 +134,7 @@ pub fn attend_kept<T: Real>(
     assert!(is_its && shape.keys <= size.capacity, "keys and values that are kept");
     assert!(workspace.is_narrow && mask.texts.is_none(), "products in 16 bits, of texts of one length");
     // Nobody reads rows of keys and values: those of the queries stand for them.
-    check_inputs(
-        &Shape { keys: 0, ..*shape },
-        [&q, &q, &q],
-        &Mask { keys: None, chunks: mask.chunks, ..*mask },
-    );
+    check_inputs(&Shape { keys: 0, ..*shape }, [&q, &q, &q], &Mask { keys: None, ..*mask });
     assert!(
         mask.keys.is_none_or(|keys| keys.len() == shape.batch * shape.keys),
         "a mask has an entry for every key"
@@ -153,6 +149,7 @@ enum Source<'a, T> {
     Kept(&'a Kept),
 }
 
+/// Attention to keys and values of which it has been checked that they are there.
 fn attend_from<T: Real>(
     shape: &Shape,
     q: Heads<T>,
